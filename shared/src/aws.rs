@@ -1,0 +1,138 @@
+//! Clients of the AWS services, made from the environment that Lambda gives.
+//!
+//! The SDK's own chain of credential providers costs more instructions at a cold start than all
+//! the rest of the catcher, and Lambda needs none of it: keys and region are in the environment.
+//! All timeouts are explicit; the SDK sets none on reads.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use aws_credential_types::Credentials;
+use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
+use aws_smithy_types::retry::RetryConfig;
+use aws_smithy_types::timeout::TimeoutConfig;
+
+use crate::settings::variable;
+
+/// How long calls may take and how often they are tried.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    pub connect: Duration,
+    pub attempt: Duration,
+    pub attempts: u32,
+}
+
+impl Patience {
+    /// For the catcher, whose sender waits.
+    pub const SHORT: Self = Self {
+        connect: Duration::from_millis(500),
+        attempt: Duration::from_millis(700),
+        attempts: 2,
+    };
+
+    /// For workers.
+    pub const LONG: Self = Self {
+        connect: Duration::from_secs(2),
+        attempt: Duration::from_secs(5),
+        attempts: 3,
+    };
+}
+
+/// Where and as whom AWS is called.
+#[derive(Clone, Debug)]
+pub struct Aws {
+    region: String,
+    credentials: Credentials,
+    /// Instead of AWS's own endpoints: an emulator's.
+    endpoint: Option<String>,
+    patience: Patience,
+    http: aws_smithy_runtime_api::client::http::SharedHttpClient,
+}
+
+impl Aws {
+    /// Reads region, credentials and endpoint from the variables that every AWS SDK reads.
+    pub fn from_env(patience: Patience) -> anyhow::Result<Self> {
+        let region = variable("AWS_REGION")
+            .or_else(|| variable("AWS_DEFAULT_REGION"))
+            .context("AWS_REGION is not set")?;
+        let key = variable("AWS_ACCESS_KEY_ID").context("AWS_ACCESS_KEY_ID is not set")?;
+        let secret =
+            variable("AWS_SECRET_ACCESS_KEY").context("AWS_SECRET_ACCESS_KEY is not set")?;
+        let token = variable("AWS_SESSION_TOKEN");
+        let credentials = Credentials::new(key, secret, token, None, "environment");
+        Ok(Self::new(
+            region,
+            credentials,
+            variable("AWS_ENDPOINT_URL"),
+            patience,
+        ))
+    }
+
+    pub fn new(
+        region: String,
+        credentials: Credentials,
+        endpoint: Option<String>,
+        patience: Patience,
+    ) -> Self {
+        let http = aws_smithy_http_client::Builder::new()
+            .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
+            .build_https();
+        Self {
+            region,
+            credentials,
+            endpoint,
+            patience,
+            http,
+        }
+    }
+
+    fn endpoint(&self, service: &str) -> Option<String> {
+        variable(&format!("AWS_ENDPOINT_URL_{service}")).or_else(|| self.endpoint.clone())
+    }
+
+    fn timeouts(&self) -> TimeoutConfig {
+        TimeoutConfig::builder()
+            .connect_timeout(self.patience.connect)
+            .read_timeout(self.patience.attempt)
+            .operation_attempt_timeout(self.patience.attempt)
+            .operation_timeout(
+                self.patience.attempt * self.patience.attempts + Duration::from_millis(200),
+            )
+            .build()
+    }
+
+    fn retries(&self) -> RetryConfig {
+        RetryConfig::standard()
+            .with_max_attempts(self.patience.attempts)
+            .with_initial_backoff(Duration::from_millis(50))
+    }
+}
+
+/// The four services are configured alike, but by four types.
+macro_rules! client {
+    ($(#[$doc:meta])* $method:ident, $sdk:ident, $service:literal $(, $by_path:ident)?) => {
+        impl Aws {
+            $(#[$doc])*
+            pub fn $method(&self) -> $sdk::Client {
+                let mut config = $sdk::Config::builder()
+                    .behavior_version($sdk::config::BehaviorVersion::latest())
+                    .region($sdk::config::Region::new(self.region.clone()))
+                    .credentials_provider(self.credentials.clone())
+                    .http_client(self.http.clone())
+                    .timeout_config(self.timeouts())
+                    .retry_config(self.retries());
+                config.set_endpoint_url(self.endpoint($service));
+                $(config = config.$by_path(self.endpoint($service).is_some());)?
+                $sdk::Client::from_conf(config.build())
+            }
+        }
+    };
+}
+
+client!(dynamodb, aws_sdk_dynamodb, "DYNAMODB");
+client!(sqs, aws_sdk_sqs, "SQS");
+client!(ssm, aws_sdk_ssm, "SSM");
+client!(
+    /// Addresses buckets by path when the endpoint is an emulator's.
+    s3, aws_sdk_s3, "S3", force_path_style
+);

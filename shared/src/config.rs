@@ -1,0 +1,458 @@
+//! `infra/sources.toml`: who sends to us, and what is done with it.
+//!
+//! The file is in git and embedded at build. It names secrets and holds none. A wrong file is
+//! refused as a whole, with the line and what was meant.
+
+mod duration;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use crate::backoff::Backoff;
+use crate::preset::Preset;
+use crate::verify::Verifier;
+
+/// The file as it was at build.
+pub const EMBEDDED: &str = include_str!("../../infra/sources.toml");
+
+/// A body of this size is kept unless the source says otherwise.
+const DEFAULT_MAX_BODY: usize = 1024 * 1024;
+
+/// What Lambda passes on of a request, with room for base64.
+const LARGEST_MAX_BODY: usize = 4 * 1024 * 1024;
+
+/// The configuration in force.
+#[derive(Debug)]
+pub struct Config {
+    sources: BTreeMap<String, Source>,
+    pub forward: Forward,
+    hash: String,
+}
+
+/// A configured sender.
+#[derive(Debug)]
+pub struct Source {
+    pub name: String,
+    pub verifier: Verifier,
+    /// The name of the secret below the functions' paths.
+    pub secret: String,
+    /// Bytes. What is larger is answered with 413.
+    pub max_body: usize,
+    pub backoff: Backoff,
+    pub actions: Vec<Action>,
+    pub sync: Option<SourceSync>,
+}
+
+/// What is done with an event. Each action is an effect of its own.
+#[derive(Debug)]
+pub struct Action {
+    /// Names the effect in the ledger.
+    pub name: String,
+    pub kind: ActionKind,
+}
+
+#[derive(Clone, Debug)]
+pub enum ActionKind {
+    /// Nothing: the event is kept, and that was all.
+    Keep,
+    /// Posts the event to a URL, signed as Standard Webhooks, with an `Idempotency-Key`.
+    Http { url: String, secret: String },
+    /// Calls the code of this name in `functions/processor/src/actions/`.
+    Rust {
+        code: String,
+        params: BTreeMap<String, String>,
+    },
+}
+
+/// How the provider is asked what we missed.
+#[derive(Debug)]
+pub struct SourceSync {
+    /// The name of the API key below the path of backup-sync.
+    pub secret: String,
+    /// How far back the first run looks.
+    pub first_lookback: Duration,
+    /// How far behind the cursor a run begins, more than the provider's list lags.
+    pub overlap: Duration,
+}
+
+/// Where events may be sent to.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forward {
+    /// Hosts of HTTP destinations. A destination elsewhere is refused.
+    #[serde(default)]
+    pub allow_hosts: Vec<String>,
+    /// Permits `http://` to this machine, for the local stack and for tests.
+    #[serde(default)]
+    pub allow_loopback: bool,
+}
+
+impl Config {
+    /// Reads and checks a file.
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        let file: File = toml::from_str(text)?;
+        ensure!(
+            file.schema == 1,
+            "schema {} is not known here; 1 is",
+            file.schema
+        );
+        let hash = hex::encode(&Sha256::digest(text)[..4]);
+        let mut sources = BTreeMap::new();
+        for source in file.source {
+            let name = source.name.clone();
+            let source = source
+                .checked(&file.forward, &hash)
+                .with_context(|| format!("source {name:?}"))?;
+            ensure!(
+                sources.insert(name.clone(), source).is_none(),
+                "source {name:?} stands there twice"
+            );
+        }
+        Ok(Self {
+            sources,
+            forward: file.forward,
+            hash,
+        })
+    }
+
+    /// The source that a request names.
+    pub fn source(&self, name: &str) -> Option<&Source> {
+        self.sources.get(name)
+    }
+
+    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.sources.values()
+    }
+
+    /// Names this configuration in each row that it made.
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    schema: u32,
+    #[serde(default)]
+    forward: Forward,
+    #[serde(default)]
+    source: Vec<FileSource>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileSource {
+    name: String,
+    preset: String,
+    #[serde(default = "default_variant")]
+    variant: String,
+    secret: Option<String>,
+    #[serde(default)]
+    params: BTreeMap<String, String>,
+    max_body: Option<usize>,
+    #[serde(default)]
+    retry: FileRetry,
+    #[serde(default)]
+    action: Vec<FileAction>,
+    sync: Option<FileSync>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileRetry {
+    attempts: Option<u32>,
+    waits: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileAction {
+    kind: FileActionKind,
+    name: Option<String>,
+    url: Option<String>,
+    secret: Option<String>,
+    #[serde(default)]
+    params: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum FileActionKind {
+    Keep,
+    Http,
+    Rust,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileSync {
+    secret: Option<String>,
+    first_lookback: Option<String>,
+    overlap: Option<String>,
+}
+
+impl FileSource {
+    fn checked(self, forward: &Forward, hash: &str) -> anyhow::Result<Source> {
+        check_name("a source's name", &self.name)?;
+        let preset = Preset::embedded(&self.preset, &self.params)?;
+        if preset.scheme(&self.variant).is_none() {
+            let known: Vec<_> = preset
+                .schemes
+                .iter()
+                .map(|scheme| scheme.variant.as_str())
+                .collect();
+            bail!(
+                "preset {} has no variant {:?}; it has {}",
+                preset.id,
+                self.variant,
+                known.join(", ")
+            );
+        }
+        let max_body = self.max_body.unwrap_or(DEFAULT_MAX_BODY);
+        ensure!(
+            (1..=LARGEST_MAX_BODY).contains(&max_body),
+            "max_body = {max_body}: between 1 and {LARGEST_MAX_BODY}, more than Lambda passes on"
+        );
+        let secret = self.secret.unwrap_or_else(|| self.name.clone());
+        check_name("a secret's name", &secret)?;
+        ensure!(
+            !self.action.is_empty(),
+            "it has no action; `kind = \"keep\"` says that keeping the event is all"
+        );
+        let mut actions = Vec::new();
+        let mut names = BTreeSet::new();
+        for action in self.action {
+            let action = action.checked(forward)?;
+            ensure!(
+                names.insert(action.name.clone()),
+                "two actions are named {:?}",
+                action.name
+            );
+            actions.push(action);
+        }
+        let sync = self
+            .sync
+            .map(|sync| sync.checked(&preset, &self.name))
+            .transpose()
+            .context("sync")?;
+        Ok(Source {
+            backoff: self.retry.checked().context("retry")?,
+            verifier: Verifier {
+                source: self.name.clone(),
+                preset,
+                variant: self.variant,
+                config: hash.to_owned(),
+            },
+            name: self.name,
+            secret,
+            max_body,
+            actions,
+            sync,
+        })
+    }
+}
+
+impl FileRetry {
+    fn checked(self) -> anyhow::Result<Backoff> {
+        let mut backoff = Backoff::default();
+        if let Some(attempts) = self.attempts {
+            ensure!(
+                (1..=50).contains(&attempts),
+                "attempts = {attempts}: between 1 and 50"
+            );
+            backoff.attempts = attempts;
+        }
+        if let Some(waits) = self.waits {
+            ensure!(!waits.is_empty(), "waits is empty");
+            backoff.waits = waits
+                .iter()
+                .map(|text| duration::parse(text))
+                .collect::<anyhow::Result<_>>()?;
+        }
+        Ok(backoff)
+    }
+}
+
+impl FileAction {
+    fn checked(self, forward: &Forward) -> anyhow::Result<Action> {
+        let name = self.name.unwrap_or_else(|| match self.kind {
+            FileActionKind::Keep => "keep".to_owned(),
+            FileActionKind::Http => "http".to_owned(),
+            FileActionKind::Rust => String::new(),
+        });
+        check_name("an action's name", &name)?;
+        let kind = match self.kind {
+            FileActionKind::Keep => ActionKind::Keep,
+            FileActionKind::Http => {
+                let url = self
+                    .url
+                    .with_context(|| format!("action {name:?} needs a url"))?;
+                check_url(&url, forward).with_context(|| format!("action {name:?}"))?;
+                let secret = self.secret.with_context(|| {
+                    format!("action {name:?} needs a secret to sign with: the name of one")
+                })?;
+                check_name("a secret's name", &secret)?;
+                ActionKind::Http { url, secret }
+            }
+            FileActionKind::Rust => ActionKind::Rust {
+                code: name.clone(),
+                params: self.params,
+            },
+        };
+        Ok(Action { name, kind })
+    }
+}
+
+impl FileSync {
+    fn checked(self, preset: &Preset, source: &str) -> anyhow::Result<SourceSync> {
+        ensure!(
+            preset.sync.is_some(),
+            "preset {} lists no events to sync from",
+            preset.id
+        );
+        let secret = self.secret.unwrap_or_else(|| source.to_owned());
+        check_name("a secret's name", &secret)?;
+        let parsed = |text: Option<String>, default: Duration| {
+            text.map_or(Ok(default), |text| duration::parse(&text))
+        };
+        let quarter = Duration::from_secs(15 * 60);
+        Ok(SourceSync {
+            secret,
+            first_lookback: parsed(self.first_lookback, quarter)?,
+            overlap: parsed(self.overlap, quarter)?,
+        })
+    }
+}
+
+/// Names become part of keys, paths and URLs.
+fn check_name(what: &str, name: &str) -> anyhow::Result<()> {
+    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    ensure!(
+        !name.is_empty() && name.len() <= 40 && name.bytes().all(fits),
+        "{what} is 1 to 40 of a-z, 0-9 and -, not {name:?}"
+    );
+    Ok(())
+}
+
+fn check_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
+    let (scheme, rest) = url
+        .split_once("://")
+        .with_context(|| format!("{url:?} is no URL"))?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    ensure!(
+        !authority.contains('@'),
+        "{url:?}: no user name belongs into a URL"
+    );
+    let host = authority
+        .rsplit_once(':')
+        .map_or(authority, |(host, _)| host);
+    ensure!(!host.is_empty(), "{url:?} names no host");
+    let loopback = matches!(host, "127.0.0.1" | "localhost" | "[::1]");
+    if loopback && forward.allow_loopback {
+        return Ok(());
+    }
+    ensure!(scheme == "https", "{url:?}: destinations are https");
+    ensure!(
+        forward.allow_hosts.iter().any(|allowed| allowed == host),
+        "{host:?} is not among forward.allow_hosts; add it there if events may go to it"
+    );
+    Ok(())
+}
+
+fn default_variant() -> String {
+    "default".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+schema = 1
+[forward]
+allow_hosts = ["hooks.example.com"]
+[[source]]
+name = "stripe-main"
+preset = "stripe"
+retry = { attempts = 3, waits = ["1s", "2m"] }
+[[source.action]]
+kind = "http"
+url = "https://hooks.example.com/stripe"
+secret = "orders"
+[source.sync]
+"#;
+
+    #[test]
+    fn the_embedded_file_is_good() {
+        let config = Config::parse(EMBEDDED).unwrap();
+        assert!(config.sources().count() > 0);
+    }
+
+    #[test]
+    fn every_setting_has_a_default() {
+        let config = Config::parse(GOOD).unwrap();
+        let source = config.source("stripe-main").unwrap();
+        assert_eq!(
+            (source.secret.as_str(), source.max_body),
+            ("stripe-main", 1_048_576)
+        );
+        assert_eq!(
+            (source.backoff.attempts, source.backoff.waits.len()),
+            (3, 2)
+        );
+        assert_eq!(
+            source.sync.as_ref().unwrap().overlap,
+            Duration::from_secs(900)
+        );
+        assert!(config.source("other").is_none());
+        assert_eq!(config.hash().len(), 8);
+    }
+
+    #[test]
+    fn a_wrong_file_is_refused_with_what_was_meant() {
+        for (from, to, said) in [
+            ("preset = \"stripe\"", "presett = \"stripe\"", "line 7"),
+            ("preset = \"stripe\"", "presett = \"stripe\"", "`preset`"),
+            (
+                "\"stripe\"\n",
+                "\"strpe\"\n",
+                "there is no preset \"strpe\"",
+            ),
+            ("stripe-main", "Stripe Main", "a source's name is 1 to 40"),
+            ("kind = \"http\"", "kind = \"htp\"", "`http`"),
+            ("[forward]", "[forward]\nallow_host = []", "allow_hosts"),
+            ("https://hooks", "https://evil", "forward.allow_hosts"),
+            ("https://hooks", "http://hooks", "destinations are https"),
+            ("https://hooks", "https://u@hooks", "no user name"),
+            (
+                "https://hooks.example.com",
+                "http://127.0.0.1:1",
+                "destinations are https",
+            ),
+            ("attempts = 3", "attempts = 0", "between 1 and 50"),
+            ("\"2m\"", "\"2 parsecs\"", "2 parsecs"),
+            ("secret = \"orders\"", "", "needs a secret"),
+            ("schema = 1", "schema = 2", "schema 2"),
+            ("schema = 1", "schema = ", "line 2"),
+        ] {
+            assert!(GOOD.contains(from), "{from}");
+            let error = format!(
+                "{:#}",
+                Config::parse(&GOOD.replacen(from, to, 1)).unwrap_err()
+            );
+            assert!(error.contains(said), "{to}: {error}");
+        }
+        let twice = format!(
+            "{GOOD}\n{}",
+            GOOD.split_once("[[source]]")
+                .map(|(_, s)| format!("[[source]]{s}"))
+                .unwrap()
+        );
+        assert!(format!("{:#}", Config::parse(&twice).unwrap_err()).contains("twice"));
+    }
+}

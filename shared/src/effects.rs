@@ -1,0 +1,201 @@
+//! What an action does to the world, remembered, so that it is done once.
+//!
+//! No ledger of ours can make a call to somebody else happen exactly once. What it can do: skip
+//! what is known to have happened, repeat under the same key what is not known, and stop for a
+//! human where repeating could do it twice.
+
+use std::sync::{Mutex, PoisonError};
+
+use sha2::{Digest, Sha256};
+
+use crate::clock::Clock;
+use crate::event::EventKey;
+use crate::ledger::{EffectRow, EffectState, Lease, Ledger};
+use crate::outcome::Outcome;
+
+/// What a call to the world came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// It happened; the note (at most 120 characters) says what is worth knowing, such as the
+    /// number of the ticket.
+    Done { note: String },
+    /// It is known not to have happened; the outcome says whether to try again.
+    Not(Outcome),
+    /// Nobody can say whether it happened.
+    Unknown { error: String },
+}
+
+/// Whether the downstream honours idempotency keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// Two calls under one key do it once: repeating is safe.
+    Honoured,
+    /// Each call does it again.
+    Ignored,
+}
+
+/// The effects of one attempt.
+pub struct Effects<'l> {
+    ledger: &'l Ledger,
+    lease: &'l Lease,
+    clock: Clock,
+    changed: Mutex<Vec<(String, EffectRow)>>,
+}
+
+impl<'l> Effects<'l> {
+    pub fn new(ledger: &'l Ledger, lease: &'l Lease, clock: Clock) -> Self {
+        Self {
+            ledger,
+            lease,
+            clock,
+            changed: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Makes an effect happen once. Before the call its intent is written, so that a crash in it
+    /// can be told from one before it; after the call, its result.
+    ///
+    /// The closure gets the idempotency key, which is the same in every attempt. Names are the
+    /// action's own, up to 40 characters, and must not change between versions of the code.
+    pub async fn once(
+        &self,
+        name: &str,
+        keys: Keys,
+        call: impl AsyncFnOnce(&str) -> Effect,
+    ) -> Outcome {
+        if let Some(outcome) = self.known(name, keys) {
+            return outcome;
+        }
+        let intent = self.entry(name, EffectState::Intent, keys, "");
+        match self.ledger.intend(self.lease, name, &intent).await {
+            Ok(true) => self.run(name, keys, call).await,
+            Ok(false) => Outcome::retry("a newer claim holds the event"),
+            Err(error) => Outcome::retry(format!("{error:#}")),
+        }
+    }
+
+    /// Like [`once`](Self::once) for a downstream that honours keys, without the write before
+    /// the call: a crash in the call is then not seen in the ledger, but repeating it is safe.
+    pub async fn keyed(&self, name: &str, call: impl AsyncFnOnce(&str) -> Effect) -> Outcome {
+        if let Some(outcome) = self.known(name, Keys::Honoured) {
+            return outcome;
+        }
+        self.run(name, Keys::Honoured, call).await
+    }
+
+    /// What is to be written with the settlement of the attempt.
+    pub fn into_changed(self) -> Vec<(String, EffectRow)> {
+        self.changed
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the ledger says of an effect, where that decides.
+    fn known(&self, name: &str, keys: Keys) -> Option<Outcome> {
+        let before = self.lease.row.effects.get(name)?;
+        match (before.state, keys) {
+            (EffectState::Done, _) => Some(Outcome::Done),
+            (EffectState::Intent | EffectState::Unknown, Keys::Ignored) => {
+                Some(Outcome::unknown(format!(
+                    "{name} may have happened in an earlier attempt, and the downstream takes no key"
+                )))
+            }
+            _ => None,
+        }
+    }
+
+    async fn run(&self, name: &str, keys: Keys, call: impl AsyncFnOnce(&str) -> Effect) -> Outcome {
+        // A worker that was frozen wakes up here with a lease that is over: what it holds back
+        // now, its successor does.
+        if !self.lease.holds((self.clock)()) {
+            return Outcome::retry("the lease was nearly over before the effect began");
+        }
+        // Whatever stops us in the call, also a timeout, leaves this behind.
+        self.note(name, EffectState::Unknown, keys, "");
+        let key = self.key(name);
+        match call(&key).await {
+            Effect::Done { note } => {
+                self.note(name, EffectState::Done, keys, &note);
+                Outcome::Done
+            }
+            Effect::Not(outcome) => {
+                self.note(name, EffectState::Not, keys, "");
+                outcome
+            }
+            Effect::Unknown { error } => match keys {
+                Keys::Honoured => Outcome::retry(error),
+                Keys::Ignored => Outcome::unknown(error),
+            },
+        }
+    }
+
+    fn note(&self, name: &str, state: EffectState, keys: Keys, note: &str) {
+        let entry = self.entry(name, state, keys, note);
+        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        changed.retain(|(other, _)| other != name);
+        changed.push((name.to_owned(), entry));
+    }
+
+    fn entry(&self, name: &str, state: EffectState, keys: Keys, note: &str) -> EffectRow {
+        EffectRow {
+            state,
+            key: self.key(name),
+            keyed: keys == Keys::Honoured,
+            at: (self.clock)(),
+            note: note.chars().take(120).collect(),
+        }
+    }
+
+    fn key(&self, name: &str) -> String {
+        idempotency_key(&self.lease.row.key, name, self.lease.row.generation)
+    }
+}
+
+/// The key under which an effect is done: the same in every attempt and every replay, unless a
+/// replay asks for a new effect, which makes a new generation.
+pub fn idempotency_key(key: &EventKey, effect: &str, generation: u64) -> String {
+    let mut hash = Sha256::new();
+    for part in [key.source(), key.id(), effect, &generation.to_string()] {
+        hash.update(part);
+        hash.update([0]);
+    }
+    format!("wh_{}", &base32(&hash.finalize())[..40])
+}
+
+fn base32(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let bit = |n: usize| bytes.get(n / 8).map_or(0, |byte| byte >> (7 - n % 8) & 1);
+    (0..(bytes.len() * 8).div_ceil(5))
+        .map(|i| (0..5).fold(0, |acc, b| acc << 1 | bit(i * 5 + b)))
+        .map(|index| char::from(ALPHABET[usize::from(index)]))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_depends_on_all_of_its_parts_and_on_nothing_else() {
+        let key = |source, id, effect, generation| {
+            idempotency_key(&EventKey::new(source, id), effect, generation)
+        };
+        let one = key("s", "1", "e", 0);
+        assert_eq!(one, key("s", "1", "e", 0));
+        assert_eq!(one.len(), 43);
+        for other in [
+            key("s1", "", "e", 0),
+            key("s", "2", "e", 0),
+            key("s", "1", "f", 0),
+            key("s", "1", "e", 1),
+            key("s", "1e", "", 0),
+        ] {
+            assert_ne!(one, other);
+        }
+        // Written into downstreams' stores: it can never change.
+        assert_eq!(
+            idempotency_key(&EventKey::new("stripe-main", "evt_1"), "http", 0),
+            "wh_2r2h5kf6eplrs7vio3wgxo2c3p6npuzhowvs2h7d"
+        );
+    }
+}

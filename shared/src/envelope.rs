@@ -1,0 +1,113 @@
+//! What arrived, unproven: the request as the provider sent it.
+
+use bytes::Bytes;
+
+use crate::clock::Millis;
+
+/// A request before anything of it is believed.
+#[derive(Clone, Debug)]
+pub struct Envelope {
+    /// Upper case.
+    pub method: String,
+    /// The public URL that the provider posted to, with the query as received. Providers that
+    /// sign the URL sign this one, not the one the function sees.
+    pub url: String,
+    pub headers: Headers,
+    /// The exact bytes. Nothing re-encodes them on the way.
+    pub body: Bytes,
+    pub received_at: Millis,
+}
+
+impl Envelope {
+    /// The first value of a query parameter, decoded.
+    pub fn query(&self, name: &str) -> Option<String> {
+        let (_, query) = self.url.split_once('?')?;
+        query.split('&').find_map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (form_decode(key) == name).then(|| form_decode(value))
+        })
+    }
+}
+
+pub(crate) fn form_decode(text: &str) -> String {
+    let spaced = text.replace('+', " ");
+    percent_encoding::percent_decode_str(&spaced)
+        .decode_utf8_lossy()
+        .into_owned()
+}
+
+/// Header names in lower case with their values in the order of arrival.
+///
+/// API Gateway joins repeated headers with commas (payload format 2.0), other fronts pass them
+/// one by one; both must reach the same verdict.
+#[derive(Clone, Debug, Default)]
+pub struct Headers(Vec<(String, String)>);
+
+impl Headers {
+    /// The value of a header that may stand only once. Surrounding white space is no part of it.
+    pub fn one(&self, name: &str) -> Result<Option<&str>, Repeated> {
+        let mut values = self.all(name);
+        let first = values.next();
+        let again = values.next().is_some();
+        if again { Err(Repeated) } else { Ok(first) }
+    }
+
+    /// Every value of a header, in the order of arrival.
+    pub fn all<'h, 'n>(&'h self, name: &'n str) -> impl Iterator<Item = &'h str> + use<'h, 'n> {
+        self.0
+            .iter()
+            .filter(move |(key, _)| key == name)
+            .map(|(_, value)| value.trim())
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+/// A header that may stand only once stood there twice.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Repeated;
+
+impl<N: AsRef<str>, V: Into<String>> FromIterator<(N, V)> for Headers {
+    fn from_iter<I: IntoIterator<Item = (N, V)>>(headers: I) -> Self {
+        Self(
+            headers
+                .into_iter()
+                .map(|(name, value)| (name.as_ref().to_ascii_lowercase(), value.into()))
+                .collect(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_lower_case_and_values_trimmed() {
+        let headers: Headers = [("X-One", " a "), ("x-two", "b"), ("X-TWO", "c")]
+            .into_iter()
+            .collect();
+        assert_eq!(headers.one("x-one"), Ok(Some("a")));
+        assert_eq!(headers.one("x-two"), Err(Repeated));
+        assert_eq!(headers.all("x-two").collect::<Vec<_>>(), ["b", "c"]);
+        assert_eq!(headers.one("x-three"), Ok(None));
+    }
+
+    #[test]
+    fn query_values_are_decoded() {
+        let envelope = Envelope {
+            method: "GET".into(),
+            url: "https://x.test/in/a?b=1&challenge=a%20b+c&empty".into(),
+            headers: Headers::default(),
+            body: Bytes::new(),
+            received_at: Millis(0),
+        };
+        assert_eq!(envelope.query("challenge").as_deref(), Some("a b c"));
+        assert_eq!(envelope.query("empty").as_deref(), Some(""));
+        assert_eq!(envelope.query("none"), None);
+    }
+}

@@ -1,0 +1,222 @@
+//! Bodies, apart from the state rows: an update is billed by the whole item, and a state row is
+//! updated several times.
+
+use std::io::Read as _;
+
+use anyhow::Context as _;
+use aws_sdk_dynamodb::types::AttributeValue;
+use bytes::Bytes;
+
+use super::{BodyAt, Item, Ledger, Row, item};
+use crate::clock::Millis;
+use crate::event::{Event, EventKey, Sha};
+use crate::timing::KEEP_BODY;
+
+/// State row and body share one item while both fit one write unit.
+const INLINE: usize = 1024;
+
+/// The largest compressed body that is a row; what is larger goes to the bucket.
+const LARGEST_ROW: usize = 32 * 1024;
+
+/// No body is larger: a stored one that claims to be is not read.
+const LARGEST: u64 = 4 * 1024 * 1024;
+
+/// A body as it is stored.
+pub(super) struct Packed {
+    bytes: Vec<u8>,
+    encoding: &'static str,
+}
+
+/// The exact bytes that arrived, checked against their hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Body(pub Bytes);
+
+/// Why an event has no readable body. The event is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoBody {
+    /// It is past its keeping, or was erased.
+    Gone,
+    /// What is stored is not what arrived.
+    Damaged,
+}
+
+impl Packed {
+    pub(super) fn new(body: &[u8]) -> Self {
+        match zstd::bulk::compress(body, 3) {
+            Ok(packed) if packed.len() < body.len() => Self {
+                bytes: packed,
+                encoding: "zstd",
+            },
+            _ => Self {
+                bytes: body.to_vec(),
+                encoding: "raw",
+            },
+        }
+    }
+
+    /// Adds the body to the state row if both fit one write unit. Gives it back otherwise.
+    pub(super) fn inline(self, row: &mut Item) -> Result<(), Self> {
+        if item::size(row) + self.bytes.len() + "bencraw".len() + 8 > INLINE {
+            return Err(self);
+        }
+        row.insert("b".into(), item::b(self.bytes));
+        row.insert("enc".into(), item::s(self.encoding));
+        row.insert("bref".into(), item::s("i"));
+        Ok(())
+    }
+}
+
+impl Ledger {
+    /// Keeps a body outside the state row and says where. It is durable before the row that
+    /// points to it, so that no row ever points to nothing.
+    pub(super) async fn keep_body(
+        &self,
+        event: &Event,
+        packed: Packed,
+        now: Millis,
+    ) -> anyhow::Result<AttributeValue> {
+        if packed.bytes.len() <= LARGEST_ROW {
+            let row = Item::from([
+                ("pk".to_owned(), item::s(event.key.pk())),
+                ("sk".to_owned(), item::s(body_sk(&event.sha))),
+                ("b".to_owned(), item::b(packed.bytes)),
+                ("enc".to_owned(), item::s(packed.encoding)),
+                ("n".to_owned(), item::n(event.body.len())),
+                ("ttl".to_owned(), item::n((now + KEEP_BODY).secs())),
+            ]);
+            self.put("put the body into the ledger", row, None).await?;
+            return Ok(item::s("d"));
+        }
+        let (s3, bucket) = self
+            .bodies
+            .as_ref()
+            .context("a large body, but no bucket is configured")?;
+        let key = bucket_key(&event.key, &event.sha, event.received_at);
+        s3.put_object()
+            .bucket(bucket)
+            .key(&key)
+            .content_encoding(packed.encoding)
+            .body(packed.bytes.into())
+            .send()
+            .await
+            .context("put the body into the bucket")?;
+        Ok(item::s(format!("s3:{key}")))
+    }
+
+    /// Reads the body of an event, from wherever it is.
+    pub async fn body(&self, row: &Row, state_row: &Item) -> anyhow::Result<Result<Body, NoBody>> {
+        let Some(sha) = row.sha else {
+            return Ok(Err(NoBody::Gone));
+        };
+        let packed = match &row.body_at {
+            BodyAt::Inline => stored(state_row),
+            BodyAt::Row => self
+                .get(&row.key.pk(), &body_sk(&sha))
+                .await
+                .context("read a body")?
+                .as_ref()
+                .and_then(stored),
+            BodyAt::Bucket(key) => self.from_bucket(key).await?,
+        };
+        Ok(packed
+            .ok_or(NoBody::Gone)
+            .and_then(|(bytes, zstd)| unpack(&bytes, zstd, row.body_len, &sha)))
+    }
+
+    async fn from_bucket(&self, key: &str) -> anyhow::Result<Option<(Vec<u8>, bool)>> {
+        let (s3, bucket) = self
+            .bodies
+            .as_ref()
+            .context("a large body, but no bucket is configured")?;
+        let object = match s3.get_object().bucket(bucket).key(key).send().await {
+            Ok(object) => object,
+            Err(error)
+                if error.as_service_error().is_some_and(
+                    aws_sdk_s3::operation::get_object::GetObjectError::is_no_such_key,
+                ) =>
+            {
+                return Ok(None);
+            }
+            Err(error) => return Err(error).context("read a body from the bucket"),
+        };
+        // Which encoding it is can be seen: a zstd frame begins with its magic number.
+        let bytes = object
+            .body
+            .collect()
+            .await
+            .context("read a body from the bucket")?
+            .to_vec();
+        let zstd = bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
+        Ok(Some((bytes, zstd)))
+    }
+}
+
+fn stored(item: &Item) -> Option<(Vec<u8>, bool)> {
+    let bytes = item::bytes(item, "b")?.to_vec();
+    Some((bytes, item::text(item, "enc") == Some("zstd")))
+}
+
+/// The output is capped by what was said to be in it, and then compared with the hash: a stored
+/// body can neither fill the memory nor pass for another.
+fn unpack(bytes: &[u8], zstd: bool, len: u64, sha: &Sha) -> Result<Body, NoBody> {
+    let body = if zstd {
+        let cap = len.min(LARGEST) + 1;
+        let mut out = Vec::new();
+        let decoder = zstd::stream::read::Decoder::new(bytes).map_err(|_| NoBody::Damaged)?;
+        decoder
+            .take(cap)
+            .read_to_end(&mut out)
+            .map_err(|_| NoBody::Damaged)?;
+        out
+    } else {
+        bytes.to_vec()
+    };
+    if Sha::of(&body) == *sha {
+        Ok(Body(body.into()))
+    } else {
+        Err(NoBody::Damaged)
+    }
+}
+
+fn body_sk(sha: &Sha) -> String {
+    format!("B#{}", &sha.hex()[..16])
+}
+
+fn bucket_key(key: &EventKey, sha: &Sha, at: Millis) -> String {
+    let day = at.rfc3339()[..10].replace('-', "/");
+    let pk = Sha::of(key.pk().as_bytes()).hex();
+    format!("bodies/{}/{day}/{}/{}", key.source(), &pk[..16], sha.hex())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_body_comes_back_as_it_was() {
+        for body in [
+            b"".to_vec(),
+            b"x".to_vec(),
+            vec![0xff; 100_000],
+            (0..=255).collect(),
+        ] {
+            let packed = Packed::new(&body);
+            let zstd = packed.encoding == "zstd";
+            let len = body.len() as u64;
+            assert_eq!(
+                unpack(&packed.bytes, zstd, len, &Sha::of(&body)),
+                Ok(Body(body.into()))
+            );
+        }
+    }
+
+    #[test]
+    fn a_bomb_and_a_changed_body_are_damage() {
+        let bomb = zstd::bulk::compress(&vec![0; 64 * 1024 * 1024], 19).unwrap();
+        let sha = Sha::of(b"small");
+        assert_eq!(unpack(&bomb, true, 5, &sha), Err(NoBody::Damaged));
+        assert_eq!(unpack(&bomb, true, u64::MAX, &sha), Err(NoBody::Damaged));
+        assert_eq!(unpack(b"smell", false, 5, &sha), Err(NoBody::Damaged));
+        assert_eq!(unpack(b"no zstd", true, 5, &sha), Err(NoBody::Damaged));
+    }
+}

@@ -1,0 +1,181 @@
+//! A worker takes an event, and nobody else may write it then.
+
+use std::time::Duration;
+
+use super::transition::{self, Fence};
+use super::{Item, Ledger, NEWEST_SCHEMA, Row, State, Write, item};
+use crate::backoff::CRASHES;
+use crate::clock::Millis;
+use crate::event::EventKey;
+use crate::timing::CLOCK_MARGIN;
+
+/// The right to work on an event, until a time. Settling takes it, so that it happens once.
+#[derive(Debug)]
+pub struct Lease {
+    /// The row as it was when the claim won.
+    pub row: Row,
+    pub(super) item: Item,
+    pub(super) owner: String,
+    pub(super) until: Millis,
+}
+
+/// What became of a claim.
+#[derive(Debug)]
+pub enum Claim {
+    Leased(Box<Lease>),
+    /// It is done, dead or kept apart: there is nothing to do.
+    Settled(State),
+    /// Somebody else is at it.
+    Held,
+    /// A retry is due later; the sweep or another doorbell comes for it.
+    NotDue(Millis),
+    /// Its attempts are used up. It is a dead letter now.
+    Exhausted,
+    /// There is no such event (any more).
+    Missing,
+    /// A newer version wrote it. It stays for a worker that knows it.
+    TooNew(u32),
+}
+
+/// What to do about a refused claim.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Our own claim, applied before its answer was lost.
+    Own,
+    Settled(State),
+    Held,
+    NotDue(Millis),
+    TakeOver {
+        seen: u64,
+    },
+    Exhaust {
+        seen: u64,
+        reason: &'static str,
+    },
+    TooNew(u32),
+}
+
+impl Lease {
+    /// Whether there is time to begin something that others must not begin as well.
+    pub fn holds(&self, now: Millis) -> bool {
+        now < self.until - CLOCK_MARGIN
+    }
+
+    pub fn until(&self) -> Millis {
+        self.until
+    }
+
+    pub(super) fn fence(&self) -> Fence<'_> {
+        Fence {
+            epoch: self.row.epoch,
+            owner: &self.owner,
+        }
+    }
+}
+
+impl Ledger {
+    /// Takes an event to work on it, for `lease` from `now`. `attempts` is how many there may be
+    /// in one run. Of any number of workers at most one gets a lease.
+    pub async fn claim(
+        &self,
+        key: &EventKey,
+        worker: &str,
+        now: Millis,
+        lease: Duration,
+        attempts: u32,
+    ) -> anyhow::Result<Claim> {
+        let pk = key.pk();
+        let owner = owner(worker)?;
+        let until = now + lease;
+        // Every round is a row that moved on under us; a few are luck, many are not.
+        for _ in 0..4 {
+            let old = match self
+                .change(&pk, transition::claim(&owner, now, until, attempts))
+                .await?
+            {
+                Write::Applied(item) => return leased(item, owner, until),
+                Write::Refused(None) => return Ok(Claim::Missing),
+                Write::Refused(Some(old)) => old,
+            };
+            let row = Row::read(&old)?;
+            match refusal(&row, &owner, now, attempts) {
+                Refusal::Own => return leased(Some(old), owner, until),
+                Refusal::Settled(state) => return Ok(Claim::Settled(state)),
+                Refusal::Held => return Ok(Claim::Held),
+                Refusal::NotDue(due) => return Ok(Claim::NotDue(due)),
+                Refusal::TooNew(version) => return Ok(Claim::TooNew(version)),
+                Refusal::TakeOver { seen } => {
+                    let change = transition::take_over(seen, &owner, now, until, attempts);
+                    match self.change(&pk, change).await? {
+                        Write::Applied(item) => return leased(item, owner, until),
+                        Write::Refused(Some(old)) if is_mine(&old, &owner) => {
+                            return leased(Some(old), owner, until);
+                        }
+                        Write::Refused(_) => {}
+                    }
+                }
+                Refusal::Exhaust { seen, reason } => {
+                    let change = transition::exhaust(seen, &row, attempts, reason, now);
+                    if let Write::Applied(_) = self.change(&pk, change).await? {
+                        return Ok(Claim::Exhausted);
+                    }
+                }
+            }
+        }
+        Ok(Claim::Held)
+    }
+}
+
+/// What a refused claim means, from the row that refused it.
+pub fn refusal(row: &Row, owner: &str, now: Millis, attempts: u32) -> Refusal {
+    if row.schema > NEWEST_SCHEMA {
+        return Refusal::TooNew(row.schema);
+    }
+    if row.state == State::Processing && row.owner.as_deref() == Some(owner) {
+        return Refusal::Own;
+    }
+    let seen = row.epoch;
+    let used_up = if row.crashes >= CRASHES {
+        Some("crash_loop")
+    } else if row.attempts >= attempts {
+        Some("attempts_exhausted")
+    } else {
+        None
+    };
+    match row.state {
+        State::Done | State::DeadLetter | State::Quarantined => Refusal::Settled(row.state),
+        State::Processing if !row.lease_is_over(now) => Refusal::Held,
+        State::Processing => match used_up {
+            Some(reason) => Refusal::Exhaust { seen, reason },
+            None => Refusal::TakeOver { seen },
+        },
+        State::Received | State::Failed => match (used_up, row.due) {
+            (Some(reason), _) => Refusal::Exhaust { seen, reason },
+            (None, Some(due)) if row.state == State::Failed && due > now => Refusal::NotDue(due),
+            // It became claimable between the two: try again.
+            _ => Refusal::Held,
+        },
+    }
+}
+
+fn leased(item: Option<Item>, owner: String, until: Millis) -> anyhow::Result<Claim> {
+    let item = item.unwrap_or_default();
+    let row = Row::read(&item)?;
+    Ok(Claim::Leased(Box::new(Lease {
+        row,
+        item,
+        owner,
+        until,
+    })))
+}
+
+fn is_mine(item: &Item, owner: &str) -> bool {
+    item::text(item, "own") == Some(owner)
+        && item::text(item, "st") == Some(State::Processing.as_str())
+}
+
+fn owner(worker: &str) -> anyhow::Result<String> {
+    let mut bytes = [0; 6];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no randomness: {error}"))?;
+    Ok(format!("{worker}/{}", hex::encode(bytes)))
+}

@@ -1,0 +1,128 @@
+//! How far the sync of a source has come.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::transition::{self, Fence};
+use super::{Ledger, Write, item};
+use crate::clock::Millis;
+
+/// Where the next run begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// When the last complete run began; `None` before the first.
+    pub at: Option<Millis>,
+    /// A run that stopped before its end: where it was.
+    pub page: Option<Paused>,
+}
+
+/// A run between two pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paused {
+    /// The provider's token of the next page.
+    pub token: String,
+    /// The earliest time that the run asks for.
+    pub from: Millis,
+    /// When the run began.
+    pub started: Millis,
+}
+
+/// The right to move a source's cursor.
+#[derive(Debug)]
+pub struct SyncLease {
+    source: String,
+    owner: String,
+    epoch: u64,
+    pub cursor: Cursor,
+}
+
+impl Ledger {
+    /// Takes the cursor of a source; `None` when another run holds it. Two runs at once would
+    /// lose nothing, they would only ask twice.
+    pub async fn sync_lease(
+        &self,
+        source: &str,
+        owner: &str,
+        now: Millis,
+        lease: Duration,
+    ) -> anyhow::Result<Option<SyncLease>> {
+        let change = transition::sync_lease(owner, now, now + lease);
+        let item = match self.change_item(&pk(source), "CURSOR", change).await? {
+            Write::Applied(Some(item)) => item,
+            // Our own lease, its answer lost.
+            Write::Refused(Some(item)) if item::text(&item, "own") == Some(owner) => item,
+            Write::Applied(None) | Write::Refused(_) => return Ok(None),
+        };
+        let page = item::text(&item, "page").map(str::to_owned);
+        let paused = page.and_then(|token| {
+            Some(Paused {
+                token,
+                from: item::time(&item, "pfrom")?,
+                started: item::time(&item, "pstart")?,
+            })
+        });
+        Ok(Some(SyncLease {
+            source: source.to_owned(),
+            owner: owner.to_owned(),
+            epoch: item::number(&item, "epoch").context("the sync cursor has no epoch")?,
+            cursor: Cursor {
+                at: item::time(&item, "cur"),
+                page: paused,
+            },
+        }))
+    }
+
+    /// Notes that every event up to this page is in the ledger. `false`: another run took over.
+    pub async fn sync_page(
+        &self,
+        lease: &SyncLease,
+        page: &Paused,
+        until: Millis,
+    ) -> anyhow::Result<bool> {
+        let change =
+            transition::sync_page(lease.fence(), &page.token, page.from, page.started, until);
+        self.move_cursor(lease, change).await
+    }
+
+    /// Ends a complete run that began at `started`. `false`: another run took over.
+    pub async fn sync_advance(
+        &self,
+        lease: SyncLease,
+        started: Millis,
+        now: Millis,
+    ) -> anyhow::Result<bool> {
+        let change = transition::sync_advance(lease.fence(), started, now);
+        self.move_cursor(&lease, change).await
+    }
+
+    /// Ends a run that has to go on later.
+    pub async fn sync_release(&self, lease: SyncLease) -> anyhow::Result<()> {
+        let change = transition::sync_release(lease.fence());
+        self.move_cursor(&lease, change).await.map(|_| ())
+    }
+
+    async fn move_cursor(
+        &self,
+        lease: &SyncLease,
+        change: transition::Change,
+    ) -> anyhow::Result<bool> {
+        let answer = self
+            .change_item(&pk(&lease.source), "CURSOR", change)
+            .await?;
+        Ok(matches!(answer, Write::Applied(_)))
+    }
+}
+
+impl SyncLease {
+    fn fence(&self) -> Fence<'_> {
+        Fence {
+            epoch: self.epoch,
+            owner: &self.owner,
+        }
+    }
+}
+
+fn pk(source: &str) -> String {
+    format!("SYNC#{source}")
+}

@@ -1,0 +1,185 @@
+//! The ledger: one row for each event, and every change of it.
+//!
+//! All rows of the inbox are in one DynamoDB table, defined in `template.yaml`. What a change
+//! asks for and does is in [`transition`], as pure functions; what a refused change means is
+//! decided over rows, beside the method that made it. Only this module talks to the table.
+//!
+//! | item | pk | sk |
+//! |---|---|---|
+//! | state row | `E#{source}#{event id}` | `M` |
+//! | body | same | `B#{first 16 hex digits of its hash}` |
+//! | body seen | `E#{source}#~{hash of the body}` | `S` |
+//! | sync cursor | `SYNC#{source}` | `CURSOR` |
+
+mod body;
+mod claim;
+mod cursor;
+mod item;
+mod read;
+mod receive;
+mod row;
+mod settle;
+mod sweep;
+pub mod transition;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
+
+pub use body::{Body, NoBody};
+pub use claim::{Claim, Lease};
+pub use cursor::{Cursor, SyncLease};
+pub use read::Listed;
+pub use receive::Received;
+pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
+pub use settle::{Settled, Settlement};
+pub use sweep::{Look, Swept};
+use transition::Change;
+
+/// The attributes of an item.
+pub type Item = HashMap<String, AttributeValue>;
+
+/// The version of rows that this code writes.
+pub const SCHEMA: u32 = 1;
+
+/// The newest version that this code works on: of the next one, it knows what it needs and
+/// keeps what it does not.
+pub const NEWEST_SCHEMA: u32 = SCHEMA + 1;
+
+/// The table with the rows, and the bucket with the bodies that are too large for it.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    dynamodb: aws_sdk_dynamodb::Client,
+    table: String,
+    bodies: Option<(aws_sdk_s3::Client, String)>,
+}
+
+/// What DynamoDB made of a conditional write.
+enum Write {
+    /// It was applied. The item as it is now, where that was asked for.
+    Applied(Option<Item>),
+    /// Its condition did not hold. The item as it stands, if there is one.
+    Refused(Option<Item>),
+}
+
+impl Ledger {
+    /// `bodies` is the bucket for large bodies; without it they cannot be kept or read.
+    pub fn new(
+        dynamodb: aws_sdk_dynamodb::Client,
+        table: impl Into<String>,
+        bodies: Option<(aws_sdk_s3::Client, String)>,
+    ) -> Self {
+        Self {
+            dynamodb,
+            table: table.into(),
+            bodies,
+        }
+    }
+
+    /// Applies a change to the state row `pk`.
+    async fn change(&self, pk: &str, change: Change) -> anyhow::Result<Write> {
+        self.change_item(pk, "M", change).await
+    }
+
+    async fn change_item(&self, pk: &str, sk: &str, change: Change) -> anyhow::Result<Write> {
+        let what = change.what;
+        let request = self
+            .dynamodb
+            .update_item()
+            .table_name(&self.table)
+            .key("pk", item::s(pk))
+            .key("sk", item::s(sk))
+            .update_expression(change.update)
+            .condition_expression(change.condition)
+            .set_expression_attribute_values(
+                Some(change.values).filter(|values| !values.is_empty()),
+            )
+            .set_expression_attribute_names(Some(change.names).filter(|names| !names.is_empty()))
+            .return_values(ReturnValue::AllNew)
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        let answer = again_on_conflict(async || request.clone().send().await).await;
+        match answer {
+            Ok(output) => Ok(Write::Applied(output.attributes)),
+            Err(error) => match error.as_service_error() {
+                Some(aws_sdk_dynamodb::operation::update_item::UpdateItemError::ConditionalCheckFailedException(
+                    refused,
+                )) => Ok(Write::Refused(refused.item.clone())),
+                _ => Err(error).context(what),
+            },
+        }
+    }
+
+    /// Puts an item under a condition; without one the put always holds.
+    async fn put(
+        &self,
+        what: &'static str,
+        item: Item,
+        condition: Option<(&str, Item)>,
+    ) -> anyhow::Result<Write> {
+        let mut request = self
+            .dynamodb
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(item))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        if let Some((condition, values)) = condition {
+            request = request
+                .condition_expression(condition)
+                .set_expression_attribute_values(Some(values).filter(|values| !values.is_empty()));
+        }
+        let answer = again_on_conflict(async || request.clone().send().await).await;
+        match answer {
+            Ok(_) => Ok(Write::Applied(None)),
+            Err(error) => match error.as_service_error() {
+                Some(aws_sdk_dynamodb::operation::put_item::PutItemError::ConditionalCheckFailedException(
+                    refused,
+                )) => Ok(Write::Refused(refused.item.clone())),
+                _ => Err(error).context(what),
+            },
+        }
+    }
+
+    async fn get(&self, pk: &str, sk: &str) -> anyhow::Result<Option<Item>> {
+        let answer = self
+            .dynamodb
+            .get_item()
+            .table_name(&self.table)
+            .key("pk", item::s(pk))
+            .key("sk", item::s(sk))
+            .consistent_read(true)
+            .send()
+            .await
+            .context("read an item of the ledger")?;
+        Ok(answer.item)
+    }
+}
+
+/// A transaction on the same row, such as a replay, makes a write fail for a moment. The SDK
+/// does not count that among what it tries again.
+async fn again_on_conflict<T, E, R>(
+    send: impl AsyncFn() -> Result<T, SdkError<E, R>>,
+) -> Result<T, SdkError<E, R>>
+where
+    E: ProvideErrorMetadata,
+{
+    let mut tries = 0;
+    loop {
+        match send().await {
+            Err(error)
+                if tries < 3
+                    && error.as_service_error().and_then(|e| e.code())
+                        == Some("TransactionConflictException") =>
+            {
+                tries += 1;
+                tokio::time::sleep(
+                    Duration::from_millis(20).mul_f64(1.0 + 4.0 * crate::backoff::jitter()),
+                )
+                .await;
+            }
+            answer => return answer,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Reads for people. Every one of them names a key or an index.
+
+use anyhow::Context as _;
+
+use super::{Body, Item, Ledger, NoBody, Row, item};
+use crate::clock::Millis;
+use crate::event::{EventId, EventKey};
+
+/// Parts of an hour of a source in the `time` index.
+pub(super) const TIME_SHARDS: u8 = 4;
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// An event as the `time` index knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    pub id: EventId,
+    pub key: EventKey,
+    pub received_at: Millis,
+    pub kind: String,
+}
+
+impl Ledger {
+    /// The state row of an event.
+    pub async fn event(&self, key: &EventKey) -> anyhow::Result<Option<Row>> {
+        let Some(item) = self.get(&key.pk(), "M").await? else {
+            return Ok(None);
+        };
+        Ok(Some(Row::read(&item)?))
+    }
+
+    /// The exact body of an event.
+    pub async fn event_body(&self, key: &EventKey) -> anyhow::Result<Option<Result<Body, NoBody>>> {
+        let Some(item) = self.get(&key.pk(), "M").await? else {
+            return Ok(None);
+        };
+        let row = Row::read(&item)?;
+        self.body(&row, &item).await.map(Some)
+    }
+
+    /// The events of a source received from `from` to `to`, both inclusive and within one hour
+    /// of UTC, newest first. At most `limit`.
+    pub async fn received_in_hour(
+        &self,
+        source: &str,
+        from: Millis,
+        to: Millis,
+        limit: usize,
+    ) -> anyhow::Result<Vec<Listed>> {
+        let mut found = Vec::new();
+        for shard in 0..TIME_SHARDS {
+            let mut start: Option<Item> = None;
+            let mut of_shard = 0;
+            loop {
+                let answer = self
+                    .dynamodb
+                    .query()
+                    .table_name(&self.table)
+                    .index_name("time")
+                    .key_condition_expression("tpk = :part AND tsk BETWEEN :from AND :to")
+                    .expression_attribute_values(
+                        ":part",
+                        item::s(format!("T#{source}#{}#{shard}", from.hour())),
+                    )
+                    .expression_attribute_values(":from", item::s(format!("{:013}", from.0.max(0))))
+                    .expression_attribute_values(
+                        ":to",
+                        item::s(format!("{:013}#\u{10FFFF}", to.0.max(0))),
+                    )
+                    .scan_index_forward(false)
+                    .limit(i32::try_from(limit.clamp(1, 1000)).unwrap_or(1000))
+                    .set_exclusive_start_key(start)
+                    .send()
+                    .await
+                    .context("list the events of an hour")?;
+                of_shard += answer.items().len();
+                found.extend(answer.items().iter().filter_map(listed));
+                start = answer.last_evaluated_key;
+                if start.is_none() || of_shard >= limit {
+                    break;
+                }
+            }
+        }
+        found.sort_by(|a: &Listed, b: &Listed| b.id.cmp(&a.id));
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// The events of the given sources whose id begins with `prefix`, which must name at least
+    /// the hour. At most `limit`.
+    pub async fn with_id_prefix(
+        &self,
+        sources: &[&str],
+        prefix: &str,
+        limit: usize,
+    ) -> anyhow::Result<Vec<Listed>> {
+        let Some((from, to)) = EventId::times(prefix) else {
+            return Ok(Vec::new());
+        };
+        let text = prefix
+            .strip_prefix("evt_")
+            .unwrap_or(prefix)
+            .to_ascii_uppercase();
+        let mut found = Vec::new();
+        for source in sources {
+            let mut at = from;
+            while at <= to {
+                let end = Millis((at.0.div_euclid(HOUR_MS) + 1) * HOUR_MS - 1).min(to);
+                let listed = self.received_in_hour(source, at, end, 1000).await?;
+                found.extend(
+                    listed
+                        .into_iter()
+                        .filter(|e| e.id.as_str()[4..].starts_with(&text)),
+                );
+                at = Millis(end.0 + 1);
+                if found.len() >= limit {
+                    break;
+                }
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+}
+
+fn listed(keys: &Item) -> Option<Listed> {
+    let key = EventKey::from_pk(item::text(keys, "pk")?)?;
+    let (time, kind) = item::text(keys, "tsk")?.split_once('#')?;
+    let received_at = Millis(time.parse().ok()?);
+    Some(Listed {
+        id: EventId::new(received_at, &key),
+        key,
+        received_at,
+        kind: kind.to_owned(),
+    })
+}

@@ -1,0 +1,309 @@
+//! An event enters the ledger, once.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::body::Packed;
+use super::transition::work_partition;
+use super::{Item, Ledger, Row, SCHEMA, State, Write, item};
+use crate::clock::Millis;
+use crate::event::{Event, EventKey, Via};
+use crate::timing::{FIRST_LOOK, KEEP_ROW};
+
+/// A duplicate of an open event is rung for again unless somebody rang this recently.
+const RUNG_RECENTLY: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// What became of an event that arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// It was not known.
+    New,
+    /// It is known and not settled. `silent` when nobody rang for it in the last seconds: the
+    /// first delivery may have died between its row and its doorbell.
+    Open { silent: bool, run: u64 },
+    /// It is known and settled.
+    Settled,
+    /// Another body came before under the same id, or the same body under another id. It is
+    /// kept apart under this key, for a human.
+    Conflict(EventKey),
+}
+
+/// What a refused put means.
+#[derive(Debug, PartialEq, Eq)]
+enum Refusal {
+    /// Our own put, applied before its answer was lost.
+    Own,
+    Known(Received),
+    OtherBody,
+}
+
+impl Ledger {
+    /// Writes the event once. A second delivery of it is an answer, not an error.
+    ///
+    /// After this returns, the event is durable: it may be acknowledged.
+    pub async fn receive(&self, event: &Event, now: Millis) -> anyhow::Result<Received> {
+        if event.once_per_body && !self.first_with_this_body(event, now).await? {
+            return self
+                .keep_apart(event, "a known body under another id", now)
+                .await;
+        }
+        match self
+            .put_event(event, &event.key, State::Received, None, now)
+            .await?
+        {
+            None => Ok(Received::New),
+            Some(Refusal::Own) => Ok(Received::New),
+            Some(Refusal::Known(known)) => Ok(known),
+            Some(Refusal::OtherBody) => {
+                self.keep_apart(event, "another body under a known id", now)
+                    .await
+            }
+        }
+    }
+
+    async fn keep_apart(
+        &self,
+        event: &Event,
+        reason: &str,
+        now: Millis,
+    ) -> anyhow::Result<Received> {
+        let key = event.key.conflicting(&event.sha);
+        self.put_event(event, &key, State::Quarantined, Some(reason), now)
+            .await?;
+        Ok(Received::Conflict(key))
+    }
+
+    /// Body first, then the row that points to it.
+    async fn put_event(
+        &self,
+        event: &Event,
+        key: &EventKey,
+        state: State,
+        reason: Option<&str>,
+        now: Millis,
+    ) -> anyhow::Result<Option<Refusal>> {
+        let event = &Event {
+            key: key.clone(),
+            ..event.clone()
+        };
+        let write_id = write_id()?;
+        let mut row = state_row(event, state, &write_id, now);
+        if let Some(reason) = reason {
+            row.insert("reason".into(), item::s(reason));
+        }
+        if let Err(packed) = Packed::new(&event.body).inline(&mut row) {
+            let at = self.keep_body(event, packed, now).await?;
+            row.insert("bref".into(), at);
+        }
+        let condition = ("attribute_not_exists(pk)", Item::new());
+        match self
+            .put("put an event into the ledger", row, Some(condition))
+            .await?
+        {
+            Write::Applied(_) => Ok(None),
+            Write::Refused(old) => Ok(Some(refusal(
+                &old.unwrap_or_default(),
+                event,
+                &write_id,
+                now,
+            ))),
+        }
+    }
+
+    /// Whether no other event had this body. Written before the event, so that of two ids with
+    /// one body only one is first; the same id may come again.
+    async fn first_with_this_body(&self, event: &Event, now: Millis) -> anyhow::Result<bool> {
+        let marker = Item::from([
+            (
+                "pk".to_owned(),
+                item::s(format!("E#{}#~{}", event.key.source(), event.sha.hex())),
+            ),
+            ("sk".to_owned(), item::s("S")),
+            ("ek".to_owned(), item::s(event.key.pk())),
+            ("sv".to_owned(), item::n(SCHEMA)),
+            ("ttl".to_owned(), item::n((now + KEEP_ROW).secs())),
+        ]);
+        let same = Item::from([(":ek".to_owned(), item::s(event.key.pk()))]);
+        let condition = ("attribute_not_exists(pk) OR ek = :ek", same);
+        let answer = self
+            .put("note a body in the ledger", marker, Some(condition))
+            .await?;
+        Ok(matches!(answer, Write::Applied(_)))
+    }
+}
+
+/// What the item that stands in the way says of our put.
+fn refusal(old: &Item, event: &Event, write_id: &str, now: Millis) -> Refusal {
+    if item::text(old, "wid") == Some(write_id) {
+        return Refusal::Own;
+    }
+    let fetched = |via: Option<Via>| via == Some(Via::BackupSync);
+    let old_via = item::text(old, "via").and_then(Via::parse);
+    // What the provider's API lists is the event, but not the bytes that it posts.
+    let comparable = !fetched(old_via) && !fetched(Some(event.via));
+    let same = item::bytes(old, "sha") == Some(event.sha.0.as_slice());
+    if comparable && !same {
+        return Refusal::OtherBody;
+    }
+    match Row::read(old) {
+        Ok(row) if row.is_open() => {
+            let rung = row.rung_at.unwrap_or(row.received_at);
+            Refusal::Known(Received::Open {
+                silent: now.since(rung) > RUNG_RECENTLY,
+                run: row.run,
+            })
+        }
+        Ok(_) => Refusal::Known(Received::Settled),
+        // It is there and durable. A ring does no harm and brings the trouble to light.
+        Err(_) => Refusal::Known(Received::Open {
+            silent: true,
+            run: 0,
+        }),
+    }
+}
+
+fn state_row(event: &Event, state: State, write_id: &str, now: Millis) -> Item {
+    let pk = event.key.pk();
+    let received = event.received_at;
+    let mut row = Item::from([
+        ("pk".to_owned(), item::s(&pk)),
+        ("sk".to_owned(), item::s("M")),
+        ("sv".to_owned(), item::n(SCHEMA)),
+        ("st".to_owned(), item::s(state.as_str())),
+        ("epoch".to_owned(), item::n(0)),
+        ("run".to_owned(), item::n(0)),
+        ("gen".to_owned(), item::n(0)),
+        ("att".to_owned(), item::n(0)),
+        ("cr".to_owned(), item::n(0)),
+        ("rcv".to_owned(), item::ms(received)),
+        ("wid".to_owned(), item::s(write_id)),
+        ("sha".to_owned(), item::b(event.sha.0)),
+        ("len".to_owned(), item::n(event.body.len())),
+        ("via".to_owned(), item::s(event.via.as_str())),
+        ("ty".to_owned(), item::s(&event.kind)),
+        ("pvd".to_owned(), item::s(&event.provider)),
+        ("pre".to_owned(), item::s(&event.preset)),
+        ("prv".to_owned(), item::s(event.proven.as_str())),
+        ("cfg".to_owned(), item::s(&event.config)),
+        ("fx".to_owned(), AttributeValue::M(HashMap::new())),
+        ("h".to_owned(), AttributeValue::L(Vec::new())),
+        (
+            "tpk".to_owned(),
+            item::s(time_partition(&event.key, received)),
+        ),
+        (
+            "tsk".to_owned(),
+            item::s(format!("{:013}#{}", received.0.max(0), event.kind)),
+        ),
+    ]);
+    if state == State::Received {
+        row.insert("enq".into(), item::ms(now));
+        row.insert("gpk".into(), item::s(work_partition(&pk)));
+        row.insert("gsk".into(), item::ms(now + FIRST_LOOK));
+    }
+    let headers: HashMap<_, _> = event
+        .headers
+        .iter()
+        .map(|(k, v)| (k.clone(), item::s(v)))
+        .collect();
+    if !headers.is_empty() {
+        row.insert("hdr".into(), AttributeValue::M(headers));
+    }
+    let optional = [
+        ("ct", &event.content_type),
+        ("dlv", &event.delivery),
+        ("kid", &event.secret),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            row.insert(name.into(), item::s(value));
+        }
+    }
+    row
+}
+
+/// The part of the `time` index that an event is in: source, hour and one of four.
+pub(super) fn time_partition(key: &EventKey, at: Millis) -> String {
+    format!(
+        "T#{}#{}#{}",
+        key.source(),
+        at.hour(),
+        super::transition::shard(&key.pk()) % super::read::TIME_SHARDS
+    )
+}
+
+/// Tells this put from every other one. Without it, an SDK's second try of a put that had been
+/// applied would look like a duplicate.
+fn write_id() -> anyhow::Result<String> {
+    let mut bytes = [0; 9];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no randomness: {error}"))?;
+    Ok(hex::encode(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(body: &'static [u8], via: Via) -> Event {
+        let mut event = Event::fetched(crate::event::Fetched {
+            source: "s",
+            provider: "p",
+            preset: "p",
+            id: "1",
+            kind: "k",
+            body: body.into(),
+            now: Millis(1_000_000),
+            via,
+            config: "c",
+        });
+        event.via = via;
+        event
+    }
+
+    fn row(event: &Event, state: State) -> Item {
+        let mut row = state_row(event, state, "first", event.received_at);
+        row.insert("bref".into(), item::s("i"));
+        row
+    }
+
+    #[test]
+    fn a_refused_put_is_read_from_what_stands_there() {
+        let (one, two) = (event(b"one", Via::Webhook), event(b"two", Via::Webhook));
+        let (now, later) = (Millis(1_000_000), Millis(1_010_000));
+        let open = row(&one, State::Received);
+        assert_eq!(refusal(&open, &one, "first", now), Refusal::Own);
+        let known = |silent| Refusal::Known(Received::Open { silent, run: 0 });
+        assert_eq!(refusal(&open, &one, "second", now), known(false));
+        assert_eq!(refusal(&open, &one, "second", later), known(true));
+        assert_eq!(refusal(&open, &two, "second", now), Refusal::OtherBody);
+        let done = row(&one, State::Done);
+        assert_eq!(
+            refusal(&done, &one, "second", now),
+            Refusal::Known(Received::Settled)
+        );
+    }
+
+    #[test]
+    fn what_the_api_lists_and_what_was_posted_are_one_event() {
+        let (posted, listed) = (event(b"{}", Via::Webhook), event(b"{ }", Via::BackupSync));
+        for (first, second) in [(&posted, &listed), (&listed, &posted)] {
+            let old = row(first, State::Done);
+            assert_eq!(
+                refusal(&old, second, "x", Millis(0)),
+                Refusal::Known(Received::Settled)
+            );
+        }
+    }
+
+    #[test]
+    fn a_small_event_with_its_body_fits_one_write_unit() {
+        let mut small = row(&event(b"{\"id\":\"evt_1\"}", Via::Webhook), State::Received);
+        assert!(
+            Packed::new(b"{\"id\":\"evt_1\"}")
+                .inline(&mut small)
+                .is_ok()
+        );
+        assert!(item::size(&small) <= 1024, "{}", item::size(&small));
+    }
+}

@@ -1,0 +1,216 @@
+//! An attempt comes to its end: done, due again, or dead.
+
+use std::time::Duration;
+
+use super::transition::{self, Change};
+use super::{EffectRow, Lease, Ledger, Row, State, Write};
+use crate::backoff::Backoff;
+use crate::clock::Millis;
+use crate::outcome::Outcome;
+use crate::timing::{FIRST_LOOK, LONGEST_DELAY, OWN_RINGS_PER_RUN};
+
+/// How far ahead of a due time the sweep takes a row up, so that its doorbell is on time.
+pub(super) const SWEEP_AHEAD: Duration = Duration::from_secs(60);
+
+/// What is to be recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    Done,
+    Retry {
+        error: String,
+        due: Millis,
+        /// The worker itself rings after this delay; otherwise the sweep does.
+        ring: Option<Duration>,
+    },
+    DeadLetter {
+        reason: &'static str,
+        error: String,
+    },
+}
+
+/// What became of a settlement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settled {
+    Recorded(Settlement),
+    /// A newer claim holds the event. What we know of it is old, and nothing was written.
+    Stale,
+}
+
+impl Settlement {
+    /// What an outcome means for the event, given where it stands.
+    pub fn of(outcome: Outcome, row: &Row, backoff: &Backoff, now: Millis, jitter: f64) -> Self {
+        match outcome {
+            Outcome::Done => Self::Done,
+            Outcome::Permanent { error } => Self::DeadLetter {
+                reason: "permanent",
+                error,
+            },
+            Outcome::Unknown { error } => Self::DeadLetter {
+                reason: "outcome_unknown",
+                error,
+            },
+            Outcome::Retry { error, .. } if row.attempts >= backoff.attempts => Self::DeadLetter {
+                reason: "attempts_exhausted",
+                error,
+            },
+            Outcome::Retry { error, after } => {
+                let wait = backoff.wait(row.attempts, after, jitter);
+                let short = wait <= LONGEST_DELAY && row.attempts <= OWN_RINGS_PER_RUN;
+                Self::Retry {
+                    error,
+                    due: now + wait,
+                    ring: short.then_some(wait),
+                }
+            }
+        }
+    }
+
+    fn change(&self, lease: &Lease, effects: &[(String, EffectRow)], now: Millis) -> Change {
+        let (fence, row) = (lease.fence(), &lease.row);
+        match self {
+            Self::Done => transition::done(fence, row, effects, now),
+            Self::Retry { error, due, ring } => {
+                // Should the worker's own doorbell be lost, the sweep is two minutes behind it.
+                let look = if ring.is_some() {
+                    *due + FIRST_LOOK
+                } else {
+                    *due - SWEEP_AHEAD
+                };
+                transition::retry(fence, row, effects, error, *due, look, now)
+            }
+            Self::DeadLetter { reason, error } => {
+                transition::dead_letter(fence, row, effects, reason, error, now)
+            }
+        }
+    }
+}
+
+impl Ledger {
+    /// Records the end of an attempt, and with it what became of the effects. It takes the
+    /// lease: an attempt ends once.
+    pub async fn settle(
+        &self,
+        lease: Lease,
+        settlement: Settlement,
+        effects: &[(String, EffectRow)],
+        now: Millis,
+    ) -> anyhow::Result<Settled> {
+        let change = settlement.change(&lease, effects, now);
+        match self.change(&lease.row.key.pk(), change).await? {
+            Write::Applied(_) => Ok(Settled::Recorded(settlement)),
+            Write::Refused(old) => {
+                let row = old.map(|old| Row::read(&old)).transpose()?;
+                let ours = row.is_some_and(|row| applied(&row, &lease, &settlement));
+                Ok(if ours {
+                    Settled::Recorded(settlement)
+                } else {
+                    Settled::Stale
+                })
+            }
+        }
+    }
+
+    /// Records that an effect is about to be tried. `false` when a newer claim holds the event:
+    /// then it must not be.
+    pub async fn intend(
+        &self,
+        lease: &Lease,
+        name: &str,
+        effect: &EffectRow,
+    ) -> anyhow::Result<bool> {
+        let change = transition::intent(lease.fence(), name, effect);
+        match self.change(&lease.row.key.pk(), change).await? {
+            Write::Applied(_) => Ok(true),
+            Write::Refused(_) => Ok(false),
+        }
+    }
+
+    /// The body that the lease is about.
+    pub async fn leased_body(
+        &self,
+        lease: &Lease,
+    ) -> anyhow::Result<Result<super::Body, super::NoBody>> {
+        self.body(&lease.row, &lease.item).await
+    }
+}
+
+/// Whether the row that refused a settlement shows that it had been applied before, its answer
+/// lost: nobody has claimed the event since, and it stands where we put it.
+fn applied(row: &Row, lease: &Lease, settlement: &Settlement) -> bool {
+    row.epoch == lease.row.epoch
+        && match settlement {
+            Settlement::Done => {
+                row.state == State::Done && row.done_by.as_deref() == Some(&lease.owner)
+            }
+            Settlement::Retry { due, .. } => row.state == State::Failed && row.due == Some(*due),
+            Settlement::DeadLetter { .. } => row.state == State::DeadLetter,
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::{Item, item};
+
+    fn row(attempts: u32) -> Row {
+        let row = Item::from([
+            ("pk".into(), item::s("E#s#1")),
+            ("sv".into(), item::n(1)),
+            ("st".into(), item::s("processing")),
+            ("epoch".into(), item::n(7)),
+            ("run".into(), item::n(0)),
+            ("att".into(), item::n(attempts)),
+            ("cr".into(), item::n(0)),
+            ("rcv".into(), item::n(0)),
+            ("bref".into(), item::s("i")),
+        ]);
+        Row::read(&row).unwrap()
+    }
+
+    fn of(outcome: Outcome, attempts: u32) -> Settlement {
+        Settlement::of(
+            outcome,
+            &row(attempts),
+            &Backoff::default(),
+            Millis(1_000),
+            0.0,
+        )
+    }
+
+    #[test]
+    fn an_outcome_and_the_attempts_decide() {
+        assert_eq!(of(Outcome::Done, 10), Settlement::Done);
+        let reason = |settlement| match settlement {
+            Settlement::DeadLetter { reason, .. } => reason,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(reason(of(Outcome::permanent("x"), 1)), "permanent");
+        assert_eq!(reason(of(Outcome::unknown("x"), 1)), "outcome_unknown");
+        assert_eq!(reason(of(Outcome::retry("x"), 10)), "attempts_exhausted");
+        let retry = |secs: u64, ring: bool| Settlement::Retry {
+            error: "x".into(),
+            due: Millis(1_000) + Duration::from_secs(secs),
+            ring: ring.then_some(Duration::from_secs(secs)),
+        };
+        assert_eq!(of(Outcome::retry("x"), 1), retry(10, true));
+        assert_eq!(of(Outcome::retry("x"), 3), retry(300, true));
+        assert_eq!(of(Outcome::retry("x"), 4), retry(1800, false));
+        assert_eq!(of(Outcome::retry("x"), 9), retry(7200, false));
+    }
+
+    #[test]
+    fn a_worker_rings_for_itself_at_most_three_times_a_run() {
+        let quick = Backoff {
+            attempts: 50,
+            waits: vec![Duration::from_secs(1)],
+        };
+        let rings = (1..50)
+            .filter(|attempt| {
+                let settlement =
+                    Settlement::of(Outcome::retry("x"), &row(*attempt), &quick, Millis(0), 0.5);
+                matches!(settlement, Settlement::Retry { ring: Some(_), .. })
+            })
+            .count();
+        assert_eq!(rings, 3);
+    }
+}

@@ -1,0 +1,258 @@
+//! Open rows whose time to be looked at has come.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::transition::{self, WORK_SHARDS};
+use super::{Ledger, Row, State, Write, item};
+use crate::backoff::CRASHES;
+use crate::clock::Millis;
+use crate::event::EventKey;
+use crate::queue::Doorbell;
+
+/// The longest pause between two looks at a row that stays open.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
+
+/// How long after the end of a live lease the sweep looks again.
+const AFTER_LEASE: Duration = Duration::from_secs(10);
+
+/// What the sweep does about a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Ring, after a delay if its retry is not due yet; look again at `next`.
+    Ring {
+        delay: Duration,
+        next: Millis,
+    },
+    /// Somebody is at work; look again then.
+    Wait {
+        next: Millis,
+    },
+    Exhaust {
+        reason: &'static str,
+    },
+    /// It is settled, or was moved on since the index saw it.
+    Leave,
+}
+
+/// What the sweep did about a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Swept {
+    /// The row is noted as rung for: ring now.
+    Ring(Doorbell, Duration),
+    Exhausted,
+    Left,
+}
+
+impl Look {
+    /// Decides over a row. `seen` is the time to look that the index gave.
+    pub fn at(row: &Row, seen: Millis, attempts: u32, now: Millis) -> Self {
+        if row.next_look != Some(seen) || !row.is_open() {
+            return Self::Leave;
+        }
+        if row.state == State::Processing && !row.lease_is_over(now) {
+            let until = row.lease_until.unwrap_or(now);
+            return Self::Wait {
+                next: until.max(now) + AFTER_LEASE,
+            };
+        }
+        if row.crashes >= CRASHES {
+            return Self::Exhaust {
+                reason: "crash_loop",
+            };
+        }
+        if row.attempts >= attempts {
+            return Self::Exhaust {
+                reason: "attempts_exhausted",
+            };
+        }
+        let due = row
+            .due
+            .filter(|_| row.state == State::Failed)
+            .unwrap_or(now)
+            .max(now);
+        let pause = Duration::from_secs(60 << row.rings.min(6)).min(LONGEST_PAUSE);
+        Self::Ring {
+            delay: due.since(now),
+            next: due + pause,
+        }
+    }
+}
+
+impl Ledger {
+    /// The events of one part of the `work` index whose time to look has come, oldest first, and
+    /// that time. At most `limit`.
+    pub async fn to_look_at(
+        &self,
+        shard: u8,
+        now: Millis,
+        limit: i32,
+    ) -> anyhow::Result<Vec<(EventKey, Millis)>> {
+        let answer = self
+            .dynamodb
+            .query()
+            .table_name(&self.table)
+            .index_name("work")
+            .key_condition_expression("gpk = :shard AND gsk <= :now")
+            .expression_attribute_values(":shard", item::s(format!("W#{}", shard % WORK_SHARDS)))
+            .expression_attribute_values(":now", item::ms(now))
+            .limit(limit)
+            .send()
+            .await
+            .context("list the events to look at")?;
+        let found = answer.items().iter().filter_map(|keys| {
+            let key = EventKey::from_pk(item::text(keys, "pk")?)?;
+            Some((key, item::time(keys, "gsk")?))
+        });
+        Ok(found.collect())
+    }
+
+    /// Looks at one of them. The next look is noted before anybody rings, so that two sweeps at
+    /// once ring once, and a sweep that dies in between is a little late and not lost.
+    pub async fn look(
+        &self,
+        key: &EventKey,
+        seen: Millis,
+        attempts: u32,
+        now: Millis,
+    ) -> anyhow::Result<Swept> {
+        let pk = key.pk();
+        let Some(old) = self.get(&pk, "M").await? else {
+            return Ok(Swept::Left);
+        };
+        let row = Row::read(&old)?;
+        let change = match Look::at(&row, seen, attempts, now) {
+            Look::Leave => return Ok(Swept::Left),
+            Look::Wait { next } => {
+                self.change(&pk, transition::sweep_wait(seen, next)).await?;
+                return Ok(Swept::Left);
+            }
+            Look::Exhaust { reason } => {
+                let change = transition::exhaust(row.epoch, &row, attempts, reason, now);
+                let answer = self.change(&pk, change).await?;
+                return Ok(if matches!(answer, Write::Applied(_)) {
+                    Swept::Exhausted
+                } else {
+                    Swept::Left
+                });
+            }
+            Look::Ring { delay, next } => (transition::sweep_ring(seen, next, now), delay),
+        };
+        match self.change(&pk, change.0).await? {
+            Write::Applied(_) => Ok(Swept::Ring(
+                Doorbell {
+                    key: key.clone(),
+                    run: row.run,
+                },
+                change.1,
+            )),
+            Write::Refused(_) => Ok(Swept::Left),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Item;
+
+    fn row(state: &str, more: &[(&str, i64)]) -> Row {
+        let mut row = Item::from([
+            ("pk".into(), item::s("E#s#1")),
+            ("sv".into(), item::n(1)),
+            ("st".into(), item::s(state)),
+            ("epoch".into(), item::n(1)),
+            ("run".into(), item::n(0)),
+            ("att".into(), item::n(1)),
+            ("cr".into(), item::n(0)),
+            ("rcv".into(), item::n(0)),
+            ("bref".into(), item::s("i")),
+            ("gsk".into(), item::n(5)),
+        ]);
+        row.extend(
+            more.iter()
+                .map(|(name, value)| ((*name).to_owned(), item::n(value))),
+        );
+        Row::read(&row).unwrap()
+    }
+
+    fn at(row: &Row) -> Look {
+        Look::at(row, Millis(5), 10, Millis(100_000))
+    }
+
+    #[test]
+    fn an_open_row_is_rung_for_ever_more_rarely() {
+        let pause = |rings| match at(&row("received", &[("enq_n", rings)])) {
+            Look::Ring {
+                delay: Duration::ZERO,
+                next,
+            } => next.since(Millis(100_000)).as_secs(),
+            other => panic!("{other:?}"),
+        };
+        let pauses: Vec<u64> = [0, 1, 2, 5, 6, 60].into_iter().map(pause).collect();
+        assert_eq!(pauses, [60, 120, 240, 1920, 3600, 3600]);
+    }
+
+    #[test]
+    fn a_retry_is_rung_for_on_its_time() {
+        let look = at(&row("failed", &[("due", 130_000)]));
+        assert_eq!(
+            look,
+            Look::Ring {
+                delay: Duration::from_secs(30),
+                next: Millis(190_000)
+            }
+        );
+        let look = at(&row("failed", &[("due", 10)]));
+        assert_eq!(
+            look,
+            Look::Ring {
+                delay: Duration::ZERO,
+                next: Millis(160_000)
+            }
+        );
+    }
+
+    #[test]
+    fn a_live_lease_is_left_and_one_that_is_over_is_not() {
+        let look = at(&row("processing", &[("lu", 120_000)]));
+        assert_eq!(
+            look,
+            Look::Wait {
+                next: Millis(130_000)
+            }
+        );
+        // Inside the margin for clocks.
+        assert_eq!(
+            at(&row("processing", &[("lu", 96_000)])),
+            Look::Wait {
+                next: Millis(110_000)
+            }
+        );
+        assert!(matches!(
+            at(&row("processing", &[("lu", 94_000)])),
+            Look::Ring { .. }
+        ));
+    }
+
+    #[test]
+    fn what_is_used_up_is_exhausted_and_what_is_settled_left() {
+        assert_eq!(
+            at(&row("failed", &[("att", 10)])),
+            Look::Exhaust {
+                reason: "attempts_exhausted"
+            }
+        );
+        assert_eq!(
+            at(&row("processing", &[("lu", 1), ("cr", 3)])),
+            Look::Exhaust {
+                reason: "crash_loop"
+            }
+        );
+        for state in ["done", "dead_letter", "quarantined"] {
+            assert_eq!(at(&row(state, &[])), Look::Leave, "{state}");
+        }
+        assert_eq!(at(&row("received", &[("gsk", 6)])), Look::Leave);
+    }
+}

@@ -1,0 +1,357 @@
+//! Every change of a state row: the condition that it asks for and what it writes.
+//!
+//! These are pure functions, and the whole protocol: no other module writes an expression. Each
+//! change after a claim carries the fence `st = processing AND epoch = … AND own = …`, so that
+//! only the newest claim may write.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::{EffectRow, Item, Moment, NEWEST_SCHEMA, Row, State, item};
+use crate::backoff::CRASHES;
+use crate::clock::Millis;
+use crate::timing::{CLOCK_MARGIN, KEEP_ROW};
+
+/// History entries that are kept.
+const LONGEST_HISTORY: usize = 20;
+
+/// Bytes of an error text that are kept.
+const LONGEST_ERROR: usize = 256;
+
+/// Parts of the `work` index, so that no one partition takes all of its writes.
+pub const WORK_SHARDS: u8 = 8;
+
+const FENCE: &str = "st = :processing AND epoch = :epoch AND own = :own";
+
+/// A conditional update of one item.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// What is being done, for the error when it cannot be.
+    pub what: &'static str,
+    pub condition: String,
+    pub update: String,
+    pub values: Item,
+    pub names: HashMap<String, String>,
+}
+
+/// What a claim left in the hands of its worker. Each later write proves it.
+#[derive(Clone, Copy, Debug)]
+pub struct Fence<'l> {
+    pub epoch: u64,
+    pub owner: &'l str,
+}
+
+/// A change of effects that rides on another change.
+pub type Effects<'l> = &'l [(String, EffectRow)];
+
+/// received, failed and due → processing.
+pub fn claim(owner: &str, now: Millis, until: Millis, attempts: u32) -> Change {
+    Change::new(
+        "claim an event",
+        "(st = :received OR (st = :failed AND due <= :now)) AND att < :max AND sv <= :sv",
+        "SET st = :processing, own = :own, lu = :lu ADD epoch :one, att :one",
+    )
+    .states(&[State::Received, State::Failed, State::Processing])
+    .with(":now", item::ms(now))
+    .with(":max", item::n(attempts))
+    .with(":sv", item::n(NEWEST_SCHEMA))
+    .with(":own", item::s(owner))
+    .with(":lu", item::ms(until))
+    .with(":one", item::n(1))
+}
+
+/// processing, lease over → processing under another owner.
+pub fn take_over(seen: u64, owner: &str, now: Millis, until: Millis, attempts: u32) -> Change {
+    Change::new(
+        "take an event over",
+        "st = :processing AND lu < :over AND epoch = :seen AND att < :max AND cr < :crashes AND sv <= :sv",
+        "SET own = :own, lu = :lu ADD epoch :one, att :one, cr :one",
+    )
+    .states(&[State::Processing])
+    .with(":over", item::ms(now - CLOCK_MARGIN))
+    .with(":seen", item::n(seen))
+    .with(":max", item::n(attempts))
+    .with(":crashes", item::n(CRASHES))
+    .with(":sv", item::n(NEWEST_SCHEMA))
+    .with(":own", item::s(owner))
+    .with(":lu", item::ms(until))
+    .with(":one", item::n(1))
+}
+
+/// Records that an effect is about to be tried. Refused once it is done.
+pub fn intent(fence: Fence<'_>, name: &str, effect: &EffectRow) -> Change {
+    Change::new(
+        "record the intent of an effect",
+        &format!("{FENCE} AND (attribute_not_exists(fx.#n) OR fx.#n.s <> :done)"),
+        "SET fx.#n = :fx",
+    )
+    .fenced(fence)
+    .states(&[State::Done])
+    .with(":fx", effect.write())
+    .named("#n", name)
+}
+
+/// processing → done.
+pub fn done(fence: Fence<'_>, row: &Row, effects: Effects<'_>, now: Millis) -> Change {
+    Change::new(
+        "record an event as done",
+        FENCE,
+        "SET st = :done, done_at = :now, done_by = :own, #ttl = :ttl, h = :h\
+         {fx} REMOVE gpk, gsk, own, lu, due",
+    )
+    .fenced(fence)
+    .states(&[State::Done])
+    .with(":now", item::ms(now))
+    .with(":ttl", item::n((now + KEEP_ROW).secs()))
+    .named("#ttl", "ttl")
+    .history(row, "done", "", now)
+    .effects(effects)
+}
+
+/// processing → failed: another attempt is due.
+pub fn retry(
+    fence: Fence<'_>,
+    row: &Row,
+    effects: Effects<'_>,
+    error: &str,
+    due: Millis,
+    look: Millis,
+    now: Millis,
+) -> Change {
+    Change::new(
+        "record a failed attempt",
+        FENCE,
+        "SET st = :failed, due = :due, gsk = :look, err = :err, h = :h{fx} REMOVE own, lu",
+    )
+    .fenced(fence)
+    .states(&[State::Failed])
+    .with(":due", item::ms(due))
+    .with(":look", item::ms(look))
+    .error(error)
+    .history(row, "failed", error, now)
+    .effects(effects)
+}
+
+/// processing → dead letter, by the worker that knows why.
+pub fn dead_letter(
+    fence: Fence<'_>,
+    row: &Row,
+    effects: Effects<'_>,
+    reason: &str,
+    error: &str,
+    now: Millis,
+) -> Change {
+    Change::new(
+        "record a dead letter",
+        FENCE,
+        "SET st = :dead_letter, reason = :reason, err = :err, dead_at = :now, gpk = :gpk, gsk = :now, h = :h\
+         {fx} REMOVE own, lu, due",
+    )
+    .fenced(fence)
+    .dead(row, reason, error, now)
+    .effects(effects)
+}
+
+/// Any open row whose attempts are used up → dead letter, by worker or sweep.
+pub fn exhaust(seen: u64, row: &Row, attempts: u32, reason: &str, now: Millis) -> Change {
+    Change::new(
+        "record an exhausted event",
+        "epoch = :seen AND (st IN (:received, :failed) OR (st = :processing AND lu < :over)) \
+         AND (att >= :max OR cr >= :crashes)",
+        "SET st = :dead_letter, reason = :reason, err = :err, dead_at = :now, gpk = :gpk, gsk = :now, h = :h \
+         REMOVE own, lu, due",
+    )
+    .states(&[State::Received, State::Failed, State::Processing])
+    .with(":seen", item::n(seen))
+    .with(":over", item::ms(now - CLOCK_MARGIN))
+    .with(":max", item::n(attempts))
+    .with(":crashes", item::n(CRASHES))
+    .dead(row, reason, row.error.as_deref().unwrap_or(reason), now)
+}
+
+/// The sweep is about to ring for an open row.
+pub fn sweep_ring(seen: Millis, next: Millis, now: Millis) -> Change {
+    Change::new(
+        "note a ring by the sweep",
+        "gsk = :seen AND (st IN (:received, :failed) OR (st = :processing AND lu < :over))",
+        "SET gsk = :next, enq = :now ADD enq_n :one",
+    )
+    .states(&[State::Received, State::Failed, State::Processing])
+    .with(":seen", item::ms(seen))
+    .with(":over", item::ms(now - CLOCK_MARGIN))
+    .with(":next", item::ms(next))
+    .with(":now", item::ms(now))
+    .with(":one", item::n(1))
+}
+
+/// The sweep found somebody at work and looks again when the lease is over.
+pub fn sweep_wait(seen: Millis, next: Millis) -> Change {
+    Change::new(
+        "put the sweep off",
+        "gsk = :seen AND st = :processing",
+        "SET gsk = :next",
+    )
+    .states(&[State::Processing])
+    .with(":seen", item::ms(seen))
+    .with(":next", item::ms(next))
+}
+
+/// One sync run at a time holds the cursor.
+pub fn sync_lease(owner: &str, now: Millis, until: Millis) -> Change {
+    Change::new(
+        "take the sync lease",
+        "attribute_not_exists(lu) OR lu < :over",
+        "SET own = :own, lu = :lu ADD epoch :one",
+    )
+    .with(":over", item::ms(now - CLOCK_MARGIN))
+    .with(":own", item::s(owner))
+    .with(":lu", item::ms(until))
+    .with(":one", item::n(1))
+}
+
+const SYNC_FENCE: &str = "own = :own AND epoch = :epoch";
+
+/// All events of a page are in the ledger: the next run may go on behind it.
+pub fn sync_page(
+    fence: Fence<'_>,
+    page: &str,
+    from: Millis,
+    started: Millis,
+    until: Millis,
+) -> Change {
+    Change::new(
+        "note a page of the sync",
+        SYNC_FENCE,
+        "SET page = :page, pfrom = :from, pstart = :started, lu = :lu",
+    )
+    .sync_fenced(fence)
+    .with(":page", item::s(page))
+    .with(":from", item::ms(from))
+    .with(":started", item::ms(started))
+    .with(":lu", item::ms(until))
+}
+
+/// The run is complete: its start becomes the cursor, which never goes back.
+pub fn sync_advance(fence: Fence<'_>, cursor: Millis, now: Millis) -> Change {
+    Change::new(
+        "advance the sync cursor",
+        &format!("{SYNC_FENCE} AND (attribute_not_exists(cur) OR cur <= :cur)"),
+        "SET cur = :cur, last_ok = :now REMOVE page, pfrom, pstart, own, lu",
+    )
+    .sync_fenced(fence)
+    .with(":cur", item::ms(cursor))
+    .with(":now", item::ms(now))
+}
+
+/// The run stops before its end; the next one goes on where it was.
+pub fn sync_release(fence: Fence<'_>) -> Change {
+    Change::new("release the sync lease", SYNC_FENCE, "REMOVE own, lu").sync_fenced(fence)
+}
+
+impl Change {
+    fn new(what: &'static str, condition: &str, update: &str) -> Self {
+        Self {
+            what,
+            condition: condition.to_owned(),
+            update: update.to_owned(),
+            values: Item::new(),
+            names: HashMap::new(),
+        }
+    }
+
+    fn with(mut self, name: &str, value: AttributeValue) -> Self {
+        self.values.insert(name.to_owned(), value);
+        self
+    }
+
+    fn named(mut self, placeholder: &str, name: &str) -> Self {
+        self.names.insert(placeholder.to_owned(), name.to_owned());
+        self
+    }
+
+    /// Each state stands in an expression under its own word.
+    fn states(self, states: &[State]) -> Self {
+        states.iter().fold(self, |change, state| {
+            change.with(&format!(":{state}"), item::s(state.as_str()))
+        })
+    }
+
+    fn fenced(self, fence: Fence<'_>) -> Self {
+        self.states(&[State::Processing]).sync_fenced(fence)
+    }
+
+    fn sync_fenced(self, fence: Fence<'_>) -> Self {
+        self.with(":epoch", item::n(fence.epoch))
+            .with(":own", item::s(fence.owner))
+    }
+
+    fn error(self, error: &str) -> Self {
+        self.with(":err", item::s(cut(error)))
+    }
+
+    fn dead(self, row: &Row, reason: &str, error: &str, now: Millis) -> Self {
+        self.states(&[State::DeadLetter])
+            .with(":reason", item::s(cut(reason)))
+            .with(":now", item::ms(now))
+            .with(":gpk", item::s(dead_partition(&row.key.pk())))
+            .error(error)
+            .history(row, "dead_letter", reason, now)
+    }
+
+    /// The history with one entry more, in the same write as the change that it speaks of.
+    fn history(self, row: &Row, what: &str, note: &str, now: Millis) -> Self {
+        let moment = Moment {
+            at: now,
+            what: what.to_owned(),
+            attempt: row.attempts,
+            lease_until: row.lease_until,
+            owner: row.owner.clone().unwrap_or_default(),
+            note: note.chars().take(80).collect(),
+        };
+        let skip = (row.raw_history.len() + 1).saturating_sub(LONGEST_HISTORY);
+        let kept = row.raw_history.iter().skip(skip).cloned();
+        self.with(
+            ":h",
+            AttributeValue::L(kept.chain([moment.write()]).collect()),
+        )
+    }
+
+    fn effects(mut self, effects: Effects<'_>) -> Self {
+        let mut sets = String::new();
+        for (index, (name, effect)) in effects.iter().enumerate() {
+            sets.push_str(&format!(", fx.#fx{index} = :fx{index}"));
+            self = self
+                .with(&format!(":fx{index}"), effect.write())
+                .named(&format!("#fx{index}"), name);
+        }
+        self.update = self.update.replace("{fx}", &sets);
+        self
+    }
+}
+
+/// The part of the `work` index that an open row is in.
+pub fn work_partition(pk: &str) -> String {
+    format!("W#{}", shard(pk))
+}
+
+/// The part of the `work` index that a dead letter is in.
+pub fn dead_partition(pk: &str) -> String {
+    format!("D#{}", shard(pk))
+}
+
+/// FNV-1a: the same on every machine and in every version, which is all that is asked of it.
+pub(super) fn shard(pk: &str) -> u8 {
+    let hash = pk.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    u8::try_from((hash >> 32) % u64::from(WORK_SHARDS)).unwrap_or(0)
+}
+
+fn cut(text: &str) -> String {
+    let mut end = LONGEST_ERROR.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}

@@ -1,0 +1,36 @@
+//! The library behind Mitt's functions and its CLI, in reading order.
+//!
+//! An [`Envelope`](envelope::Envelope) arrives. Verified ([`verify`]) it is an
+//! [`Event`](event::Event), named by its [`EventKey`](event::EventKey). The
+//! [`Ledger`](ledger::Ledger) keeps one row for it, the [`Queue`](queue::Queue) carries only the
+//! key: a *doorbell*. A *claim* yields a *lease* with an *epoch*; an *attempt* ends in an
+//! [`Outcome`](outcome::Outcome), and what it did to the world is in its
+//! [`Effects`](effects::Effects).
+//!
+//! Three sentences carry the design. An event is in the ledger before anyone is told of it. Only
+//! the newest claim may write. The queue is a doorbell: losing a message loses time, never an
+//! event.
+//!
+//! This crate imports no `lambda_*` crate: the functions do.
+
+pub mod clock;
+pub mod timing;
+
+pub mod envelope;
+pub mod event;
+pub mod json_path;
+pub mod preset;
+pub mod secrets;
+pub mod sign;
+pub mod verify;
+
+pub mod backoff;
+pub mod config;
+pub mod effects;
+pub mod inbox;
+pub mod ledger;
+pub mod outcome;
+pub mod queue;
+
+pub mod aws;
+pub mod settings;

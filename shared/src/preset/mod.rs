@@ -1,0 +1,240 @@
+//! Providers as data.
+//!
+//! A preset is one TOML file in `shared/presets/`: how a signature is made, where the event's id
+//! and type are, how a handshake is answered, what the acknowledgement is, how missed events are
+//! listed. To add a provider, copy a preset and add a real signed payload to the tests.
+//!
+//! What a preset cannot change is in [`verify`](mod@crate::verify): comparisons take constant
+//! time, a request never chooses the variant, an empty secret never matches.
+
+mod handshake;
+mod location;
+mod scheme;
+mod sync;
+mod template;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+
+pub use handshake::{Handshake, Reply};
+pub use location::{Location, Locations, Unreadable};
+pub use scheme::{
+    Duplicates, Encoding, Format, Hash, KeyForm, Kind, Scheme, Signature, Timestamp, Unit,
+};
+pub use sync::{Page, Request, Sync};
+pub use template::{Part, Template};
+
+include!(concat!(env!("OUT_DIR"), "/presets.rs"));
+
+/// One provider.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Preset {
+    schema: u32,
+    pub id: String,
+    pub name: String,
+    /// Where the provider documents its webhooks.
+    pub docs: String,
+    /// When the facts were last compared with `docs`, as `yyyy-mm`.
+    pub checked: String,
+    /// A scheme and not a provider: the source's own name stands for the provider.
+    #[serde(default)]
+    pub generic: bool,
+    /// Values that a source may set, with their defaults. They stand as `{param:NAME}` in the
+    /// file.
+    #[serde(default)]
+    pub params: BTreeMap<String, String>,
+    #[serde(rename = "verify")]
+    pub schemes: Vec<Scheme>,
+    pub event: EventAt,
+    #[serde(default, rename = "handshake")]
+    pub handshakes: Vec<Handshake>,
+    #[serde(default)]
+    pub ack: Ack,
+    #[serde(default)]
+    pub retry: Retry,
+    #[serde(default)]
+    pub sync: Option<Sync>,
+}
+
+impl Preset {
+    /// The embedded preset with this id; `params` replace the defaults of its file.
+    pub fn embedded(id: &str, params: &BTreeMap<String, String>) -> anyhow::Result<Self> {
+        let Some((_, text)) = EMBEDDED.iter().find(|(name, _)| *name == id) else {
+            let known: Vec<_> = Self::ids().collect();
+            bail!("there is no preset {id:?}; there are {}", known.join(", "));
+        };
+        Self::parse(text, params).with_context(|| format!("preset {id}"))
+    }
+
+    /// The ids of the embedded presets.
+    pub fn ids() -> impl Iterator<Item = &'static str> {
+        EMBEDDED.iter().map(|(id, _)| *id)
+    }
+
+    /// Reads a preset. All that can be wrong with it is found here, not at a request.
+    pub fn parse(text: &str, params: &BTreeMap<String, String>) -> anyhow::Result<Self> {
+        let preset: Self = toml::from_str(&filled(text, params)?)?;
+        ensure!(
+            preset.schema == 1,
+            "schema {} is not known here; 1 is",
+            preset.schema
+        );
+        for scheme in &preset.schemes {
+            scheme
+                .check()
+                .with_context(|| format!("variant {:?}", scheme.variant))?;
+        }
+        ensure!(
+            preset.scheme("default").is_some(),
+            "one [[verify]] must be the default variant"
+        );
+        ensure!(
+            (200..300).contains(&preset.ack.ok),
+            "ack.ok must be a 2xx status"
+        );
+        Ok(preset)
+    }
+
+    /// The way of signing that the operator selected by name.
+    pub fn scheme(&self, variant: &str) -> Option<&Scheme> {
+        self.schemes.iter().find(|scheme| scheme.variant == variant)
+    }
+}
+
+/// Replaces `{param:NAME}` by the value that the source or the file gives.
+fn filled(text: &str, given: &BTreeMap<String, String>) -> anyhow::Result<String> {
+    #[derive(Deserialize)]
+    struct Defaults {
+        #[serde(default)]
+        params: BTreeMap<String, String>,
+    }
+    let Defaults { mut params } = toml::from_str(text)?;
+    for (name, value) in given {
+        let known = params.keys().cloned().collect::<Vec<_>>().join(", ");
+        let Some(slot) = params.get_mut(name) else {
+            bail!("it takes no parameter {name:?}; it takes: {known}");
+        };
+        let fits = |c: char| (' '..='~').contains(&c) && c != '"' && c != '\\';
+        ensure!(
+            value.chars().all(fits),
+            "parameter {name}: only printable ASCII without \" and \\ fits"
+        );
+        slot.clone_from(value);
+    }
+    let filled = params.iter().fold(text.to_owned(), |text, (name, value)| {
+        text.replace(&format!("{{param:{name}}}"), value)
+    });
+    Ok(filled)
+}
+
+/// Where an event says what it is.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventAt {
+    /// The provider's event id: the first location that has one.
+    #[serde(default)]
+    pub id: Locations,
+    /// Parts that make an id together, where no single value does.
+    #[serde(default)]
+    pub composite: Vec<Location>,
+    #[serde(default, rename = "type")]
+    pub kind: Locations,
+    /// The id of this delivery, where a provider counts deliveries apart from events.
+    #[serde(default)]
+    pub delivery: Locations,
+}
+
+/// How a provider wants to be answered.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Ack {
+    pub ok: u16,
+    pub content_type: String,
+    pub body: String,
+    /// How long the provider waits, in milliseconds.
+    pub deadline_ms: Option<u64>,
+}
+
+impl Default for Ack {
+    fn default() -> Self {
+        Self {
+            ok: 200,
+            content_type: "text/plain".to_owned(),
+            body: String::new(),
+            deadline_ms: None,
+        }
+    }
+}
+
+/// What a provider does when we do not answer, for people and for alerts.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retry {
+    /// For how long it tries again.
+    pub horizon: Option<String>,
+    #[serde(default)]
+    pub schedule: Vec<String>,
+    /// Whether each attempt is signed with a fresh time.
+    pub resigned: Option<bool>,
+    pub attempt_header: Option<String>,
+    pub ordering: Option<String>,
+    pub auto_disable: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_embedded_preset_can_be_read() {
+        let mut count = 0;
+        for id in Preset::ids() {
+            let preset = Preset::embedded(id, &BTreeMap::new()).unwrap();
+            assert_eq!(preset.id, id);
+            assert!(preset.docs.starts_with("https://"), "{id}");
+            count += 1;
+        }
+        assert!(count >= 6);
+    }
+
+    #[test]
+    fn a_parameter_can_be_set_and_a_wrong_one_is_named() {
+        let set = |name: &str, value: &str| {
+            Preset::embedded(
+                "generic-hmac",
+                &BTreeMap::from([(name.into(), value.into())]),
+            )
+        };
+        let preset = set("header", "x-acme-signature").unwrap();
+        let from = &preset.scheme("default").unwrap().sig.from;
+        assert_eq!(from, &Location::parse("header:x-acme-signature").unwrap());
+
+        let error = format!("{:#}", set("haeder", "x").unwrap_err());
+        assert!(
+            error.contains("takes no parameter \"haeder\"") && error.contains("header"),
+            "{error}"
+        );
+        let error = format!("{:#}", set("header", "x\"\nid = \"y").unwrap_err());
+        assert!(error.contains("printable ASCII"), "{error}");
+    }
+
+    #[test]
+    fn an_unknown_preset_and_a_typo_are_refused_by_name() {
+        let error = format!(
+            "{:#}",
+            Preset::embedded("strpe", &BTreeMap::new()).unwrap_err()
+        );
+        assert!(
+            error.contains("strpe") && error.contains("stripe"),
+            "{error}"
+        );
+
+        let text = EMBEDDED.iter().find(|(id, _)| *id == "stripe").unwrap().1;
+        let typo = text.replace("message =", "mesage =");
+        let error = format!("{:#}", Preset::parse(&typo, &BTreeMap::new()).unwrap_err());
+        assert!(error.contains("mesage"), "{error}");
+    }
+}

@@ -1,0 +1,152 @@
+//! The queue of doorbells. A message says which event to look at, and nothing of the event:
+//! losing one loses time, a second one finds the row done or held.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use aws_sdk_sqs::types::QueueAttributeName;
+use serde::{Deserialize, Serialize};
+
+use crate::event::EventKey;
+use crate::timing::LONGEST_DELAY;
+
+/// The version of messages that this code writes.
+const VERSION: u32 = 1;
+
+/// What a queue message says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doorbell {
+    pub key: EventKey,
+    /// The run that was rung for. A ring for an earlier run finds the row and does no harm.
+    pub run: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Message {
+    v: u32,
+    key: String,
+    run: u64,
+}
+
+/// Why a message is no doorbell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoDoorbell {
+    NoJson,
+    /// Newer code wrote it.
+    UnknownVersion(u32),
+    NoKey,
+}
+
+impl Doorbell {
+    pub fn to_message(&self) -> String {
+        let message = Message {
+            v: VERSION,
+            key: self.key.pk(),
+            run: self.run,
+        };
+        serde_json::to_string(&message).expect("strings and numbers are JSON")
+    }
+
+    /// Reads a message. It may come from anybody who can send to the queue.
+    pub fn from_message(text: &str) -> Result<Self, NoDoorbell> {
+        let message: Message = serde_json::from_str(text).map_err(|_| NoDoorbell::NoJson)?;
+        if message.v != VERSION {
+            return Err(NoDoorbell::UnknownVersion(message.v));
+        }
+        let key = EventKey::from_pk(&message.key).ok_or(NoDoorbell::NoKey)?;
+        Ok(Self {
+            key,
+            run: message.run,
+        })
+    }
+}
+
+/// The queue between those who put events into the ledger and those who work on them.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    sqs: aws_sdk_sqs::Client,
+    url: String,
+}
+
+impl Queue {
+    pub fn new(sqs: aws_sdk_sqs::Client, url: impl Into<String>) -> Self {
+        Self {
+            sqs,
+            url: url.into(),
+        }
+    }
+
+    /// Sends a doorbell, to arrive after `delay` (at most 900 s, in whole seconds, rounded up).
+    ///
+    /// The source is the message group: on a standard queue it keeps one noisy source from
+    /// holding up the others.
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html>
+    pub async fn ring(&self, doorbell: &Doorbell, delay: Duration) -> anyhow::Result<()> {
+        let delay = delay.min(LONGEST_DELAY);
+        let secs = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+        self.sqs
+            .send_message()
+            .queue_url(&self.url)
+            .message_body(doorbell.to_message())
+            .message_group_id(doorbell.key.source())
+            .set_delay_seconds((secs > 0).then_some(i32::try_from(secs).unwrap_or(900).min(900)))
+            .send()
+            .await
+            .context("ring for an event")?;
+        Ok(())
+    }
+
+    /// About how many doorbells wait to be heard.
+    pub async fn depth(&self) -> anyhow::Result<u64> {
+        let visible = QueueAttributeName::ApproximateNumberOfMessages;
+        let answer = self
+            .sqs
+            .get_queue_attributes()
+            .queue_url(&self.url)
+            .attribute_names(visible.clone())
+            .send()
+            .await
+            .context("ask the queue for its depth")?;
+        let depth = answer
+            .attributes()
+            .and_then(|attributes| attributes.get(&visible));
+        depth
+            .and_then(|text| text.parse().ok())
+            .context("the queue's depth is no number")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_doorbell_is_read_back() {
+        let bell = Doorbell {
+            key: EventKey::new("stripe-main", "evt_1"),
+            run: 3,
+        };
+        assert_eq!(
+            bell.to_message(),
+            r#"{"v":1,"key":"E#stripe-main#evt_1","run":3}"#
+        );
+        assert_eq!(Doorbell::from_message(&bell.to_message()), Ok(bell));
+    }
+
+    #[test]
+    fn what_is_no_doorbell_is_said_to_be_none() {
+        for (text, why) in [
+            ("", NoDoorbell::NoJson),
+            ("hello", NoDoorbell::NoJson),
+            ("{}", NoDoorbell::NoJson),
+            (
+                r#"{"v":2,"key":"E#a#b","run":0}"#,
+                NoDoorbell::UnknownVersion(2),
+            ),
+            (r#"{"v":1,"key":"SYS","run":0}"#, NoDoorbell::NoKey),
+            (r#"{"v":1,"key":"E#a#b","run":-1}"#, NoDoorbell::NoJson),
+        ] {
+            assert_eq!(Doorbell::from_message(text), Err(why), "{text}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The secrets of the sources, read from SSM Parameter Store and kept for a while.
+//!
+//! A secret is a name with one or more slots below one path: `<path>/<name>/<slot>`. Each value
+//! is live, so that a rotation has old and new side by side for as long as it takes.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::clock::Millis;
+
+/// How long read secrets are used before they are read again.
+const FRESH: Duration = Duration::from_secs(300);
+
+/// How long they are used while the store cannot be reached.
+const STALE: Duration = Duration::from_secs(24 * 3600);
+
+/// A failed match reads the secrets again at most this often: a flood of forged requests must
+/// not become a flood of calls.
+const REREAD: Duration = Duration::from_secs(30);
+
+/// One live value. It prints as its label.
+#[derive(Clone)]
+pub struct Secret {
+    label: String,
+    value: String,
+}
+
+impl Secret {
+    pub fn new(label: impl Into<String>, value: impl Into<String>) -> Self {
+        Self {
+            label: label.into(),
+            value: value.into(),
+        }
+    }
+
+    /// Names the slot and its version, such as `current.3`.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// The value itself, for a hash or an `Authorization` header and nothing else.
+    pub fn expose(&self) -> &str {
+        &self.value
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secret({})", self.label)
+    }
+}
+
+/// All live values of a name, newest first.
+pub type Live = Arc<[Secret]>;
+
+/// The secrets below one path.
+pub struct Secrets {
+    ssm: aws_sdk_ssm::Client,
+    path: String,
+    cache: Mutex<Option<Cache>>,
+}
+
+#[derive(Clone)]
+struct Cache {
+    read_at: Millis,
+    by_name: Arc<BTreeMap<String, Live>>,
+}
+
+impl Secrets {
+    pub fn new(ssm: aws_sdk_ssm::Client, path: impl Into<String>) -> Self {
+        Self {
+            ssm,
+            path: path.into(),
+            cache: Mutex::new(None),
+        }
+    }
+
+    /// The live values of a name; empty when there are none. An error means that nobody can say:
+    /// the store is down and nothing was read in the last 24 hours.
+    pub async fn live(&self, name: &str, now: Millis) -> anyhow::Result<Live> {
+        self.no_older_than(FRESH, name, now).await
+    }
+
+    /// The live values once more, as they are now, for a request that matched none of them: a
+    /// secret may have been rotated a moment ago. Reads at most every 30 s.
+    pub async fn live_again(&self, name: &str, now: Millis) -> anyhow::Result<Live> {
+        self.no_older_than(REREAD, name, now).await
+    }
+
+    async fn no_older_than(&self, age: Duration, name: &str, now: Millis) -> anyhow::Result<Live> {
+        let cached = self
+            .cache
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone();
+        if let Some(cache) = &cached
+            && now.since(cache.read_at) <= age
+        {
+            return Ok(cache.get(name));
+        }
+        match self.read(now).await {
+            Ok(cache) => {
+                let live = cache.get(name);
+                *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = Some(cache);
+                Ok(live)
+            }
+            Err(error) => match cached {
+                Some(cache) if now.since(cache.read_at) <= STALE => {
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        "using the secrets read before"
+                    );
+                    Ok(cache.get(name))
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
+    async fn read(&self, now: Millis) -> anyhow::Result<Cache> {
+        let mut found: Vec<(String, i64, Secret)> = Vec::new();
+        let mut token = None;
+        loop {
+            let page = self
+                .ssm
+                .get_parameters_by_path()
+                .path(&self.path)
+                .recursive(true)
+                .with_decryption(true)
+                .set_next_token(token)
+                .send()
+                .await
+                .context("read the secrets from the parameter store")?;
+            for parameter in page.parameters() {
+                let (Some(full), Some(value)) = (parameter.name(), parameter.value()) else {
+                    continue;
+                };
+                let Some((name, slot)) = full
+                    .strip_prefix(&self.path)
+                    .and_then(|rest| rest.trim_start_matches('/').split_once('/'))
+                else {
+                    continue;
+                };
+                let at = parameter
+                    .last_modified_date()
+                    .map_or(0, aws_smithy_types::DateTime::secs);
+                let label = format!("{slot}.{}", parameter.version());
+                found.push((name.to_owned(), at, Secret::new(label, value)));
+            }
+            token = page
+                .next_token()
+                .filter(|token| !token.is_empty())
+                .map(str::to_owned);
+            if token.is_none() {
+                break;
+            }
+        }
+        found.sort_by_key(|(_, modified, _)| std::cmp::Reverse(*modified));
+        let mut by_name: BTreeMap<String, Vec<Secret>> = BTreeMap::new();
+        for (name, _, secret) in found {
+            by_name.entry(name).or_default().push(secret);
+        }
+        let by_name = by_name
+            .into_iter()
+            .map(|(name, live)| (name, live.into()))
+            .collect();
+        Ok(Cache {
+            read_at: now,
+            by_name: Arc::new(by_name),
+        })
+    }
+}
+
+impl Cache {
+    fn get(&self, name: &str) -> Live {
+        self.by_name
+            .get(name)
+            .cloned()
+            .unwrap_or_else(|| Arc::new([]))
+    }
+}

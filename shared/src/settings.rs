@@ -1,0 +1,57 @@
+//! The environment, read once.
+
+use anyhow::Context as _;
+
+/// What a function is told about its stack. `template.yaml` sets these.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `MITT_TABLE`: the name of the inbox table.
+    pub table: String,
+    /// `MITT_QUEUE_URL`: the queue of doorbells.
+    pub queue_url: String,
+    /// `MITT_BODY_BUCKET`: the bucket of large bodies.
+    pub body_bucket: String,
+    /// `MITT_SECRETS_PATH`: the path of this function's secrets in Parameter Store.
+    pub secrets_path: String,
+    /// `MITT_SOURCES_FILE`: a file of sources to use in place of the embedded one. For the local
+    /// stack, and for those who ship the file in a layer.
+    pub sources_file: Option<String>,
+}
+
+impl Settings {
+    /// Reads the environment; what is missing is an error that names it.
+    pub fn from_env() -> anyhow::Result<Self> {
+        Ok(Self {
+            table: required("MITT_TABLE")?,
+            queue_url: required("MITT_QUEUE_URL")?,
+            body_bucket: required("MITT_BODY_BUCKET")?,
+            secrets_path: required("MITT_SECRETS_PATH")?,
+            sources_file: variable("MITT_SOURCES_FILE"),
+        })
+    }
+
+    /// The configuration of the sources that is in force.
+    pub fn config(&self) -> anyhow::Result<crate::config::Config> {
+        let Some(path) = &self.sources_file else {
+            return crate::config::Config::parse(crate::config::EMBEDDED)
+                .context("the embedded sources");
+        };
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("read MITT_SOURCES_FILE {path}"))?;
+        crate::config::Config::parse(&text).with_context(|| format!("MITT_SOURCES_FILE {path}"))
+    }
+}
+
+/// A variable of the environment; an empty one is as good as none.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the environment"
+)]
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn required(name: &str) -> anyhow::Result<String> {
+    variable(name)
+        .with_context(|| format!("{name} is not set; template.yaml sets it for each function"))
+}

@@ -1,0 +1,39 @@
+//! The durations that must agree with each other and with `template.yaml`:
+//! `EFFECT_TIMEOUT + 10 s ≤ LEASE ≤ function timeout 60 s < visibility timeout 360 s`.
+//! A test over the template holds them together.
+
+use std::time::Duration;
+
+/// How long one action may run before it is dropped and its effects count as unknown.
+pub const EFFECT_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// How long a claim keeps others away.
+pub const LEASE: Duration = Duration::from_secs(35);
+
+/// Clocks of two machines may differ by this much: a lease counts as over only this long after
+/// its end, and nothing is begun this close to it.
+pub const CLOCK_MARGIN: Duration = Duration::from_secs(5);
+
+/// When the sweep first looks at an event whose doorbell may have been lost.
+pub const FIRST_LOOK: Duration = Duration::from_secs(120);
+
+/// The longest `DelaySeconds` that SQS takes.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
+pub const LONGEST_DELAY: Duration = Duration::from_secs(900);
+
+/// The processor rings for its own retries at most this often in one run. Lambda stops a chain
+/// of function → queue → function after about 16 hops, so longer chains belong to the sweep.
+pub const OWN_RINGS_PER_RUN: u32 = 3;
+
+/// The catcher answers within this time, whatever the stores do. Slack waits for 3 s.
+pub const CATCHER_BUDGET: Duration = Duration::from_millis(2_500);
+
+/// What of [`CATCHER_BUDGET`] is kept for the doorbell after the row is durable.
+pub const RING_BUDGET: Duration = Duration::from_millis(300);
+
+/// How long a settled event is remembered, so that a late second delivery is recognised: three
+/// times the longest horizon that a provider states (30 days).
+pub const KEEP_ROW: Duration = Duration::from_secs(90 * 24 * 3600);
+
+/// How long the body of an event is kept.
+pub const KEEP_BODY: Duration = Duration::from_secs(30 * 24 * 3600);
