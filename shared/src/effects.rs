@@ -90,6 +90,15 @@ impl<'l> Effects<'l> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether everything that was begun in this attempt and has no known end went to a
+    /// downstream that honours keys.
+    pub fn all_keyed(&self) -> bool {
+        let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        changed
+            .iter()
+            .all(|(_, effect)| effect.keyed || effect.state != EffectState::Unknown)
+    }
+
     /// What the ledger says of an effect, where that decides.
     fn known(&self, name: &str, keys: Keys) -> Option<Outcome> {
         let before = self.lease.row.effects.get(name)?;

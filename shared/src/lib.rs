@@ -29,6 +29,7 @@ pub mod config;
 pub mod effects;
 pub mod inbox;
 pub mod ledger;
+pub mod outbound;
 pub mod outcome;
 pub mod queue;
 

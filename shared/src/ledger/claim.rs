@@ -39,7 +39,7 @@ pub enum Claim {
 
 /// What to do about a refused claim.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub(super) enum Refusal {
     /// Our own claim, applied before its answer was lost.
     Own,
     Settled(State),
@@ -127,7 +127,7 @@ impl Ledger {
 }
 
 /// What a refused claim means, from the row that refused it.
-pub fn refusal(row: &Row, owner: &str, now: Millis, attempts: u32) -> Refusal {
+pub(super) fn refusal(row: &Row, owner: &str, now: Millis, attempts: u32) -> Refusal {
     if row.schema > NEWEST_SCHEMA {
         return Refusal::TooNew(row.schema);
     }

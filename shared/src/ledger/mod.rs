@@ -31,7 +31,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 
 pub use body::{Body, NoBody};
 pub use claim::{Claim, Lease};
-pub use cursor::{Cursor, SyncLease};
+pub use cursor::{Cursor, Paused, SyncLease};
 pub use read::Listed;
 pub use receive::Received;
 pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};

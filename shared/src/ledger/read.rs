@@ -29,6 +29,22 @@ impl Ledger {
         Ok(Some(Row::read(&item)?))
     }
 
+    /// Whether there is a row for an event. Nothing may be decided by it: it reads what was true
+    /// a moment ago, at half the price.
+    pub async fn has(&self, key: &EventKey) -> anyhow::Result<bool> {
+        let answer = self
+            .dynamodb
+            .get_item()
+            .table_name(&self.table)
+            .key("pk", item::s(key.pk()))
+            .key("sk", item::s("M"))
+            .projection_expression("pk")
+            .send()
+            .await
+            .context("look an event up")?;
+        Ok(answer.item.is_some())
+    }
+
     /// The exact body of an event.
     pub async fn event_body(&self, key: &EventKey) -> anyhow::Result<Option<Result<Body, NoBody>>> {
         let Some(item) = self.get(&key.pk(), "M").await? else {

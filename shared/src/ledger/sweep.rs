@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use super::settle::SWEEP_AHEAD;
 use super::transition::{self, WORK_SHARDS};
 use super::{Ledger, Row, State, Write, item};
 use crate::backoff::CRASHES;
@@ -24,6 +25,9 @@ pub enum Look {
     Ring {
         delay: Duration,
         next: Millis,
+        /// The first ring for a retry: nobody else rings for it, so that it adds no second
+        /// message and passes also into a deep queue.
+        first: bool,
     },
     /// Somebody is at work; look again then.
     Wait {
@@ -42,6 +46,8 @@ pub enum Swept {
     /// The row is noted as rung for: ring now.
     Ring(Doorbell, Duration),
     Exhausted,
+    /// The queue is deep; it stays as it is for the next sweep.
+    HeldBack,
     Left,
 }
 
@@ -73,9 +79,12 @@ impl Look {
             .unwrap_or(now)
             .max(now);
         let pause = Duration::from_secs(60 << row.rings.min(6)).min(LONGEST_PAUSE);
+        let first =
+            row.state == State::Failed && row.rung_at.is_none_or(|rung| rung + SWEEP_AHEAD < due);
         Self::Ring {
             delay: due.since(now),
             next: due + pause,
+            first,
         }
     }
 }
@@ -110,11 +119,14 @@ impl Ledger {
 
     /// Looks at one of them. The next look is noted before anybody rings, so that two sweeps at
     /// once ring once, and a sweep that dies in between is a little late and not lost.
+    ///
+    /// `room` says whether the queue may take another doorbell.
     pub async fn look(
         &self,
         key: &EventKey,
         seen: Millis,
         attempts: u32,
+        room: bool,
         now: Millis,
     ) -> anyhow::Result<Swept> {
         let pk = key.pk();
@@ -137,7 +149,8 @@ impl Ledger {
                     Swept::Left
                 });
             }
-            Look::Ring { delay, next } => (transition::sweep_ring(seen, next, now), delay),
+            Look::Ring { first: false, .. } if !room => return Ok(Swept::HeldBack),
+            Look::Ring { delay, next, .. } => (transition::sweep_ring(seen, next, now), delay),
         };
         match self.change(&pk, change.0).await? {
             Write::Applied(_) => Ok(Swept::Ring(
@@ -187,6 +200,7 @@ mod tests {
             Look::Ring {
                 delay: Duration::ZERO,
                 next,
+                first: false,
             } => next.since(Millis(100_000)).as_secs(),
             other => panic!("{other:?}"),
         };
@@ -201,17 +215,21 @@ mod tests {
             look,
             Look::Ring {
                 delay: Duration::from_secs(30),
-                next: Millis(190_000)
+                next: Millis(190_000),
+                first: true
             }
         );
-        let look = at(&row("failed", &[("due", 10)]));
+        let look = at(&row("failed", &[("due", 10), ("enq", 10)]));
         assert_eq!(
             look,
             Look::Ring {
                 delay: Duration::ZERO,
-                next: Millis(160_000)
+                next: Millis(160_000),
+                first: true
             }
         );
+        let look = at(&row("failed", &[("due", 95_000), ("enq", 94_000)]));
+        assert!(matches!(look, Look::Ring { first: false, .. }), "{look:?}");
     }
 
     #[test]

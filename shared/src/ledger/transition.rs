@@ -122,8 +122,10 @@ pub fn retry(
     Change::new(
         "record a failed attempt",
         FENCE,
-        "SET st = :failed, due = :due, gsk = :look, err = :err, h = :h{fx} REMOVE own, lu",
+        // The rings were for the attempt that ended; the next one is rung for at once again.
+        "SET st = :failed, due = :due, gsk = :look, err = :err, h = :h, enq_n = :zero{fx} REMOVE own, lu",
     )
+    .with(":zero", item::n(0))
     .fenced(fence)
     .states(&[State::Failed])
     .with(":due", item::ms(due))

@@ -23,7 +23,7 @@ pub use location::{Location, Locations, Unreadable};
 pub use scheme::{
     Duplicates, Encoding, Format, Hash, KeyForm, Kind, Scheme, Signature, Timestamp, Unit,
 };
-pub use sync::{Page, Request, Sync};
+pub use sync::{Auth, Page, Request, Sync};
 pub use template::{Part, Template};
 
 include!(concat!(env!("OUT_DIR"), "/presets.rs"));

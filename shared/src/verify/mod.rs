@@ -213,7 +213,7 @@ fn prove<'s>(
 ) -> Result<&'s Secret, Rejected> {
     let keys: Vec<(&Secret, Vec<u8>)> = secrets
         .iter()
-        .filter_map(|secret| mac::key(scheme.key, secret.expose()).map(|key| (secret, key)))
+        .filter_map(|secret| key(scheme.key, secret.expose()).map(|key| (secret, key)))
         .collect();
     if keys.is_empty() {
         return Err(Rejected(Reason::NoSecret));

@@ -1,0 +1,73 @@
+//! backup-sync: what makes the inbox live when all else was lost.
+//!
+//! `{"task":"sweep"}` every minute: rings for open events whose doorbell may be lost and for
+//! retries that are due. `{"task":"sync"}` every 15 minutes: asks providers for events since the
+//! cursor and puts what never arrived through the same door.
+
+mod sweep;
+mod sync;
+
+use serde::{Deserialize, Serialize};
+use shared::clock::Clock;
+use shared::config::Config;
+use shared::inbox::Inbox;
+use shared::outbound::Outbound;
+use shared::secrets::Secrets;
+
+pub use sweep::SweepReport;
+pub use sync::SyncReport;
+
+/// What a schedule asks for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "task", rename_all = "lowercase")]
+pub enum Task {
+    Sweep,
+    Sync {
+        /// Only this source.
+        source: Option<String>,
+    },
+}
+
+/// What was done.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "task", rename_all = "lowercase")]
+pub enum Report {
+    Sweep(SweepReport),
+    Sync { sources: Vec<SyncReport> },
+}
+
+/// Everything that the tasks need, made once per process.
+pub struct BackupSync {
+    config: Config,
+    secrets: Secrets,
+    inbox: Inbox,
+    outbound: Outbound,
+    clock: Clock,
+}
+
+impl BackupSync {
+    pub fn new(
+        config: Config,
+        secrets: Secrets,
+        inbox: Inbox,
+        clock: Clock,
+    ) -> anyhow::Result<Self> {
+        let outbound = Outbound::new(config.forward.allow_loopback)?;
+        Ok(Self {
+            config,
+            secrets,
+            inbox,
+            outbound,
+            clock,
+        })
+    }
+
+    pub async fn run(&self, task: Task) -> anyhow::Result<Report> {
+        match task {
+            Task::Sweep => Ok(Report::Sweep(self.sweep().await?)),
+            Task::Sync { source } => Ok(Report::Sync {
+                sources: self.sync_all(source.as_deref()).await?,
+            }),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The sweep: liveness rests on it alone, so it must not become the next outage.
+
+use serde::Serialize;
+use shared::backoff::Backoff;
+use shared::ledger::Swept;
+use shared::ledger::transition::WORK_SHARDS;
+use shared::queue::Doorbell;
+
+use crate::BackupSync;
+
+/// The sweep never raises the queue above this many doorbells. Ringing on into a backlog was
+/// simulated: it multiplies messages and the queue never drains.
+const DEPTH: u64 = 1_000;
+
+/// Rows of one part of the index in one sweep.
+const ROWS: i32 = 500;
+
+/// What a sweep did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SweepReport {
+    /// Doorbells in the queue before.
+    pub depth: u64,
+    pub looked_at: u64,
+    pub rung: u64,
+    pub exhausted: u64,
+    /// Left for the next sweep, because the queue is deep.
+    pub held_back: u64,
+    /// Rows that could not be handled; each is in the log.
+    pub failed: u64,
+}
+
+impl BackupSync {
+    pub(crate) async fn sweep(&self) -> anyhow::Result<SweepReport> {
+        let now = (self.clock)();
+        let mut report = SweepReport {
+            depth: self.inbox.queue.depth().await?,
+            ..SweepReport::default()
+        };
+        let mut room = DEPTH.saturating_sub(report.depth);
+        for shard in 0..WORK_SHARDS {
+            for (key, seen) in self.inbox.ledger.to_look_at(shard, now, ROWS).await? {
+                report.looked_at += 1;
+                let attempts = match self.config.source(key.source()) {
+                    Some(source) => source.backoff.attempts,
+                    None => Backoff::default().attempts,
+                };
+                // One row's trouble must not keep the others asleep.
+                match self
+                    .inbox
+                    .ledger
+                    .look(&key, seen, attempts, room > 0, now)
+                    .await
+                {
+                    Ok(Swept::Ring(doorbell, delay)) => {
+                        if self.ring(&doorbell, delay).await {
+                            report.rung += 1;
+                        } else {
+                            report.failed += 1;
+                        }
+                        if delay.is_zero() {
+                            room = room.saturating_sub(1);
+                        }
+                    }
+                    Ok(Swept::Exhausted) => {
+                        tracing::error!(event.key = %key, "event {key} is a dead letter: its attempts are used up");
+                        report.exhausted += 1;
+                    }
+                    Ok(Swept::HeldBack) => report.held_back += 1,
+                    Ok(Swept::Left) => {}
+                    Err(error) => {
+                        tracing::error!(event.key = %key, error = format!("{error:#}"), "could not look at event {key}");
+                        report.failed += 1;
+                    }
+                }
+            }
+        }
+        tracing::info!(
+            depth = report.depth,
+            looked_at = report.looked_at,
+            rung = report.rung,
+            exhausted = report.exhausted,
+            held_back = report.held_back,
+            failed = report.failed,
+            "swept: {} rung of {} looked at",
+            report.rung,
+            report.looked_at,
+        );
+        Ok(report)
+    }
+
+    /// The next look is noted already: a ring that fails is made up for then.
+    async fn ring(&self, doorbell: &Doorbell, delay: std::time::Duration) -> bool {
+        let rung = self.inbox.queue.ring(doorbell, delay).await;
+        if let Err(error) = &rung {
+            tracing::warn!(event.key = %doorbell.key, error = format!("{error:#}"), "could not ring for {}", doorbell.key);
+        }
+        rung.is_ok()
+    }
+}

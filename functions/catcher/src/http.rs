@@ -1,0 +1,128 @@
+//! Requests and answers as the HTTP API passes them (payload format 2.0).
+//! <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html>
+//!
+//! The types are ours and small. The conversion of `lambda_http` panics on a body that is said
+//! to be base64 and is not, and builds a header map that refuses whole events for one odd value;
+//! here, the first is an answer and the second does not matter.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use shared::clock::Millis;
+use shared::envelope::{Envelope, Headers};
+
+/// A request of the HTTP API.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Request {
+    raw_path: String,
+    #[serde(default)]
+    raw_query_string: String,
+    /// Names in lower case, repeated headers joined by commas.
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    request_context: RequestContext,
+    body: Option<String>,
+    #[serde(default)]
+    is_base64_encoded: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RequestContext {
+    #[serde(default)]
+    domain_name: String,
+    http: Http,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Http {
+    method: String,
+}
+
+/// The body was said to be base64 and is not.
+#[derive(Debug)]
+pub(crate) struct BadBase64;
+
+impl Request {
+    /// The source that the path names: `/in/{source}`.
+    pub(crate) fn source(&self) -> Option<&str> {
+        let (_, source) = self.raw_path.split_once("/in/")?;
+        (!source.is_empty() && !source.contains('/')).then_some(source)
+    }
+
+    pub(crate) fn method(&self) -> &str {
+        &self.request_context.http.method
+    }
+
+    /// The size of the body in bytes, without decoding it; up to two too many.
+    pub(crate) fn body_len(&self) -> usize {
+        let len = self.body.as_ref().map_or(0, String::len);
+        if self.is_base64_encoded {
+            len.div_ceil(4) * 3
+        } else {
+            len
+        }
+    }
+
+    /// The request as the provider sent it. Whether the body is base64 is what the gateway says,
+    /// never a guess from the content type.
+    pub(crate) fn into_envelope(self, received_at: Millis) -> Result<Envelope, BadBase64> {
+        let body = self.body.unwrap_or_default();
+        let body = if self.is_base64_encoded {
+            Bytes::from(STANDARD.decode(body).map_err(|_| BadBase64)?)
+        } else {
+            Bytes::from(body)
+        };
+        let mut url = format!(
+            "https://{}{}",
+            self.request_context.domain_name, self.raw_path
+        );
+        if !self.raw_query_string.is_empty() {
+            url.push('?');
+            url.push_str(&self.raw_query_string);
+        }
+        Ok(Envelope {
+            method: self.request_context.http.method.to_ascii_uppercase(),
+            url,
+            headers: self.headers.into_iter().collect::<Headers>(),
+            body,
+            received_at,
+        })
+    }
+}
+
+/// An answer to the HTTP API.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Response {
+    pub status_code: u16,
+    pub headers: BTreeMap<&'static str, String>,
+    pub body: String,
+    is_base64_encoded: bool,
+}
+
+impl Response {
+    pub(crate) fn new(status_code: u16, content_type: &str, body: impl Into<String>) -> Self {
+        let headers = BTreeMap::from([
+            ("cache-control", "no-store".to_owned()),
+            ("content-type", content_type.to_owned()),
+            // What we repeat of a sender's text must not become a page.
+            ("x-content-type-options", "nosniff".to_owned()),
+        ]);
+        Self {
+            status_code,
+            headers,
+            body: body.into(),
+            is_base64_encoded: false,
+        }
+    }
+
+    pub(crate) fn with(mut self, header: &'static str, value: &str) -> Self {
+        self.headers.insert(header, value.to_owned());
+        self
+    }
+}

@@ -1,0 +1,204 @@
+//! The catcher: proves a webhook, keeps it, answers.
+//!
+//! An answer is 2xx if and only if the event is durable. Every failure has a status and none is
+//! an error of the function: a sender that waits is answered within the budget, whatever the
+//! stores do.
+
+mod http;
+
+use shared::clock::{Clock, Millis};
+use shared::config::{Config, Source};
+use shared::envelope::Envelope;
+use shared::event::Event;
+use shared::inbox::Inbox;
+use shared::ledger::Received;
+use shared::preset::Reply;
+use shared::secrets::{Live, Secrets};
+use shared::timing::CATCHER_BUDGET;
+use shared::verify::{Arrival, Reason, Rejected};
+
+pub use http::{Request, Response};
+
+/// Everything that an answer needs, made once per process.
+pub struct Catcher {
+    config: Config,
+    secrets: Secrets,
+    inbox: Inbox,
+    clock: Clock,
+}
+
+impl Catcher {
+    pub fn new(config: Config, secrets: Secrets, inbox: Inbox, clock: Clock) -> Self {
+        Self {
+            config,
+            secrets,
+            inbox,
+            clock,
+        }
+    }
+
+    /// Answers a request within [`CATCHER_BUDGET`].
+    pub async fn answer(&self, request: Request) -> Response {
+        let now = (self.clock)();
+        let receiving = Box::pin(self.receive(request, now));
+        match tokio::time::timeout(CATCHER_BUDGET, receiving).await {
+            Ok(response) => response,
+            Err(_) => {
+                tracing::error!("the stores took too long");
+                undecided()
+            }
+        }
+    }
+
+    /// The cheapest refusals come first.
+    async fn receive(&self, request: Request, now: Millis) -> Response {
+        let Some(source) = request.source().and_then(|name| self.config.source(name)) else {
+            return Response::new(
+                404,
+                "application/json",
+                r#"{"error":"there is no such source"}"#,
+            );
+        };
+        if !matches!(request.method(), "POST" | "GET" | "HEAD") {
+            return method_not_allowed();
+        }
+        // The estimate is up to two bytes high; the envelope knows.
+        if request.body_len() > source.max_body + 2 {
+            return too_large(source);
+        }
+        let Ok(envelope) = request.into_envelope(now) else {
+            return Response::new(
+                400,
+                "application/json",
+                r#"{"error":"the body is not base64, as the gateway says it is"}"#,
+            );
+        };
+        if envelope.body.len() > source.max_body {
+            return too_large(source);
+        }
+        if let Some(reply) = source.verifier.greet(&envelope) {
+            return handshake(source, reply);
+        }
+        if envelope.method != "POST" {
+            return method_not_allowed();
+        }
+        match self.prove(source, &envelope, now).await {
+            Ok(Ok(Arrival::Event(event))) => self.keep(source, &event, now).await,
+            Ok(Ok(Arrival::Handshake(reply))) => handshake(source, reply),
+            // Our own fault. A 401 would make providers switch the endpoint off.
+            Ok(Err(Rejected(Reason::NoSecret))) => {
+                tracing::error!(
+                    source = source.name,
+                    secret = source.secret,
+                    "there is no usable secret for {}",
+                    source.name
+                );
+                undecided()
+            }
+            Ok(Err(Rejected(reason))) => {
+                tracing::warn!(source = source.name, verification = "refused", reason = %reason, "refused a request to {}: {reason}", source.name);
+                Response::new(401, "application/json", r#"{"error":"not verified"}"#)
+            }
+            Err(error) => {
+                tracing::error!(
+                    source = source.name,
+                    error = format!("{error:#}"),
+                    "could not decide about a request to {}",
+                    source.name
+                );
+                undecided()
+            }
+        }
+    }
+
+    /// Verifies; on a failed match once more with the secrets as they are now.
+    async fn prove(
+        &self,
+        source: &Source,
+        envelope: &Envelope,
+        now: Millis,
+    ) -> anyhow::Result<Result<Arrival, Rejected>> {
+        let live = self.secrets.live(&source.secret, now).await?;
+        let first = source.verifier.verify(envelope, &live);
+        if !matches!(
+            first,
+            Err(Rejected(Reason::BadSignature | Reason::NoSecret))
+        ) {
+            return Ok(first);
+        }
+        let again = self.secrets.live_again(&source.secret, now).await?;
+        if labels(&again) == labels(&live) {
+            return Ok(first);
+        }
+        Ok(source.verifier.verify(envelope, &again))
+    }
+
+    async fn keep(&self, source: &Source, event: &Event, now: Millis) -> Response {
+        let received = match self.inbox.accept(event, now).await {
+            Ok(received) => received,
+            Err(error) => {
+                tracing::error!(event.id = %event.id(), source = source.name, error = format!("{error:#}"), "could not keep event {}", event.id());
+                return undecided();
+            }
+        };
+        let word = match &received {
+            Received::New => "new",
+            Received::Open { .. } | Received::Settled => "duplicate",
+            Received::Conflict(_) => "kept_apart",
+        };
+        tracing::info!(
+            event.id = %event.id(),
+            event.key = %event.key(),
+            source = source.name,
+            kind = event.kind(),
+            verification = "ok",
+            secret = event.secret().unwrap_or_default(),
+            received = word,
+            "kept event {}: {word}",
+            event.id(),
+        );
+        let ack = &source.verifier.preset.ack;
+        Response::new(ack.ok, &ack.content_type, ack.body.as_str())
+    }
+}
+
+fn labels(live: &Live) -> Vec<&str> {
+    live.iter().map(shared::secrets::Secret::label).collect()
+}
+
+fn handshake(source: &Source, reply: Reply) -> Response {
+    tracing::info!(
+        source = source.name,
+        "answered a handshake of {}",
+        source.name
+    );
+    Response::new(reply.status, &reply.content_type, reply.body)
+}
+
+fn method_not_allowed() -> Response {
+    Response::new(
+        405,
+        "application/json",
+        r#"{"error":"webhooks are posted"}"#,
+    )
+    .with("allow", "POST")
+}
+
+fn too_large(source: &Source) -> Response {
+    tracing::warn!(
+        source = source.name,
+        limit = source.max_body,
+        "refused a body that is too large for {}",
+        source.name
+    );
+    let body = format!(
+        r#"{{"error":"the body is larger than {} bytes"}}"#,
+        source.max_body
+    );
+    Response::new(413, "application/json", body)
+}
+
+/// Nothing was decided and nothing is promised: the sender should try again.
+fn undecided() -> Response {
+    Response::new(503, "application/json", r#"{"error":"try again"}"#).with("retry-after", "30")
+}

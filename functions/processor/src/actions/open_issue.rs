@@ -1,0 +1,53 @@
+//! An action in Rust, to copy: opens one issue in a tracker for an event.
+//!
+//! `params.url` takes `{"title", "event"}` as JSON and answers with the issue's `number`.
+//! `params.secret`, if set, names the bearer token. The tracker is expected to honour the
+//! `Idempotency-Key`; one that does not needs [`Keys::Ignored`], and then an attempt of which
+//! nobody knows how it ended is left to a human.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use shared::effects::{Effect, Keys};
+use shared::outcome::Outcome;
+
+use super::{Work, http};
+
+pub(super) async fn open_issue(work: &Work<'_>, params: &BTreeMap<String, String>) -> Outcome {
+    let Some(url) = params.get("url") else {
+        return Outcome::retry("open-issue needs params.url");
+    };
+    let bearer = match params.get("secret") {
+        Some(name) => match work.secret(name).await {
+            Ok(secret) => Some(format!("Bearer {}", secret.expose())),
+            Err(error) => return Outcome::retry(format!("{error:#}")),
+        },
+        None => None,
+    };
+    let title = format!("{} from {}", work.row.kind, work.row.key.source());
+    let issue = json!({ "title": title, "event": work.row.id().as_str() }).to_string();
+
+    work.effects
+        .once("open-issue", Keys::Honoured, async |key: &str| {
+            let mut headers = vec![
+                ("idempotency-key", key),
+                ("content-type", "application/json"),
+            ];
+            headers.extend(bearer.as_deref().map(|token| ("authorization", token)));
+            let answer = work
+                .outbound
+                .post(url, &headers, issue.into(), (work.clock)())
+                .await;
+            let number = answer.as_ref().ok().and_then(|answer| {
+                let answer: Value = serde_json::from_slice(answer.body.as_ref()?).ok()?;
+                answer["number"].as_u64()
+            });
+            match (http::effect(answer), number) {
+                (Effect::Done { .. }, Some(number)) => Effect::Done {
+                    note: format!("issue {number}"),
+                },
+                (effect, _) => effect,
+            }
+        })
+        .await
+}

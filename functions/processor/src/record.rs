@@ -1,0 +1,164 @@
+//! One doorbell.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use futures::FutureExt as _;
+use shared::backoff;
+use shared::clock::Millis;
+use shared::config::Source;
+use shared::effects::Effects;
+use shared::ledger::{Claim, Lease, NoBody, Settled, Settlement};
+use shared::outcome::Outcome;
+use shared::queue::{Doorbell, NoDoorbell};
+use shared::timing::{CLOCK_MARGIN, EFFECT_TIMEOUT, LEASE};
+
+use crate::Processor;
+use crate::actions::Work;
+
+impl Processor {
+    /// Does what a doorbell asks for. An error lets the queue bring it again.
+    pub(crate) async fn hear(&self, message: &str, deadline: Millis) -> anyhow::Result<()> {
+        let doorbell = match Doorbell::from_message(message) {
+            Ok(doorbell) => doorbell,
+            Err(NoDoorbell::UnknownVersion(version)) => {
+                bail!("a doorbell of version {version}, which newer code must hear");
+            }
+            Err(why) => {
+                // It names no event, so that no event is lost with it.
+                tracing::error!(why = ?why, "dropped a message that is no doorbell");
+                return Ok(());
+            }
+        };
+        let Some(source) = self.config.source(doorbell.key.source()) else {
+            // The row stays open, and the sweep rings again: when the source is back, so is it.
+            tracing::error!(event.key = %doorbell.key, "there is no source {}", doorbell.key.source());
+            return Ok(());
+        };
+        let now = (self.clock)();
+        if deadline.since(now) < EFFECT_TIMEOUT + CLOCK_MARGIN {
+            bail!("there is no time left to begin in this batch");
+        }
+        let attempts = source.backoff.attempts;
+        match self
+            .inbox
+            .ledger
+            .claim(&doorbell.key, "processor", now, LEASE, attempts)
+            .await?
+        {
+            Claim::Leased(lease) => self.work(source, *lease).await,
+            Claim::TooNew(version) => {
+                bail!(
+                    "event {} is a row of version {version}, which newer code must work on",
+                    doorbell.key
+                )
+            }
+            Claim::Exhausted => {
+                tracing::error!(event.key = %doorbell.key, "event {} is a dead letter: its attempts are used up", doorbell.key);
+                Ok(())
+            }
+            other @ (Claim::Settled(_) | Claim::Held | Claim::NotDue(_) | Claim::Missing) => {
+                tracing::debug!(event.key = %doorbell.key, claim = ?other, "nothing to do for {}", doorbell.key);
+                Ok(())
+            }
+        }
+    }
+
+    async fn work(&self, source: &Source, lease: Lease) -> anyhow::Result<()> {
+        let began = (self.clock)();
+        let effects = Effects::new(&self.inbox.ledger, &lease, self.clock);
+        let outcome = self.act(source, &lease, &effects).await;
+        let changed = effects.into_changed();
+        let now = (self.clock)();
+        let settlement =
+            Settlement::of(outcome, &lease.row, &source.backoff, now, backoff::jitter());
+        let (id, key, run) = (lease.row.id(), lease.row.key.clone(), lease.row.run);
+        let (attempt, epoch, kind) = (lease.row.attempts, lease.row.epoch, lease.row.kind.clone());
+        let settled = self
+            .inbox
+            .ledger
+            .settle(lease, settlement, &changed, now)
+            .await?;
+
+        let (word, error) = match &settled {
+            Settled::Recorded(Settlement::Done) => ("done", None),
+            Settled::Recorded(Settlement::Retry { error, .. }) => ("failed", Some(error)),
+            Settled::Recorded(Settlement::DeadLetter { error, .. }) => ("dead_letter", Some(error)),
+            Settled::Stale => ("stale", None),
+        };
+        tracing::info!(
+            event.id = %id,
+            event.key = %key,
+            source = source.name,
+            kind,
+            attempt,
+            epoch,
+            run,
+            outcome = word,
+            error = error.map(String::as_str).unwrap_or_default(),
+            took_ms = u64::try_from(now.since(began).as_millis()).unwrap_or(u64::MAX),
+            "event {id}, attempt {attempt}: {word}",
+        );
+        if let Settled::Recorded(Settlement::Retry {
+            ring: Some(delay), ..
+        }) = settled
+        {
+            // A second of room, so that it never arrives before its time.
+            let delay = delay + Duration::from_secs(1);
+            if let Err(error) = self.inbox.queue.ring(&Doorbell { key, run }, delay).await {
+                tracing::warn!(event.id = %id, error = format!("{error:#}"), "could not ring for {id}; the sweep will");
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs the source's actions, one after the other. All of them must be done; one that fails
+    /// does not keep the others from being tried.
+    async fn act(&self, source: &Source, lease: &Lease, effects: &Effects<'_>) -> Outcome {
+        let body = match self
+            .inbox
+            .ledger
+            .leased_body(lease)
+            .await
+            .context("read the body")
+        {
+            Ok(Ok(body)) => body.0,
+            Ok(Err(NoBody::Gone)) => return Outcome::permanent("its body is no longer there"),
+            Ok(Err(NoBody::Damaged)) => {
+                return Outcome::permanent("its stored body is not the one that arrived");
+            }
+            Err(error) => return Outcome::retry(format!("{error:#}")),
+        };
+        let work = Work {
+            row: &lease.row,
+            body: &body,
+            effects,
+            outbound: &self.outbound,
+            secrets: &self.secrets,
+            clock: self.clock,
+        };
+        let all = async {
+            let mut outcome = Outcome::Done;
+            for action in &source.actions {
+                outcome = outcome.and(work.run(action).await);
+            }
+            outcome
+        };
+        let caught = std::panic::AssertUnwindSafe(all).catch_unwind();
+        match tokio::time::timeout(EFFECT_TIMEOUT, Box::pin(caught)).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(_)) => self.broken_off(effects, "an action panicked"),
+            Err(_) => self.broken_off(effects, "an action took longer than 25 s"),
+        }
+    }
+
+    /// An action that did not answer may have done its work. That is safe to repeat only where
+    /// the downstream honours keys.
+    fn broken_off(&self, effects: &Effects<'_>, error: &str) -> Outcome {
+        if effects.all_keyed() {
+            Outcome::retry(error)
+        } else {
+            Outcome::unknown(error)
+        }
+    }
+}

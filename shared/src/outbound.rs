@@ -1,0 +1,203 @@
+//! Calls to hosts outside: destinations of events, and providers' APIs.
+//!
+//! Hosts come from the configuration, never from an event. Names are resolved here, and an
+//! address of a private network, of this machine or of the cloud's metadata service is refused
+//! after the resolution and before the connection. Redirects are not followed.
+
+mod guard;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bytes::{Bytes, BytesMut};
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+
+use crate::clock::Millis;
+use guard::Guard;
+
+/// How long a call may take: less than an effect may.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How much of an answer is read.
+const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
+
+/// A client that reaches only what it may reach.
+#[derive(Clone, Debug)]
+pub struct Outbound {
+    client: reqwest::Client,
+    guard: Guard,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub retry_after: Option<Duration>,
+    /// At most 16 MiB of it; `None` when there was more.
+    pub body: Option<Bytes>,
+}
+
+/// Why nothing came back. The texts name host and cause, and neither path nor content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The request was not sent.
+    NotSent(String),
+    /// It may have been received.
+    Unclear(String),
+}
+
+impl Outbound {
+    /// `allow_loopback` is for the local stack and for tests.
+    pub fn new(allow_loopback: bool) -> anyhow::Result<Self> {
+        // Fails when one is installed, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let guard = Guard { allow_loopback };
+        let client = reqwest::Client::builder()
+            .dns_resolver(Arc::new(guard.clone()))
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .connect_timeout(Duration::from_secs(5))
+            .timeout(TIMEOUT)
+            .user_agent(concat!("Mitt/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .context("make an HTTP client")?;
+        Ok(Self { client, guard })
+    }
+
+    /// Posts a body.
+    pub async fn post(
+        &self,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: Bytes,
+        now: Millis,
+    ) -> Result<Answer, Trouble> {
+        let url = self.target(url, &[])?;
+        self.send(
+            self.client
+                .post(url)
+                .headers(header_map(headers)?)
+                .body(body),
+            now,
+        )
+        .await
+    }
+
+    /// Asks for a resource. Query values are encoded here.
+    pub async fn get(
+        &self,
+        url: &str,
+        query: &[(String, String)],
+        headers: &[(&str, &str)],
+        now: Millis,
+    ) -> Result<Answer, Trouble> {
+        let url = self.target(url, query)?;
+        self.send(self.client.get(url).headers(header_map(headers)?), now)
+            .await
+    }
+
+    fn target(&self, url: &str, query: &[(String, String)]) -> Result<Url, Trouble> {
+        let mut url =
+            Url::parse(url).map_err(|error| Trouble::NotSent(format!("no URL: {error}")))?;
+        self.guard.check(&url).map_err(Trouble::NotSent)?;
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        Ok(url)
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder, now: Millis) -> Result<Answer, Trouble> {
+        let mut response = request.send().await.map_err(trouble)?;
+        let status = response.status().as_u16();
+        let retry_after = response
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|value| retry_after(value, now));
+        let mut body = BytesMut::new();
+        while let Some(chunk) = response.chunk().await.map_err(trouble)? {
+            if body.len() + chunk.len() > LARGEST_ANSWER {
+                return Ok(Answer {
+                    status,
+                    retry_after,
+                    body: None,
+                });
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Answer {
+            status,
+            retry_after,
+            body: Some(body.freeze()),
+        })
+    }
+}
+
+/// The cause without the URL, whose query may hold what is nobody's business.
+fn trouble(error: reqwest::Error) -> Trouble {
+    let sent = !(error.is_connect() || error.is_builder());
+    let host = error
+        .url()
+        .and_then(Url::host_str)
+        .unwrap_or("the host")
+        .to_owned();
+    let error = anyhow::Error::new(error.without_url());
+    let cause = error
+        .chain()
+        .last()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    if sent {
+        Trouble::Unclear(format!("{host} gave no answer: {cause}"))
+    } else {
+        Trouble::NotSent(format!("{host} cannot be reached: {cause}"))
+    }
+}
+
+fn header_map(headers: &[(&str, &str)]) -> Result<HeaderMap, Trouble> {
+    headers
+        .iter()
+        .map(|(name_text, value)| {
+            let name = HeaderName::try_from(*name_text).map_err(|_| *name_text)?;
+            let mut value = HeaderValue::try_from(*value).map_err(|_| *name_text)?;
+            value.set_sensitive(true);
+            Ok((name, value))
+        })
+        .collect::<Result<_, &str>>()
+        .map_err(|name| Trouble::NotSent(format!("a value of the header {name} cannot be sent")))
+}
+
+/// Seconds, or a date. <https://www.rfc-editor.org/rfc/rfc9110#field.retry-after>
+fn retry_after(value: &HeaderValue, now: Millis) -> Option<Duration> {
+    let text = value.to_str().ok()?.trim();
+    if let Ok(secs) = text.parse() {
+        return Some(Duration::from_secs(secs));
+    }
+    let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+    Some(Millis(at.as_millisecond()).since(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let read = |text: &str| {
+            retry_after(
+                &HeaderValue::from_str(text).unwrap(),
+                Millis(1_795_169_681_000),
+            )
+        };
+        assert_eq!(read("120"), Some(Duration::from_secs(120)));
+        assert_eq!(
+            read("Fri, 20 Nov 2026 10:15:41 GMT"),
+            Some(Duration::from_secs(60))
+        );
+        assert_eq!(read("Fri, 20 Nov 2026 10:00:00 GMT"), Some(Duration::ZERO));
+        for bad in ["", "soon", "-1", "99999999999999999999999"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}
