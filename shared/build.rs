@@ -2,10 +2,14 @@
 
 use std::{env, fmt::Write as _, fs, path::Path};
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "cargo tells a build script where to write"
+)]
 fn main() {
-    let root = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it");
-    let presets = Path::new(&root).join("presets");
-    let sources = Path::new(&root).join("../infra/sources.toml");
+    let root = env!("CARGO_MANIFEST_DIR");
+    let presets = Path::new(root).join("presets");
+    let sources = Path::new(root).join("../infra/sources.toml");
     println!("cargo::rerun-if-changed={}", presets.display());
     println!("cargo::rerun-if-changed={}", sources.display());
 

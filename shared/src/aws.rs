@@ -52,7 +52,17 @@ pub struct Aws {
 impl Aws {
     /// Reads region, credentials and endpoint from the variables that every AWS SDK reads.
     pub fn from_env(patience: Patience) -> anyhow::Result<Self> {
-        let region = variable("AWS_REGION")
+        Self::for_operator(None, None, patience)
+    }
+
+    /// The same; what is given wins over the environment.
+    pub fn for_operator(
+        region: Option<String>,
+        endpoint: Option<String>,
+        patience: Patience,
+    ) -> anyhow::Result<Self> {
+        let region = region
+            .or_else(|| variable("AWS_REGION"))
             .or_else(|| variable("AWS_DEFAULT_REGION"))
             .context("AWS_REGION is not set")?;
         let key = variable("AWS_ACCESS_KEY_ID").context("AWS_ACCESS_KEY_ID is not set")?;
@@ -63,7 +73,7 @@ impl Aws {
         Ok(Self::new(
             region,
             credentials,
-            variable("AWS_ENDPOINT_URL"),
+            endpoint.or_else(|| variable("AWS_ENDPOINT_URL")),
             patience,
         ))
     }

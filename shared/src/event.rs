@@ -125,6 +125,7 @@ impl EventKey {
     }
 
     /// The key of a second body that came under the same id. `~` is in no provider's id.
+    #[must_use]
     pub fn conflicting(&self, sha: &Sha) -> Self {
         Self {
             source: self.source.clone(),

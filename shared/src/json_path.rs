@@ -46,6 +46,12 @@ impl JsonPath {
     }
 }
 
+impl fmt::Display for JsonPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("."))
+    }
+}
+
 impl TryFrom<String> for JsonPath {
     type Error = String;
 

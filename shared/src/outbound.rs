@@ -30,6 +30,23 @@ pub struct Outbound {
     guard: Guard,
 }
 
+/// A client without the guard, for a person who says where to: never for a URL that a request, a
+/// row or a provider named.
+pub fn unguarded(timeout: Duration) -> anyhow::Result<reqwest::Client> {
+    choose_tls();
+    let client = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .timeout(timeout)
+        .build();
+    client.context("make an HTTP client")
+}
+
+/// *ring* does the cryptography of TLS here as in the AWS SDK.
+fn choose_tls() {
+    // Fails when one is installed, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
 /// What came back.
 #[derive(Debug)]
 pub struct Answer {
@@ -51,8 +68,7 @@ pub enum Trouble {
 impl Outbound {
     /// `allow_loopback` is for the local stack and for tests.
     pub fn new(allow_loopback: bool) -> anyhow::Result<Self> {
-        // Fails when one is installed, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        choose_tls();
         let guard = Guard { allow_loopback };
         let client = reqwest::Client::builder()
             .dns_resolver(Arc::new(guard.clone()))

@@ -24,7 +24,8 @@ pub struct Request {
     /// Names in lower case, repeated headers joined by commas.
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    request_context: RequestContext,
+    #[serde(rename = "requestContext")]
+    context: RequestContext,
     body: Option<String>,
     #[serde(default)]
     is_base64_encoded: bool,
@@ -55,7 +56,7 @@ impl Request {
     }
 
     pub(crate) fn method(&self) -> &str {
-        &self.request_context.http.method
+        &self.context.http.method
     }
 
     /// The size of the body in bytes, without decoding it; up to two too many.
@@ -77,16 +78,13 @@ impl Request {
         } else {
             Bytes::from(body)
         };
-        let mut url = format!(
-            "https://{}{}",
-            self.request_context.domain_name, self.raw_path
-        );
+        let mut url = format!("https://{}{}", self.context.domain_name, self.raw_path);
         if !self.raw_query_string.is_empty() {
             url.push('?');
             url.push_str(&self.raw_query_string);
         }
         Ok(Envelope {
-            method: self.request_context.http.method.to_ascii_uppercase(),
+            method: self.context.http.method.to_ascii_uppercase(),
             url,
             headers: self.headers.into_iter().collect::<Headers>(),
             body,

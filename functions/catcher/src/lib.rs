@@ -41,13 +41,11 @@ impl Catcher {
     pub async fn answer(&self, request: Request) -> Response {
         let now = (self.clock)();
         let receiving = Box::pin(self.receive(request, now));
-        match tokio::time::timeout(CATCHER_BUDGET, receiving).await {
-            Ok(response) => response,
-            Err(_) => {
-                tracing::error!("the stores took too long");
-                undecided()
-            }
-        }
+        let Ok(response) = tokio::time::timeout(CATCHER_BUDGET, receiving).await else {
+            tracing::error!("the stores took too long");
+            return undecided();
+        };
+        response
     }
 
     /// The cheapest refusals come first.

@@ -147,18 +147,18 @@ impl Processor {
         let caught = std::panic::AssertUnwindSafe(all).catch_unwind();
         match tokio::time::timeout(EFFECT_TIMEOUT, Box::pin(caught)).await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => self.broken_off(effects, "an action panicked"),
-            Err(_) => self.broken_off(effects, "an action took longer than 25 s"),
+            Ok(Err(_)) => broken_off(effects, "an action panicked"),
+            Err(_) => broken_off(effects, "an action took longer than 25 s"),
         }
     }
+}
 
-    /// An action that did not answer may have done its work. That is safe to repeat only where
-    /// the downstream honours keys.
-    fn broken_off(&self, effects: &Effects<'_>, error: &str) -> Outcome {
-        if effects.all_keyed() {
-            Outcome::retry(error)
-        } else {
-            Outcome::unknown(error)
-        }
+/// An action that did not answer may have done its work. That is safe to repeat only where the
+/// downstream honours keys.
+fn broken_off(effects: &Effects<'_>, error: &str) -> Outcome {
+    if effects.all_keyed() {
+        Outcome::retry(error)
+    } else {
+        Outcome::unknown(error)
     }
 }

@@ -116,14 +116,14 @@ impl Ledger {
                 .context("read a body")?
                 .as_ref()
                 .and_then(stored),
-            BodyAt::Bucket(key) => self.from_bucket(key).await?,
+            BodyAt::Bucket(key) => self.bucket_body(key).await?,
         };
         Ok(packed
             .ok_or(NoBody::Gone)
             .and_then(|(bytes, zstd)| unpack(&bytes, zstd, row.body_len, &sha)))
     }
 
-    async fn from_bucket(&self, key: &str) -> anyhow::Result<Option<(Vec<u8>, bool)>> {
+    async fn bucket_body(&self, key: &str) -> anyhow::Result<Option<(Vec<u8>, bool)>> {
         let (s3, bucket) = self
             .bodies
             .as_ref()

@@ -52,8 +52,7 @@ impl Ledger {
             .put_event(event, &event.key, State::Received, None, now)
             .await?
         {
-            None => Ok(Received::New),
-            Some(Refusal::Own) => Ok(Received::New),
+            None | Some(Refusal::Own) => Ok(Received::New),
             Some(Refusal::Known(known)) => Ok(known),
             Some(Refusal::OtherBody) => {
                 self.keep_apart(event, "another body under a known id", now)

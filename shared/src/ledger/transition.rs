@@ -5,6 +5,7 @@
 //! only the newest claim may write.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -322,7 +323,7 @@ impl Change {
     fn effects(mut self, effects: Effects<'_>) -> Self {
         let mut sets = String::new();
         for (index, (name, effect)) in effects.iter().enumerate() {
-            sets.push_str(&format!(", fx.#fx{index} = :fx{index}"));
+            let _ = write!(sets, ", fx.#fx{index} = :fx{index}");
             self = self
                 .with(&format!(":fx{index}"), effect.write())
                 .named(&format!("#fx{index}"), name);

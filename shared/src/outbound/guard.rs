@@ -82,17 +82,13 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
     !special
 }
 
-/// Only 2000::/3 is given out; of it, what wraps an IPv4 address is judged by that address.
+/// Only `2000::/3` is given out; of it, what wraps an IPv4 address is judged by that address.
 fn is_public_v6(ip: Ipv6Addr) -> bool {
-    let s = ip.segments();
     if let Some(v4) = ip.to_ipv4_mapped() {
         return is_public_v4(v4);
     }
-    let embedded = |high: u16, low: u16| {
-        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-        Ipv4Addr::new(a, b, c, d)
-    };
-    match s {
+    let embedded = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));
+    match ip.segments() {
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => {
             is_public_v4(embedded(high, low))
         }

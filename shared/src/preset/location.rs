@@ -1,5 +1,7 @@
 //! Where a value stands in a request.
 
+use std::fmt;
+
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
@@ -69,6 +71,20 @@ impl Location {
             Self::Form(name) => Ok(form_field(&envelope.body, name)),
             Self::Query(name) => Ok(envelope.query(name)),
             Self::Const(value) => Ok(Some(value.clone())),
+        }
+    }
+}
+
+/// As it is written in a preset.
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(names) => write!(f, "header:{}", names.join("|")),
+            Self::Sig(key) => write!(f, "sig:{key}"),
+            Self::Json(path) => write!(f, "json:{path}"),
+            Self::Form(name) => write!(f, "form:{name}"),
+            Self::Query(name) => write!(f, "query:{name}"),
+            Self::Const(value) => write!(f, "const:{value}"),
         }
     }
 }

@@ -36,7 +36,7 @@ impl Scheme {
         );
         let listed = !matches!(self.sig.format, Format::Plain);
         ensure!(
-            listed == !self.sig.take.is_empty(),
+            listed != self.sig.take.is_empty(),
             "sig.take goes with a list format, and only there"
         );
         if let Some(ts) = &self.ts {

@@ -1,5 +1,7 @@
 //! What a signature is made over, as a template: `{ts}.{body}`.
 
+use std::fmt;
+
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
@@ -59,6 +61,20 @@ impl Template {
     }
 }
 
+/// As it is written in a preset.
+impl fmt::Display for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|part| match part {
+            Part::Literal(text) => f.write_str(text),
+            Part::Body => f.write_str("{body}"),
+            Part::Timestamp => f.write_str("{ts}"),
+            Part::Method => f.write_str("{method}"),
+            Part::Url => f.write_str("{url}"),
+            Part::At(location) => write!(f, "{{{location}}}"),
+        })
+    }
+}
+
 impl TryFrom<String> for Template {
     type Error = String;
 
@@ -84,6 +100,7 @@ mod tests {
                 Part::Body,
             ]
         );
+        assert_eq!(template.to_string(), "v0:{ts}:{header:x-id}{body}");
         for bad in ["", "{bdy}", "{body", "{header:}", "{nowhere:x}"] {
             assert!(Template::parse(bad).is_err(), "{bad}");
         }
