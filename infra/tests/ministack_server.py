@@ -1,0 +1,55 @@
+"""ministack, told three things about a request that AWS knows and it does not.
+
+Run by second_opinion.py with the Python of .venv/ministack. Without this it would refuse what
+the roles in template.yaml allow: it does not fill `dynamodb:LeadingKeys`, does not see which
+path `ssm:GetParametersByPath` is about, and takes `aws:SecureTransport` for false, because
+nobody speaks TLS on the loopback interface.
+"""
+
+import json
+from collections.abc import Iterator
+
+import ministack.app
+from ministack.core import iam_actions
+
+PARTITION_KEY = "pk"
+
+context_without_keys = iam_actions.dynamodb_service_context
+resource_without_path = iam_actions.extract_resource_arn
+origin_without_tls = ministack.app.pin_request_origin
+
+
+def context_with_keys(body: bytes) -> dict:
+    keys = list(partition_keys(json.loads(body or b"{}")))
+    return context_without_keys(body) | ({"dynamodb:LeadingKeys": keys} if keys else {})
+
+
+def partition_keys(request: object) -> Iterator[str]:
+    """The rows that a request names, singly or in a transaction."""
+    if isinstance(request, list):
+        for part in request:
+            yield from partition_keys(part)
+    elif isinstance(request, dict):
+        for name, part in request.items():
+            if name in ("Key", "Item") and isinstance(part, dict) and PARTITION_KEY in part:
+                yield part[PARTITION_KEY]["S"]
+            else:
+                yield from partition_keys(part)
+
+
+def resource_with_path(service, method, path, headers, body, query, region, account) -> str:
+    if service == "ssm" and (secrets := json.loads(body or b"{}").get("Path")):
+        return f"arn:aws:ssm:{region}:{account}:parameter/{secrets.strip('/')}"
+    return resource_without_path(service, method, path, headers, body, query, region, account)
+
+
+def origin_with_tls(source_ip: str, _secure_transport: bool) -> None:
+    origin_without_tls(source_ip, True)
+
+
+iam_actions.dynamodb_service_context = context_with_keys
+iam_actions.extract_resource_arn = resource_with_path
+ministack.app.pin_request_origin = origin_with_tls
+
+if __name__ == "__main__":
+    ministack.app.main()

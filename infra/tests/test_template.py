@@ -1,0 +1,419 @@
+"""What must hold between the parts of template.yaml, and between it and the code.
+
+No linter knows these. Each test takes the parsed template, so that the last test here can give
+it a broken one and see it fail.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from samcli.yamlhelper import yaml_parse
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "template.yaml").read_text()
+TIMING = (ROOT / "shared/src/timing.rs").read_text()
+DAY = 24 * 3600
+FUNCTIONS = {"Catcher": "catcher", "Processor": "processor", "BackupSync": "backup-sync"}
+
+
+@pytest.fixture
+def template():
+    return yaml_parse(TEXT)
+
+
+# -------------------------------------------------------------------- time
+
+
+def test_nothing_outlives_what_it_relies_on(template):
+    effect, lease = constant("EFFECT_TIMEOUT"), constant("LEASE")
+    timeout = properties(template, "Processor")["Timeout"]
+    visibility = properties(template, "Doorbell")["VisibilityTimeout"]
+    window = properties(template, "DoorbellMapping").get("MaximumBatchingWindowInSeconds", 0)
+
+    assert effect + 10 <= lease <= timeout < visibility
+    # What Lambda asks for: throttled batches are tried again within one visibility timeout.
+    assert visibility >= 6 * timeout + window
+
+
+def test_senders_hear_from_the_catcher_before_the_gateway_gives_up(template):
+    gateway = properties(template, "CatcherIntegration")["TimeoutInMillis"]
+    assert properties(template, "Catcher")["Timeout"] * 1000 <= gateway <= 30_000
+
+
+def test_a_message_lives_longer_where_it_waits_for_people(template):
+    doorbell = properties(template, "Doorbell")["MessageRetentionPeriod"]
+    assert doorbell == 4 * DAY
+    for queue in ("DeadDoorbells", "Spill", "OpsDeadLetters"):
+        assert properties(template, queue)["MessageRetentionPeriod"] == 14 * DAY > doorbell
+
+
+def test_schedules_are_written_as_the_scheduler_reads_them(template):
+    for name, task, every in [("SweepSchedule", "sweep", 1), ("SyncSchedule", "sync", 15)]:
+        schedule = properties(template, name)
+        number, unit = re.fullmatch(r"rate\((\d+) (minutes?)\)", schedule["ScheduleExpression"]).groups()
+        assert int(number) == every and unit == ("minute" if every == 1 else "minutes")
+        assert json.loads(schedule["Target"]["Input"]) == {"task": task}
+        assert schedule["Target"]["Arn"] == arn_of("BackupSync")
+        assert schedule["Target"]["RoleArn"] == arn_of("SchedulerRole")
+        assert schedule["Target"]["DeadLetterConfig"]["Arn"] == arn_of("OpsDeadLetters")
+        # A start that waited longer than one interval has been overtaken by the next.
+        assert schedule["Target"]["RetryPolicy"]["MaximumEventAgeInSeconds"] <= every * 60
+
+
+# -------------------------------------------------------------------- queues
+
+
+def test_a_doorbell_that_cannot_be_answered_ends_with_the_dead_ones(template):
+    redrive = properties(template, "Doorbell")["RedrivePolicy"]
+    assert redrive == {"deadLetterTargetArn": arn_of("DeadDoorbells"), "maxReceiveCount": 10}
+
+
+def test_one_bad_record_does_not_take_its_batch_along(template):
+    mapping = properties(template, "DoorbellMapping")
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert mapping["BatchSize"] == 10
+    assert mapping["ScalingConfig"] == {"MaximumConcurrency": 5}
+    assert mapping["EventSourceArn"] == arn_of("Doorbell")
+    assert mapping["FunctionName"] == {"Ref": "Processor"}
+
+
+def test_queues_are_encrypted(template):
+    for name, queue in of_type(template, "AWS::SQS::Queue"):
+        assert queue.get("SqsManagedSseEnabled") is True, name
+
+
+def test_a_failed_run_is_kept(template):
+    failures = properties(template, "BackupSyncFailures")
+    assert failures["FunctionName"] == {"Ref": "BackupSync"}
+    assert failures["DestinationConfig"]["OnFailure"]["Destination"] == arn_of("OpsDeadLetters")
+
+
+# -------------------------------------------------------------------- storage
+
+
+def test_the_table_has_the_keys_and_indexes_of_the_ledger(template):
+    table = properties(template, "Inbox")
+    types = {a["AttributeName"]: a["AttributeType"] for a in table["AttributeDefinitions"]}
+    assert types == {"pk": "S", "sk": "S", "gpk": "S", "gsk": "N", "tpk": "S", "tsk": "S"}
+    assert keys(table) == ("pk", "sk")
+    indexes = {index["IndexName"]: index for index in table["GlobalSecondaryIndexes"]}
+    assert {name: keys(index) for name, index in indexes.items()} == {
+        "work": ("gpk", "gsk"),
+        "time": ("tpk", "tsk"),
+    }
+    assert all(i["Projection"] == {"ProjectionType": "KEYS_ONLY"} for i in indexes.values())
+
+
+def test_the_table_forgets_in_time_and_never_by_accident(template):
+    table = properties(template, "Inbox")
+    assert table["TimeToLiveSpecification"] == {"AttributeName": "ttl", "Enabled": True}
+    assert table["BillingMode"] == "PAY_PER_REQUEST"
+    (replica,) = table["Replicas"]
+    assert replica["Region"] == {"Ref": "AWS::Region"}
+    assert replica["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] is True
+    assert replica["DeletionProtectionEnabled"] == {"Ref": "DeletionProtection"}
+    assert template["Parameters"]["DeletionProtection"]["Default"] == "true"
+
+
+def test_what_is_stored_outlives_the_stack(template):
+    for name in ("Inbox", "Bodies"):
+        resource = template["Resources"][name]
+        assert resource["DeletionPolicy"] == "RetainExceptOnCreate"
+        assert resource["UpdateReplacePolicy"] == "Retain"
+
+
+def test_bodies_are_private_and_deleted_after_thirty_days(template):
+    bucket = properties(template, "Bodies")
+    assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
+    assert len(bucket["PublicAccessBlockConfiguration"]) == 4
+    assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    rules = bucket["LifecycleConfiguration"]["Rules"]
+    assert [(r["Status"], r["ExpirationInDays"]) for r in rules] == [("Enabled", 30)]
+    (statement,) = properties(template, "BodiesPolicy")["PolicyDocument"]["Statement"]
+    assert (statement["Effect"], statement["Action"]) == ("Deny", "s3:*")
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": False}}
+
+
+# -------------------------------------------------------------------- functions
+
+
+def test_each_function_is_built_from_its_own_binary(template):
+    assert {name for name, _ in of_type(template, "AWS::Serverless::Function")} == set(FUNCTIONS)
+    for name, binary in FUNCTIONS.items():
+        assert template["Resources"][name]["Metadata"] == {
+            "BuildMethod": "rust-cargolambda",
+            "BuildProperties": {"Binary": binary},
+        }
+        function = properties(template, name)
+        assert (function["Runtime"], function["Handler"]) == ("provided.al2023", "bootstrap")
+        # The workspace as a whole: with a folder alone, a changed shared crate is not noticed.
+        assert function["CodeUri"] == "."
+        assert function["Architectures"] == [{"Ref": "Architecture"}]
+
+
+def test_each_function_has_its_own_role_and_secrets(template):
+    paths = {"Catcher": "ingress", "Processor": "egress", "BackupSync": "provider-api"}
+    for name, path in paths.items():
+        function = properties(template, name)
+        assert function["Role"] == arn_of(f"{name}Role")
+        variables = function["Environment"]["Variables"]
+        assert variables == {
+            "MITT_TABLE": {"Ref": "Inbox"},
+            "MITT_QUEUE_URL": {"Ref": "Doorbell"},
+            "MITT_SPILL_QUEUE_URL": {"Ref": "Spill"},
+            "MITT_BODY_BUCKET": {"Ref": "Bodies"},
+            "MITT_SECRETS_PATH": {"Fn::Sub": "/${AWS::StackName}/" + path},
+            "MITT_SOURCES_FILE": {"Ref": "SourcesFile"},
+        }
+        granted = [s for s in statements(template, f"{name}Role") if s["Sid"] == "ReadSecrets"]
+        assert [r["Fn::Sub"].split("/", 1)[1] for r in granted[0]["Resource"]] == [
+            "${AWS::StackName}/" + path,
+            "${AWS::StackName}/" + path + "/*",
+        ]
+
+
+def test_no_secret_can_be_given_to_the_template(template):
+    secret = re.compile(r"secret|password|token|api_?key|private", re.I)
+    for name, parameter in template["Parameters"].items():
+        assert not secret.search(name) and "NoEcho" not in parameter, name
+    for name, function in of_type(template, "AWS::Serverless::Function"):
+        for variable in function["Environment"]["Variables"]:
+            assert not secret.search(variable.replace("MITT_SECRETS_PATH", "")), f"{name}: {variable}"
+    assert "{{resolve:" not in json.dumps(template), "it would end up in the environment"
+
+
+def test_every_log_is_ours_and_ends(template):
+    for name, group in of_type(template, "AWS::Logs::LogGroup"):
+        assert group.get("RetentionInDays") == {"Ref": "LogRetentionDays"}, name
+    for name in FUNCTIONS:
+        assert properties(template, name)["LoggingConfig"]["LogGroup"] == {"Ref": f"{name}Logs"}
+        assert template["Resources"][f"{name}Logs"]["Type"] == "AWS::Logs::LogGroup"
+
+
+# -------------------------------------------------------------------- HTTP
+
+
+def test_the_api_has_the_three_routes_and_nothing_else(template):
+    routes = [route for _, route in of_type(template, "AWS::ApiGatewayV2::Route")]
+    assert {r["RouteKey"] for r in routes} == {f"{m} /in/{{source}}" for m in ("POST", "GET", "HEAD")}
+    assert {r["Target"]["Fn::Sub"] for r in routes} == {"integrations/${CatcherIntegration}"}
+    integration = properties(template, "CatcherIntegration")
+    assert integration["PayloadFormatVersion"] == "2.0"
+    assert integration["IntegrationUri"] == arn_of("Catcher")
+    stage = properties(template, "Stage")
+    assert (stage["StageName"], stage["AutoDeploy"]) == ("$default", True)
+    assert stage["DefaultRouteSettings"]["ThrottlingRateLimit"] == {"Ref": "IngressRateLimit"}
+    assert stage["DefaultRouteSettings"]["ThrottlingBurstLimit"] == {"Ref": "IngressBurstLimit"}
+
+
+def test_the_access_log_holds_nothing_that_a_sender_chose(template):
+    log = properties(template, "Stage")["AccessLogSettings"]
+    assert log["DestinationArn"] == arn_of("ApiLogs")
+    assert set(re.findall(r"\$context\.([\w.]+)", log["Format"])) <= {
+        "requestId", "requestTimeEpoch", "identity.sourceIp", "routeKey", "status", "responseLength",
+        "responseLatency", "integrationLatency", "integrationErrorMessage", "error.message",
+    }  # fmt: skip
+    assert "$context.requestId" in log["Format"]
+    json.loads(log["Format"])
+
+
+# -------------------------------------------------------------------- rights
+
+RIGHTS = {
+    "CatcherRole": {
+        "Inbox": "dynamodb:PutItem",
+        "Bodies": "s3:PutObject",
+        "Doorbell": "sqs:SendMessage",
+        "Spill": "sqs:SendMessage",
+        "ssm": "ssm:GetParametersByPath",
+        "CatcherLogs": "logs:CreateLogStream logs:PutLogEvents",
+    },
+    "ProcessorRole": {
+        "Inbox": "dynamodb:GetItem dynamodb:UpdateItem",
+        "Bodies": "s3:GetObject",
+        "Doorbell": "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes"
+        " sqs:ChangeMessageVisibility sqs:SendMessage",
+        "ssm": "ssm:GetParametersByPath",
+        "ProcessorLogs": "logs:CreateLogStream logs:PutLogEvents",
+    },
+    "BackupSyncRole": {
+        "Inbox": "dynamodb:GetItem dynamodb:PutItem dynamodb:UpdateItem",
+        "Inbox/index/work": "dynamodb:Query",
+        "Bodies": "s3:PutObject",
+        "Doorbell": "sqs:SendMessage sqs:GetQueueAttributes",
+        "OpsDeadLetters": "sqs:SendMessage",
+        "ssm": "ssm:GetParametersByPath",
+        "BackupSyncLogs": "logs:CreateLogStream logs:PutLogEvents",
+    },
+    "SchedulerRole": {"BackupSync": "lambda:InvokeFunction", "OpsDeadLetters": "sqs:SendMessage"},
+}
+
+
+def test_each_role_may_do_what_its_function_calls_and_no_more(template):
+    assert {name for name, _ in of_type(template, "AWS::IAM::Role")} == set(RIGHTS)
+    for role, rights in RIGHTS.items():
+        granted = {}
+        for statement in statements(template, role):
+            assert statement["Effect"] == "Allow"
+            granted.setdefault(target(statement), set()).update(listed(statement["Action"]))
+        assert granted == {on: set(actions.split()) for on, actions in rights.items()}, role
+
+
+def test_no_role_may_delete_scan_or_do_anything_at_all(template):
+    for role, _ in of_type(template, "AWS::IAM::Role"):
+        for statement in statements(template, role):
+            for action in listed(statement["Action"]):
+                assert "*" not in action and not re.search("Delete(?!Message)|Scan", action), role
+            for resource in listed(statement["Resource"]):
+                # A star may stand for what is below one resource of this stack, not for more.
+                text = resource if isinstance(resource, str) else resource.get("Fn::Sub", "${}")
+                assert "*" not in re.sub(r"/\*$", "", text), f"{role}: {text}"
+                assert "${" in text, f"{role}: {text} is not of this stack"
+
+
+def test_functions_reach_only_their_rows_of_the_table(template):
+    rows = {"CatcherRole": ["E#*"], "ProcessorRole": ["E#*"], "BackupSyncRole": ["E#*", "SYNC#*", "SYS"]}
+    for role, allowed in rows.items():
+        (statement,) = [s for s in statements(template, role) if target(s) == "Inbox"]
+        assert statement["Condition"] == {
+            "ForAllValues:StringLike": {"dynamodb:LeadingKeys": allowed},
+            "Null": {"dynamodb:LeadingKeys": False},
+        }
+
+
+def test_only_this_account_may_use_a_role(template):
+    for name, role in of_type(template, "AWS::IAM::Role"):
+        (trust,) = role["AssumeRolePolicyDocument"]["Statement"]
+        scheduler = name == "SchedulerRole"
+        assert trust["Principal"] == {"Service": "scheduler.amazonaws.com" if scheduler else "lambda.amazonaws.com"}
+        if scheduler:
+            assert trust["Condition"]["StringEquals"]["aws:SourceAccount"] == {"Ref": "AWS::AccountId"}
+    permission = properties(template, "ApiMayInvokeCatcher")
+    assert permission["SourceArn"]["Fn::Sub"].endswith(":${Api}/*/*/in/*")
+
+
+def test_a_second_stack_fits_into_the_same_account(template):
+    for resource, given in template["Resources"].items():
+        for prop, name in given["Properties"].items():
+            if prop in ("Name", "LogGroupName") or prop == given["Type"].split("::")[-1] + "Name":
+                if given["Type"] != "AWS::ApiGatewayV2::Stage":
+                    assert "AWS::StackName" in json.dumps(name), f"{resource}: {prop}"
+
+
+# -------------------------------------------------------------------- help
+
+
+def constant(name: str) -> int:
+    """Seconds of a constant in the code."""
+    found = re.search(rf"^pub const {name}: Duration = Duration::from_secs\((\d+)\);$", TIMING, re.M)
+    assert found, f"shared/src/timing.rs no longer says what {name} is"
+    return int(found[1])
+
+
+def properties(template, name):
+    return template["Resources"][name]["Properties"]
+
+
+def of_type(template, kind):
+    return [(n, r["Properties"]) for n, r in template["Resources"].items() if r["Type"] == kind]
+
+
+def arn_of(name):
+    return {"Fn::GetAtt": [name, "Arn"]}
+
+
+def keys(table):
+    by_kind = {key["KeyType"]: key["AttributeName"] for key in table["KeySchema"]}
+    return by_kind["HASH"], by_kind["RANGE"]
+
+
+def statements(template, role):
+    for policy in properties(template, role)["Policies"]:
+        yield from policy["PolicyDocument"]["Statement"]
+
+
+def target(statement):
+    """What a statement is about: a resource of the template, or `ssm` for a path of secrets."""
+    resource = listed(statement["Resource"])[0]
+    if "Fn::GetAtt" in resource:
+        return resource["Fn::GetAtt"][0]
+    text = resource["Fn::Sub"]
+    return "ssm" if ":ssm:" in text else re.sub(r"^\$\{(\w+)\.Arn\}(/\*$)?", r"\1", text)
+
+
+def listed(value):
+    return value if isinstance(value, list) else [value]
+
+
+# -------------------------------------------------------------------- the tests, tested
+
+BROKEN = [
+    (test_nothing_outlives_what_it_relies_on, "VisibilityTimeout: 360", "VisibilityTimeout: 300"),
+    (test_nothing_outlives_what_it_relies_on, "Timeout: 60", "Timeout: 30"),
+    (test_nothing_outlives_what_it_relies_on, "BatchSize: 10", "BatchSize: 10\n      MaximumBatchingWindowInSeconds: 5"),
+    (test_senders_hear_from_the_catcher_before_the_gateway_gives_up, "TimeoutInMillis: 10000", "TimeoutInMillis: 5000"),
+    (test_a_message_lives_longer_where_it_waits_for_people, "MessageRetentionPeriod: 345600", "MessageRetentionPeriod: 1209600"),
+    (test_a_message_lives_longer_where_it_waits_for_people, "MessageRetentionPeriod: 1209600", "MessageRetentionPeriod: 345600"),
+    (test_schedules_are_written_as_the_scheduler_reads_them, "rate(15 minutes)", "rate(15 minute)"),
+    (test_schedules_are_written_as_the_scheduler_reads_them, '{"task":"sweep"}', '{"task":"sync"}'),
+    (test_schedules_are_written_as_the_scheduler_reads_them, "MaximumEventAgeInSeconds: 60 }", "MaximumEventAgeInSeconds: 600 }"),
+    (test_a_doorbell_that_cannot_be_answered_ends_with_the_dead_ones, "maxReceiveCount: 10", "maxReceiveCount: 3"),
+    (test_one_bad_record_does_not_take_its_batch_along, "FunctionResponseTypes: [ReportBatchItemFailures]", "FunctionResponseTypes: []"),
+    (test_one_bad_record_does_not_take_its_batch_along, "MaximumConcurrency: 5", "MaximumConcurrency: 50"),
+    (test_queues_are_encrypted, "SqsManagedSseEnabled: true", "SqsManagedSseEnabled: false"),
+    (test_a_failed_run_is_kept, "Destination: !GetAtt OpsDeadLetters.Arn", "Destination: !GetAtt Spill.Arn"),
+    (test_the_table_has_the_keys_and_indexes_of_the_ledger, "AttributeName: tsk, AttributeType", "AttributeName: tks, AttributeType"),
+    (test_the_table_has_the_keys_and_indexes_of_the_ledger, "gsk, AttributeType: 'N'", "gsk, AttributeType: S"),
+    (test_the_table_has_the_keys_and_indexes_of_the_ledger, "KEYS_ONLY", "ALL"),
+    (test_the_table_forgets_in_time_and_never_by_accident, "AttributeName: ttl", "AttributeName: expires"),
+    (test_the_table_forgets_in_time_and_never_by_accident, "PointInTimeRecoveryEnabled: true", "PointInTimeRecoveryEnabled: false"),
+    (test_the_table_forgets_in_time_and_never_by_accident, "Default: 'true'", "Default: 'false'"),
+    (test_what_is_stored_outlives_the_stack, "DeletionPolicy: RetainExceptOnCreate", "DeletionPolicy: Delete"),
+    (test_bodies_are_private_and_deleted_after_thirty_days, "IgnorePublicAcls: true", "IgnorePublicAcls: false"),
+    (test_bodies_are_private_and_deleted_after_thirty_days, "ExpirationInDays: 30", "ExpirationInDays: 300"),
+    (test_bodies_are_private_and_deleted_after_thirty_days, "SecureTransport: false", "SecureTransport: true"),
+    (test_each_function_is_built_from_its_own_binary, "BuildMethod: rust-cargolambda", "BuildMethod: rust-cargolamda"),
+    (test_each_function_is_built_from_its_own_binary, "Binary: processor", "Binary: catcher"),
+    (test_each_function_is_built_from_its_own_binary, "CodeUri: .", "CodeUri: functions/catcher"),
+    (test_each_function_has_its_own_role_and_secrets, "Role: !GetAtt ProcessorRole.Arn", "Role: !GetAtt CatcherRole.Arn"),
+    (test_each_function_has_its_own_role_and_secrets, "parameter/${AWS::StackName}/egress/*", "parameter/${AWS::StackName}/*"),
+    (test_each_function_has_its_own_role_and_secrets, "MITT_QUEUE_URL: !Ref Doorbell", "MITT_QUEUE_URL: !Ref Spill"),
+    (test_no_secret_can_be_given_to_the_template, "MITT_QUEUE_URL:", "GITHUB_SECRET: x\n          MITT_QUEUE_URL:"),
+    (test_no_secret_can_be_given_to_the_template, "!Ref SourcesFile", "'{{resolve:ssm-secure:/x}}'"),
+    (test_no_secret_can_be_given_to_the_template, "Parameters:\n", "Parameters:\n  StripePassword: { Type: String, NoEcho: true }\n"),
+    (test_every_log_is_ours_and_ends, "RetentionInDays: !Ref LogRetentionDays", "LogGroupClass: STANDARD"),
+    (test_every_log_is_ours_and_ends, "LogGroup: !Ref ProcessorLogs", "LogGroup: !Ref CatcherLogs"),
+    (test_the_api_has_the_three_routes_and_nothing_else, "HEAD /in/{source}", "ANY /in/{source}"),
+    (test_the_api_has_the_three_routes_and_nothing_else, "PayloadFormatVersion: '2.0'", "PayloadFormatVersion: '1.0'"),
+    (test_the_api_has_the_three_routes_and_nothing_else, "ThrottlingRateLimit: !Ref IngressRateLimit", "ThrottlingRateLimit: 10000"),
+    (test_the_access_log_holds_nothing_that_a_sender_chose, "$context.routeKey", "$context.path"),
+    (test_each_role_may_do_what_its_function_calls_and_no_more, "Action: dynamodb:PutItem", "Action: [dynamodb:PutItem, dynamodb:GetItem]"),
+    (test_each_role_may_do_what_its_function_calls_and_no_more, "- sqs:ChangeMessageVisibility\n", "- sqs:PurgeQueue\n"),
+    (test_no_role_may_delete_scan_or_do_anything_at_all, "Action: dynamodb:Query", "Action: dynamodb:Scan"),
+    (test_no_role_may_delete_scan_or_do_anything_at_all, "Action: dynamodb:Query", "Action: dynamodb:*"),
+    (test_no_role_may_delete_scan_or_do_anything_at_all, "Action: dynamodb:Query", "Action: dynamodb:DeleteItem"),
+    (test_no_role_may_delete_scan_or_do_anything_at_all, "Resource: !GetAtt Spill.Arn", "Resource: '*'"),
+    (test_no_role_may_delete_scan_or_do_anything_at_all, "Resource: !GetAtt Spill.Arn", "Resource: arn:aws:sqs:eu-central-1:111122223333:other"),
+    (test_no_role_may_delete_scan_or_do_anything_at_all, "parameter/${AWS::StackName}/ingress/*", "*"),
+    (test_functions_reach_only_their_rows_of_the_table, "dynamodb:LeadingKeys: [E#*]", "dynamodb:LeadingKeys: ['*']"),
+    (test_functions_reach_only_their_rows_of_the_table, "                  'Null': { dynamodb:LeadingKeys: false }\n", ""),
+    (test_only_this_account_may_use_a_role, "Service: lambda.amazonaws.com", "AWS: '*'"),
+    (test_only_this_account_may_use_a_role, "aws:SourceAccount: !Ref AWS::AccountId", "aws:SourceAccount: '*'"),
+    (test_a_second_stack_fits_into_the_same_account, "Name: !Sub ${AWS::StackName}-sweep", "Name: mitt-sweep"),
+    (test_a_second_stack_fits_into_the_same_account, "/aws/lambda/${AWS::StackName}/catcher", "/aws/lambda/catcher"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("test, sound, broken", BROKEN, ids=lambda value: getattr(value, "__name__", value))
+def test_each_of_these_fails_when_it_should(test, sound, broken):
+    assert sound in TEXT, "the fault can no longer be planted, move it"
+    with pytest.raises(AssertionError):
+        test(yaml_parse(TEXT.replace(sound, broken, 1)))
+
+
+def test_none_of_these_was_forgotten():
+    tests = {name for name in globals() if name.startswith("test_")}
+    own = {"test_each_of_these_fails_when_it_should", "test_none_of_these_was_forgotten"}
+    assert tests - own == {test.__name__ for test, _, _ in BROKEN}
