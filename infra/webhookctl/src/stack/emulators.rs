@@ -1,0 +1,141 @@
+//! The emulated services, without any function.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+
+use super::{
+    clients::{Clients, Endpoints},
+    dynamodb,
+    engine::Engine,
+    names::random_hex,
+    s3, sqs, ssm,
+    template::{Template, create_table},
+};
+
+/// DynamoDB, SQS, S3 and SSM on loopback ports, until this is dropped.
+///
+/// With a folder the table, the objects and the parameters survive; messages never do.
+pub struct Emulators {
+    pub(super) engine: Engine,
+    endpoints: Endpoints,
+    state: State,
+}
+
+impl Emulators {
+    /// `state`: the folder for what is to survive; without one nothing does.
+    pub fn start(state: Option<&Path>) -> anyhow::Result<Self> {
+        let state = State::open(state)?;
+        let engine = Engine::start()?;
+        let handle = engine.handle();
+        let kept = |name: &str| state.kept.then(|| state.folder.join(name));
+        let endpoints = Endpoints {
+            dynamodb: dynamodb::serve(&handle, kept("dynamodb.sqlite").as_deref())?,
+            sqs: sqs::serve(&handle)?,
+            s3: s3::serve(&handle, state.folder.join("s3"))?,
+            ssm: ssm::serve(&handle, kept("ssm.json"))?,
+        };
+        Ok(Self {
+            engine,
+            endpoints,
+            state,
+        })
+    }
+
+    pub fn endpoints(&self) -> &Endpoints {
+        &self.endpoints
+    }
+
+    /// Fresh clients, for the runtime they are used on.
+    pub fn clients(&self) -> Clients {
+        self.endpoints.clients()
+    }
+
+    /// The folder of the state, or a passing one.
+    pub fn folder(&self) -> &Path {
+        &self.state.folder
+    }
+
+    /// Makes the tables, queues and buckets of the template; what is there is kept.
+    pub async fn provision(&self, template: &Template) -> anyhow::Result<()> {
+        let clients = self.clients();
+        for table in template.tables.values() {
+            create_table(&clients.dynamodb, table, &table.name).await?;
+        }
+        for queue in template.queues.values() {
+            clients
+                .sqs
+                .create_queue()
+                .queue_name(&queue.name)
+                .set_attributes(Some(
+                    queue
+                        .attributes
+                        .iter()
+                        .map(|(name, value)| (name.as_str().into(), value.clone()))
+                        .collect(),
+                ))
+                .send()
+                .await
+                .with_context(|| format!("create the queue {}", queue.name))?;
+        }
+        for bucket in template.buckets.values() {
+            clients
+                .s3
+                .create_bucket()
+                .bucket(bucket)
+                .send()
+                .await
+                .with_context(|| format!("create the bucket {bucket}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Where files go; a passing folder is removed at the end.
+struct State {
+    folder: PathBuf,
+    kept: bool,
+    /// Held as long as the folder is in use.
+    _lock: File,
+}
+
+impl State {
+    fn open(folder: Option<&Path>) -> anyhow::Result<Self> {
+        let kept = folder.is_some();
+        let folder = folder.map_or_else(
+            || std::env::temp_dir().join(format!("mitt-{}", random_hex(8))),
+            Path::to_path_buf,
+        );
+        let prepare = || -> std::io::Result<(PathBuf, File)> {
+            fs::create_dir_all(folder.join("logs"))?;
+            let lock = File::create(folder.join("lock"))?;
+            // Functions get paths in here, and they run elsewhere.
+            Ok((folder.canonicalize()?, lock))
+        };
+        let (folder, lock) =
+            prepare().with_context(|| format!("make the state folder {}", folder.display()))?;
+        // Two at once would each believe to be alone with the files.
+        if lock.try_lock().is_err() {
+            bail!(
+                "another local stack uses the state folder {}",
+                folder.display()
+            );
+        }
+        Ok(Self {
+            folder,
+            kept,
+            _lock: lock,
+        })
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}

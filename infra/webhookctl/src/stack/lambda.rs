@@ -1,0 +1,347 @@
+//! Lambda: runs the real function binaries and speaks the Runtime API with them.
+//!
+//! One invocation at a time per process, processes on demand up to a limit. A process that
+//! overstays the function's timeout is killed, one that dies fails its invocation, and the
+//! next invocation gets a new one.
+
+mod process;
+mod runtime_api;
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use anyhow::{Context, anyhow};
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::{runtime::Handle, sync::Semaphore, time::timeout};
+
+use super::names::{now_ms, random_hex, random_id};
+use process::{Phase, Process};
+use runtime_api::{Answer, Work};
+
+/// Lambda gives a function this long to ask for its first event.
+const INIT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most a synchronous invocation may carry.
+pub(crate) const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
+/// How much of the log an error message quotes.
+const QUOTED_LINES: usize = 20;
+
+/// How a function is run.
+#[derive(Debug, Clone)]
+pub(crate) struct FunctionSpec {
+    pub(crate) id: String,
+    pub(crate) arn: String,
+    pub(crate) executable: PathBuf,
+    pub(crate) timeout: Duration,
+    /// Everything the process sees, apart from the address of its Runtime API.
+    pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) max_processes: usize,
+    pub(crate) log_file: PathBuf,
+    /// Stop the process between invocations, as Lambda does.
+    pub(crate) freeze: bool,
+}
+
+/// What became of an invocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invocation {
+    pub request_id: String,
+    pub outcome: Outcome,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Answered(Bytes),
+    Failed(FunctionError),
+}
+
+/// As `X-Amz-Function-Error: Unhandled` comes with: `{"errorType", "errorMessage"}`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionError {
+    pub kind: String,
+    pub message: String,
+}
+
+impl fmt::Display for FunctionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.message)
+    }
+}
+
+impl Invocation {
+    pub fn error(&self) -> Option<&FunctionError> {
+        match &self.outcome {
+            Outcome::Answered(_) => None,
+            Outcome::Failed(error) => Some(error),
+        }
+    }
+
+    /// The answer as JSON. An error of the function is one here.
+    pub fn json(&self) -> anyhow::Result<Value> {
+        match &self.outcome {
+            Outcome::Answered(body) => {
+                serde_json::from_slice(body).context("the function's answer is not JSON")
+            }
+            Outcome::Failed(error) => Err(anyhow!("the function failed: {error}")),
+        }
+    }
+}
+
+/// All functions of the stack.
+#[derive(Clone)]
+pub(crate) struct Functions {
+    engine: Handle,
+    functions: Arc<BTreeMap<String, Arc<Function>>>,
+}
+
+struct Function {
+    spec: FunctionSpec,
+    slots: Arc<Semaphore>,
+    pool: Mutex<Pool>,
+}
+
+#[derive(Default)]
+struct Pool {
+    /// Waiting for work, the one used last at the end.
+    idle: Vec<Arc<Process>>,
+    /// All that may still be alive.
+    all: Vec<Arc<Process>>,
+    closed: bool,
+}
+
+impl Functions {
+    pub(crate) fn new(engine: Handle, specs: Vec<FunctionSpec>) -> Self {
+        let functions = specs.into_iter().map(|spec| {
+            let slots = Arc::new(Semaphore::new(spec.max_processes));
+            let function = Function {
+                slots,
+                pool: Mutex::default(),
+                spec,
+            };
+            (function.spec.id.clone(), Arc::new(function))
+        });
+        Self {
+            engine,
+            functions: Arc::new(functions.collect()),
+        }
+    }
+
+    /// Runs the function once. The invocation goes on when the caller stops waiting.
+    pub(crate) async fn invoke(&self, id: &str, payload: Bytes) -> anyhow::Result<Invocation> {
+        let function = Arc::clone(self.find(id)?);
+        let engine = self.engine.clone();
+        let run = async move { function.invoke(&engine, payload).await };
+        self.engine
+            .spawn(run)
+            .await
+            .context("the local stack has been stopped")?
+    }
+
+    /// Kills the function's processes; whatever they were doing fails. Returns how many.
+    pub(crate) async fn kill(&self, id: &str) -> anyhow::Result<usize> {
+        Ok(self.find(id)?.kill_all().await)
+    }
+
+    /// Kills everything and lets nothing new start.
+    pub(crate) async fn close(&self) {
+        for function in self.functions.values() {
+            function.pool().closed = true;
+            function.slots.close();
+        }
+        for function in self.functions.values() {
+            function.kill_all().await;
+        }
+    }
+
+    /// The same without waiting, for a drop.
+    pub(crate) fn close_now(&self) {
+        for function in self.functions.values() {
+            let mut pool = function.pool();
+            pool.closed = true;
+            function.slots.close();
+            for process in pool.all.drain(..) {
+                process.kill_now();
+            }
+            pool.idle.clear();
+        }
+    }
+
+    /// The ids of the processes that are alive.
+    pub(crate) fn process_ids(&self, id: &str) -> anyhow::Result<Vec<u32>> {
+        let function = self.find(id)?;
+        let mut pool = function.pool();
+        pool.all.retain(|process| !process.is_gone());
+        Ok(pool.all.iter().map(|process| process.id()).collect())
+    }
+
+    pub(crate) fn log_file(&self, id: &str) -> anyhow::Result<PathBuf> {
+        Ok(self.find(id)?.spec.log_file.clone())
+    }
+
+    fn find(&self, id: &str) -> anyhow::Result<&Arc<Function>> {
+        self.functions.get(id).with_context(|| {
+            let known: Vec<_> = self.functions.keys().map(String::as_str).collect();
+            format!("there is no function {id}, only {}", known.join(", "))
+        })
+    }
+}
+
+impl Function {
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn invoke(
+        self: Arc<Self>,
+        engine: &Handle,
+        payload: Bytes,
+    ) -> anyhow::Result<Invocation> {
+        let request_id = random_id();
+        let slot = Arc::clone(&self.slots).acquire_owned().await;
+        let slot = slot.context("the local stack has been stopped")?;
+        let process = match self.take(engine)? {
+            process if process.wait_until_ready(INIT_TIMEOUT).await => process,
+            process => {
+                process.kill();
+                let phase = process.gone().await;
+                let error = self.init_error(&request_id, phase);
+                return Ok(Invocation {
+                    request_id,
+                    outcome: Outcome::Failed(error),
+                });
+            }
+        };
+        let outcome = self.run(&process, &request_id, payload).await;
+        if self.spec.freeze {
+            // The answer does not wait for the process to become idle.
+            engine.spawn(async move {
+                process.freeze_when_idle().await;
+                self.give_back(process);
+                drop(slot);
+            });
+        } else {
+            self.give_back(process);
+        }
+        Ok(Invocation {
+            request_id,
+            outcome,
+        })
+    }
+
+    fn give_back(&self, process: Arc<Process>) {
+        let mut pool = self.pool();
+        if !process.is_gone() && !pool.closed {
+            pool.idle.push(process);
+        }
+    }
+
+    /// An idle process, or a new one.
+    fn take(&self, engine: &Handle) -> anyhow::Result<Arc<Process>> {
+        let mut pool = self.pool();
+        while let Some(process) = pool.idle.pop() {
+            if !process.is_gone() {
+                return Ok(process);
+            }
+        }
+        pool.all.retain(|process| !process.is_gone());
+        if pool.closed {
+            return Err(anyhow!("the local stack has been stopped"));
+        }
+        let process = Process::spawn(engine, &self.spec)
+            .with_context(|| format!("start the function {}", self.spec.id))?;
+        pool.all.push(Arc::clone(&process));
+        Ok(process)
+    }
+
+    async fn run(&self, process: &Process, request_id: &str, payload: Bytes) -> Outcome {
+        let limit = self.spec.timeout;
+        let deadline_ms = now_ms() + i64::try_from(limit.as_millis()).unwrap_or(i64::MAX / 2);
+        process.thaw();
+        let answer = process.give(Work {
+            request_id: request_id.to_owned(),
+            payload,
+            deadline_ms,
+            arn: self.spec.arn.clone(),
+            trace: format!(
+                "Root=1-{:08x}-{};Parent={};Sampled=0",
+                deadline_ms / 1000,
+                random_hex(12),
+                random_hex(8)
+            ),
+        });
+        match timeout(limit, answer).await {
+            Ok(Some(Answer::Response(body))) => Outcome::Answered(body),
+            Ok(Some(Answer::Error(body))) => Outcome::Failed(reported(&body)),
+            Ok(None) => Outcome::Failed(exit_error(request_id, process.gone().await)),
+            Err(_) => {
+                process.kill();
+                process.gone().await;
+                Outcome::Failed(FunctionError {
+                    kind: "Sandbox.Timedout".to_owned(),
+                    message: format!(
+                        "RequestId: {request_id} Error: Task timed out after {:.2} seconds",
+                        limit.as_secs_f64()
+                    ),
+                })
+            }
+        }
+    }
+
+    fn init_error(&self, request_id: &str, phase: Phase) -> FunctionError {
+        if let Phase::InitFailed(body) = &phase {
+            return reported(body);
+        }
+        let mut error = exit_error(request_id, phase);
+        let lines = process::last_lines(&self.spec.log_file, QUOTED_LINES);
+        let _ = write!(
+            error.message,
+            " before it asked for an event; the end of {}:\n{lines}",
+            self.spec.log_file.display()
+        );
+        error
+    }
+
+    async fn kill_all(&self) -> usize {
+        let doomed: Vec<_> = {
+            let mut pool = self.pool();
+            pool.idle.clear();
+            pool.all
+                .drain(..)
+                .filter(|process| !process.is_gone())
+                .collect()
+        };
+        for process in &doomed {
+            process.kill();
+        }
+        for process in &doomed {
+            process.gone().await;
+        }
+        doomed.len()
+    }
+}
+
+fn exit_error(request_id: &str, phase: Phase) -> FunctionError {
+    let ended = match phase {
+        Phase::Gone(status) => status,
+        _ => "it did not end".to_owned(),
+    };
+    FunctionError {
+        kind: "Runtime.ExitError".to_owned(),
+        message: format!("RequestId: {request_id} Error: Runtime exited ({ended})"),
+    }
+}
+
+/// An error as the runtime reports it.
+fn reported(body: &Bytes) -> FunctionError {
+    let body: Value = serde_json::from_slice(body)
+        .unwrap_or_else(|_| json!({ "errorMessage": String::from_utf8_lossy(body) }));
+    let text = |name: &str| body[name].as_str().unwrap_or("Unknown").to_owned();
+    FunctionError {
+        kind: text("errorType"),
+        message: text("errorMessage"),
+    }
+}

@@ -1,0 +1,224 @@
+//! One process of a function, from its start to its reaping.
+
+use std::{
+    fs::OpenOptions,
+    io::{Read, Seek, SeekFrom},
+    path::Path,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::Context;
+use bytes::Bytes;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use tokio::{
+    process::{Child, Command},
+    runtime::Handle,
+    sync::{mpsc, oneshot, watch},
+    time::timeout,
+};
+
+use super::{
+    FunctionSpec,
+    runtime_api::{self, Answer, Work},
+};
+
+/// How far a process has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Phase {
+    Starting,
+    /// It waits for an event.
+    Idle,
+    Busy,
+    /// It reported an error instead of asking for its first event.
+    InitFailed(Bytes),
+    /// It ended, so.
+    Gone(String),
+}
+
+pub(super) struct Process {
+    pid: Pid,
+    work: mpsc::Sender<(Work, oneshot::Sender<Answer>)>,
+    phase: watch::Sender<Phase>,
+    kill: mpsc::Sender<()>,
+    frozen: AtomicBool,
+    reaped: Arc<AtomicBool>,
+}
+
+impl Process {
+    pub(super) fn spawn(engine: &Handle, spec: &FunctionSpec) -> anyhow::Result<Arc<Self>> {
+        let (work, queue) = mpsc::channel(1);
+        let phase = watch::Sender::new(Phase::Starting);
+        let api = runtime_api::serve(engine, queue, phase.clone())?;
+        let log = || -> anyhow::Result<Stdio> {
+            let file = OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(&spec.log_file);
+            let file = file.with_context(|| format!("open {}", spec.log_file.display()))?;
+            Ok(file.into())
+        };
+        let mut command = Command::new(&spec.executable);
+        command
+            .env_clear()
+            .envs(&spec.environment)
+            .env("AWS_LAMBDA_RUNTIME_API", &api.address)
+            .stdin(Stdio::null())
+            .stdout(log()?)
+            .stderr(log()?)
+            .kill_on_drop(true)
+            // Ctrl-C at the terminal is for the host, which then ends its children itself.
+            // And when the host is killed, the kernel wakes a stopped process and hangs it
+            // up, because its group has been orphaned. (A running one sees its Runtime API
+            // vanish and exits.)
+            .process_group(0);
+        let _inside = engine.enter();
+        let child = command
+            .spawn()
+            .with_context(|| format!("run {} (is it built?)", spec.executable.display()))?;
+        let pid = child
+            .id()
+            .and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
+        let pid = pid.context("the process ended at once")?;
+        let (kill, killed) = mpsc::channel(1);
+        let reaped = Arc::new(AtomicBool::new(false));
+        engine.spawn(reap(child, killed, phase.clone(), api, Arc::clone(&reaped)));
+        Ok(Arc::new(Self {
+            pid,
+            work,
+            phase,
+            kill,
+            frozen: AtomicBool::new(false),
+            reaped,
+        }))
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.pid.as_raw_nonzero().get().unsigned_abs()
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(*self.phase.borrow(), Phase::Gone(_) | Phase::InitFailed(_))
+    }
+
+    /// Whether it has asked for an event within this time.
+    pub(super) async fn wait_until_ready(&self, limit: Duration) -> bool {
+        let mut phase = self.phase.subscribe();
+        let left_start = phase.wait_for(|phase| *phase != Phase::Starting);
+        matches!(timeout(limit, left_start).await, Ok(Ok(_))) && !self.is_gone()
+    }
+
+    /// Gives it work; `None` when it died over it.
+    pub(super) async fn give(&self, work: Work) -> Option<Answer> {
+        let (answer, mut answered) = oneshot::channel();
+        let mut phase = self.phase.subscribe();
+        self.work.send((work, answer)).await.ok()?;
+        tokio::select! {
+            biased;
+            answer = &mut answered => answer.ok(),
+            _ = phase.wait_for(|phase| matches!(phase, Phase::Gone(_))) => {
+                // It may have answered with its last breath.
+                answered.try_recv().ok()
+            }
+        }
+    }
+
+    pub(super) fn kill(&self) {
+        // A full channel means that it is being killed already.
+        let _ = self.kill.try_send(());
+    }
+
+    /// The same where nothing can be awaited any more.
+    pub(super) fn kill_now(&self) {
+        if self.reaped.load(Ordering::Acquire) {
+            return;
+        }
+        let _ = kill_process(self.pid, Signal::KILL);
+        // A killed process is gone within moments; leaving a zombie would be untidy.
+        for _ in 0..200 {
+            match waitpid(Some(self.pid), WaitOptions::NOHANG) {
+                Ok(None) => std::thread::sleep(Duration::from_millis(1)),
+                Ok(Some(_)) | Err(_) => break,
+            }
+        }
+    }
+
+    /// How it ended, once it has.
+    pub(super) async fn gone(&self) -> Phase {
+        let mut phase = self.phase.subscribe();
+        let initially_failed = self.phase.borrow().clone();
+        if matches!(initially_failed, Phase::InitFailed(_)) {
+            return initially_failed;
+        }
+        match phase
+            .wait_for(|phase| matches!(phase, Phase::Gone(_) | Phase::InitFailed(_)))
+            .await
+        {
+            Ok(phase) => phase.clone(),
+            Err(_) => Phase::Gone("the stack was stopped".to_owned()),
+        }
+    }
+
+    /// Stops it as soon as it waits for the next event.
+    pub(super) async fn freeze_when_idle(&self) {
+        let mut phase = self.phase.subscribe();
+        let settled = phase.wait_for(|phase| *phase != Phase::Busy);
+        let _ = timeout(Duration::from_secs(1), settled).await;
+        if *self.phase.borrow() == Phase::Idle && kill_process(self.pid, Signal::STOP).is_ok() {
+            self.frozen.store(true, Ordering::Release);
+        }
+    }
+
+    pub(super) fn thaw(&self) {
+        if self.frozen.swap(false, Ordering::AcqRel) && !self.is_gone() {
+            let _ = kill_process(self.pid, Signal::CONT);
+        }
+    }
+}
+
+async fn reap(
+    mut child: Child,
+    mut killed: mpsc::Receiver<()>,
+    phase: watch::Sender<Phase>,
+    api: runtime_api::Server,
+    reaped: Arc<AtomicBool>,
+) {
+    let ended = loop {
+        tokio::select! {
+            ended = child.wait() => break ended,
+            Some(()) = killed.recv() => {
+                let _ = child.start_kill();
+            }
+        }
+    };
+    reaped.store(true, Ordering::Release);
+    let ended = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
+    // The reason of a failed start is worth more than the exit that follows it.
+    phase.send_if_modified(|phase| {
+        let keep = matches!(phase, Phase::InitFailed(_));
+        if !keep {
+            *phase = Phase::Gone(ended);
+        }
+        !keep
+    });
+    drop(api);
+}
+
+/// The end of a log, for an error message.
+pub(super) fn last_lines(path: &Path, count: usize) -> String {
+    let tail = || -> std::io::Result<String> {
+        let mut file = std::fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(8 * 1024)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    let text = tail().unwrap_or_default();
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}

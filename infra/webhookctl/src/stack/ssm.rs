@@ -1,0 +1,295 @@
+//! SSM Parameter Store: the calls for secrets, kept in one file.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::Context;
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+
+use super::{
+    engine::{listen, serve as serve_router},
+    names::{arn, now_ms},
+};
+
+/// Serves the parameters of `file` (none without one) and returns the URL.
+pub(crate) fn serve(engine: &Handle, file: Option<PathBuf>) -> anyhow::Result<String> {
+    let parameters = match &file {
+        Some(path) if path.exists() => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("read the parameters in {}", path.display()))?;
+            serde_json::from_str(&text)
+                .with_context(|| format!("understand the parameters in {}", path.display()))?
+        }
+        _ => Parameters::new(),
+    };
+    let (listener, port) = listen(0)?;
+    let store = Arc::new(Store {
+        file,
+        parameters: Mutex::new(parameters),
+    });
+    let router = Router::new().fallback(answer).with_state(store);
+    serve_router(engine, listener, router)?;
+    Ok(format!("http://127.0.0.1:{port}"))
+}
+
+type Parameters = BTreeMap<String, Parameter>;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Parameter {
+    kind: String,
+    value: String,
+    version: i64,
+    modified_ms: i64,
+}
+
+struct Store {
+    file: Option<PathBuf>,
+    parameters: Mutex<Parameters>,
+}
+
+struct Refusal(&'static str, String);
+
+type Answer = Result<Value, Refusal>;
+
+async fn answer(State(store): State<Arc<Store>>, headers: HeaderMap, body: Bytes) -> Response {
+    let action = headers
+        .get("x-amz-target")
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.strip_prefix("AmazonSSM."))
+        .unwrap_or_default();
+    let result = serde_json::from_slice(&body)
+        .map_err(|error| Refusal("SerializationException", error.to_string()))
+        .and_then(|input| store.act(action, input));
+    let (status, body) = match result {
+        Ok(output) => (StatusCode::OK, output),
+        Err(Refusal(code, message)) => (
+            StatusCode::BAD_REQUEST,
+            json!({ "__type": code, "message": message }),
+        ),
+    };
+    let kind = [(header::CONTENT_TYPE, "application/x-amz-json-1.1")];
+    (status, kind, body.to_string()).into_response()
+}
+
+/// The members of all the calls; each reads its own.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+#[derive(Default)]
+struct Request {
+    name: String,
+    names: Vec<String>,
+    path: String,
+    value: String,
+    #[serde(rename = "Type")]
+    kind: Option<String>,
+    overwrite: bool,
+    recursive: bool,
+    with_decryption: bool,
+    max_results: Option<usize>,
+    next_token: Option<String>,
+}
+
+impl Store {
+    fn act(&self, action: &str, request: Request) -> Answer {
+        let mut parameters = self
+            .parameters
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match action {
+            "PutParameter" => {
+                let answer = put(&mut parameters, request)?;
+                self.save(&parameters)?;
+                Ok(answer)
+            }
+            "DeleteParameter" => {
+                parameters
+                    .remove(&request.name)
+                    .ok_or_else(|| not_found(&request.name))?;
+                self.save(&parameters)?;
+                Ok(json!({}))
+            }
+            "GetParameter" => {
+                let parameter = parameters
+                    .get(&request.name)
+                    .ok_or_else(|| not_found(&request.name))?;
+                Ok(json!({ "Parameter": shown(&request.name, parameter, request.with_decryption) }))
+            }
+            "GetParameters" => {
+                let (found, missing): (Vec<_>, Vec<_>) = request
+                    .names
+                    .iter()
+                    .partition(|name| parameters.contains_key(*name));
+                let found: Vec<_> = found
+                    .into_iter()
+                    .map(|name| shown(name, &parameters[name], request.with_decryption))
+                    .collect();
+                Ok(json!({ "Parameters": found, "InvalidParameters": missing }))
+            }
+            "GetParametersByPath" => by_path(&parameters, &request),
+            other => Err(Refusal(
+                "UnknownOperationException",
+                format!("the local SSM does not have the action {other:?}"),
+            )),
+        }
+    }
+
+    fn save(&self, parameters: &Parameters) -> Result<(), Refusal> {
+        let Some(path) = &self.file else {
+            return Ok(());
+        };
+        let write = || -> std::io::Result<()> {
+            let draft = path.with_extension("draft");
+            write_private(&draft, &serde_json::to_vec_pretty(parameters)?)?;
+            std::fs::rename(draft, path)
+        };
+        write().map_err(|error| Refusal("InternalServerError", error.to_string()))
+    }
+}
+
+/// Secrets are for the owner's eyes.
+fn write_private(path: &std::path::Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::{io::Write, os::unix::fs::OpenOptionsExt};
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn not_found(name: &str) -> Refusal {
+    Refusal("ParameterNotFound", format!("Parameter {name} not found."))
+}
+
+fn put(parameters: &mut Parameters, request: Request) -> Answer {
+    let legal = |c: char| c.is_ascii_alphanumeric() || "_.-/".contains(c);
+    let name = &request.name;
+    if name.is_empty() || !name.chars().all(legal) || name.len() > 1011 {
+        return Err(Refusal(
+            "ValidationException",
+            format!(
+                "Parameter name {name:?}: only a mix of letters, numbers and . - _ / is allowed"
+            ),
+        ));
+    }
+    if name.contains('/') && !name.starts_with('/') {
+        return Err(Refusal(
+            "ValidationException",
+            "Parameter name must be a fully qualified name.".into(),
+        ));
+    }
+    if name.matches('/').count() > 15 {
+        return Err(Refusal(
+            "HierarchyLevelLimitExceededException",
+            "A hierarchy can have a maximum of 15 levels.".into(),
+        ));
+    }
+    if request.value.is_empty() || request.value.len() > 4096 {
+        return Err(Refusal(
+            "ValidationException",
+            "Standard tier parameters support a maximum parameter value of 4096 characters.".into(),
+        ));
+    }
+    let existing = parameters.get(name);
+    if existing.is_some() && !request.overwrite {
+        return Err(Refusal(
+            "ParameterAlreadyExists",
+            "The parameter already exists. To overwrite this value, set the overwrite option in \
+             the request to true."
+                .into(),
+        ));
+    }
+    let kind = request
+        .kind
+        .or_else(|| existing.map(|old| old.kind.clone()));
+    let kind =
+        kind.filter(|kind| ["String", "StringList", "SecureString"].contains(&kind.as_str()));
+    let Some(kind) = kind else {
+        return Err(Refusal(
+            "ValidationException",
+            "A parameter type is required when you create a parameter.".into(),
+        ));
+    };
+    let version = existing.map_or(1, |old| old.version + 1);
+    let parameter = Parameter {
+        kind,
+        value: request.value,
+        version,
+        modified_ms: now_ms(),
+    };
+    parameters.insert(request.name, parameter);
+    Ok(json!({ "Version": version, "Tier": "Standard" }))
+}
+
+fn by_path(parameters: &Parameters, request: &Request) -> Answer {
+    if !request.path.starts_with('/') {
+        return Err(Refusal(
+            "ValidationException",
+            format!(
+                "The parameter doesn't meet the parameter name requirements: {:?}",
+                request.path
+            ),
+        ));
+    }
+    let page = request.max_results.unwrap_or(10);
+    if !(1..=10).contains(&page) {
+        return Err(Refusal(
+            "ValidationException",
+            "MaxResults must be between 1 and 10".into(),
+        ));
+    }
+    let after = request.next_token.as_deref().unwrap_or_default();
+    let under = format!("{}/", request.path.trim_end_matches('/'));
+    let mut rest = parameters.iter().filter(|(name, _)| {
+        name.strip_prefix(&under)
+            .is_some_and(|leaf| request.recursive || !leaf.contains('/'))
+            && name.as_str() > after
+    });
+    let found: Vec<_> = rest.by_ref().take(page).collect();
+    let shown: Vec<_> = found
+        .iter()
+        .map(|(name, parameter)| shown(name, parameter, request.with_decryption))
+        .collect();
+    let mut answer = json!({ "Parameters": shown });
+    if rest.next().is_some()
+        && let Some((last, _)) = found.last()
+    {
+        answer["NextToken"] = json!(last);
+    }
+    Ok(answer)
+}
+
+fn shown(name: &str, parameter: &Parameter, decrypted: bool) -> Value {
+    // Who forgets to ask for decryption must see it fail here too.
+    let value = if parameter.kind == "SecureString" && !decrypted {
+        STANDARD.encode(format!("encrypted:{name}:{}", parameter.version))
+    } else {
+        parameter.value.clone()
+    };
+    let separator = if name.starts_with('/') { "" } else { "/" };
+    json!({
+        "Name": name,
+        "Type": parameter.kind,
+        "Value": value,
+        "Version": parameter.version,
+        "LastModifiedDate": parameter.modified_ms / 1000,
+        "ARN": arn("ssm", &format!("parameter{separator}{name}")),
+        "DataType": "text",
+    })
+}

@@ -1,0 +1,381 @@
+//! `template.yaml`, read as the local stack needs it.
+//!
+//! The template that is deployed is the only definition of table, queues, routes, limits
+//! and environment. CloudFormation's functions get values of this machine. saphyr reads
+//! the YAML: it keeps tags and lines and refuses a key that stands twice.
+
+mod document;
+mod functions;
+mod table;
+
+use std::{collections::BTreeMap, path::Path, time::Duration};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use super::{names::STACK_NAME, schedule::Rate};
+use document::{Document, function_arn, scalar_text};
+pub use table::{TableDefinition, create_table};
+
+/// What the template leaves to whoever deploys it.
+#[derive(Debug, Clone)]
+pub struct Naming {
+    pub stack_name: String,
+    /// The address before `/<account>/<queue>` in the URL of a queue.
+    pub queue_base: String,
+    /// Values for parameters, before their defaults.
+    pub parameters: BTreeMap<String, String>,
+}
+
+impl Default for Naming {
+    fn default() -> Self {
+        Self {
+            stack_name: STACK_NAME.to_owned(),
+            queue_base: "http://127.0.0.1:9".to_owned(),
+            parameters: BTreeMap::new(),
+        }
+    }
+}
+
+/// The parts of a template that exist on this machine, by logical id.
+#[derive(Debug, Clone)]
+pub struct Template {
+    pub tables: BTreeMap<String, TableDefinition>,
+    pub queues: BTreeMap<String, QueueDefinition>,
+    /// Logical id to name.
+    pub buckets: BTreeMap<String, String>,
+    pub functions: BTreeMap<String, FunctionDefinition>,
+    pub routes: Vec<Route>,
+    pub mappings: Vec<Mapping>,
+    pub schedules: Vec<Schedule>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueueDefinition {
+    pub name: String,
+    pub url: String,
+    pub arn: String,
+    /// As `CreateQueue` takes them.
+    pub attributes: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunctionDefinition {
+    pub name: String,
+    pub arn: String,
+    /// The name of the executable.
+    pub binary: String,
+    pub timeout: Duration,
+    pub memory_mb: u32,
+    pub environment: BTreeMap<String, String>,
+    pub reserved_concurrency: Option<usize>,
+    /// `TRACE` to `FATAL`, from the logging configuration.
+    pub log_level: Option<String>,
+}
+
+/// A route of the HTTP API.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// `POST /in/{source}`, or `$default`.
+    pub key: String,
+    /// The function's logical id.
+    pub function: String,
+    /// How long the gateway waits for the function.
+    pub timeout: Duration,
+}
+
+/// A queue whose messages go to a function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mapping {
+    pub queue: String,
+    pub function: String,
+    pub batch_size: usize,
+    pub window: Duration,
+    pub max_concurrency: Option<usize>,
+    pub reports_item_failures: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Schedule {
+    pub id: String,
+    pub function: String,
+    pub rate: Rate,
+    pub input: Value,
+}
+
+impl Template {
+    pub fn load(path: &Path, naming: &Naming) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("read the template {}", path.display()))?;
+        Self::parse(&text, naming).with_context(|| format!("the template {}", path.display()))
+    }
+
+    pub fn parse(text: &str, naming: &Naming) -> anyhow::Result<Self> {
+        let document = Document::parse(text, naming)?;
+        let functions = read_all(&document, FUNCTIONS, read_function)?;
+        let queues = read_all(&document, &["AWS::SQS::Queue"], read_queue)?;
+        let mut template = Self {
+            tables: read_all(&document, TABLES, table::read)?,
+            buckets: read_all(&document, &["AWS::S3::Bucket"], |document, id| {
+                document.name(id)
+            })?,
+            functions,
+            queues,
+            routes: Vec::new(),
+            mappings: Vec::new(),
+            schedules: Vec::new(),
+        };
+        for id in document.resources(&["AWS::ApiGatewayV2::Route"])? {
+            template.routes.push(template.read_route(&document, id)?);
+        }
+        for id in document.resources(&["AWS::Lambda::EventSourceMapping"])? {
+            template
+                .mappings
+                .push(template.read_mapping(&document, id)?);
+        }
+        for id in document.resources(&["AWS::Scheduler::Schedule"])? {
+            template
+                .schedules
+                .extend(template.read_schedule(&document, id)?);
+        }
+        Ok(template)
+    }
+
+    /// The one table of the template.
+    pub fn table_definition(&self) -> anyhow::Result<&TableDefinition> {
+        let mut tables = self.tables.values();
+        match (tables.next(), tables.next()) {
+            (Some(table), None) => Ok(table),
+            (None, _) => bail!("the template has no table"),
+            (Some(_), Some(_)) => bail!("the template has more than one table"),
+        }
+    }
+
+    pub fn queue(&self, id: &str) -> anyhow::Result<&QueueDefinition> {
+        self.queues
+            .get(id)
+            .with_context(|| format!("the template has no queue {id}"))
+    }
+
+    pub fn function(&self, id: &str) -> anyhow::Result<&FunctionDefinition> {
+        self.functions
+            .get(id)
+            .with_context(|| format!("the template has no function {id}"))
+    }
+
+    /// The function whose ARN stands in `text`.
+    fn function_in(&self, text: &str) -> Option<String> {
+        // The longest first: one name may be the beginning of another.
+        let mut functions: Vec<_> = self.functions.iter().collect();
+        functions.sort_by_key(|(_, function)| std::cmp::Reverse(function.arn.len()));
+        let found = functions
+            .into_iter()
+            .find(|(_, function)| text.contains(&function.arn) || text == function.name);
+        found.map(|(id, _)| id.clone())
+    }
+
+    fn read_route(&self, document: &Document, id: &str) -> anyhow::Result<Route> {
+        let key = string(document, id, "RouteKey")?;
+        let well_formed = key == "$default"
+            || key
+                .split_once(' ')
+                .is_some_and(|(_, path)| path.starts_with('/'));
+        if !well_formed {
+            bail!("resource {id}: the route key {key:?} is not like \"POST /in/{{source}}\"");
+        }
+        let target = string(document, id, "Target")?;
+        let integration = target
+            .strip_prefix("integrations/")
+            .with_context(|| format!("resource {id}: the target {target:?} is no integration"))?;
+        let version = string(document, integration, "PayloadFormatVersion")?;
+        if version != "2.0" {
+            bail!("resource {integration}: the payload format {version:?} is not 2.0");
+        }
+        let uri = string(document, integration, "IntegrationUri")?;
+        let function = self
+            .function_in(&uri)
+            .with_context(|| format!("resource {integration}: no function in {uri:?}"))?;
+        let timeout = number(document, integration, "TimeoutInMillis")?;
+        let timeout = timeout.map_or(GATEWAY_TIMEOUT, Duration::from_millis);
+        Ok(Route {
+            key,
+            function,
+            timeout,
+        })
+    }
+
+    fn read_mapping(&self, document: &Document, id: &str) -> anyhow::Result<Mapping> {
+        let source = string(document, id, "EventSourceArn")?;
+        let queue = self.queues.iter().find(|(_, queue)| queue.arn == source);
+        let (queue, _) =
+            queue.with_context(|| format!("resource {id}: no queue has the ARN {source}"))?;
+        let target = string(document, id, "FunctionName")?;
+        let function = self
+            .function_in(&target)
+            .with_context(|| format!("resource {id}: no function is called {target}"))?;
+        let types = document
+            .property(id, "FunctionResponseTypes")?
+            .unwrap_or_default();
+        let scaling = document.property(id, "ScalingConfig")?.unwrap_or_default();
+        let window = number(document, id, "MaximumBatchingWindowInSeconds")?.unwrap_or(0);
+        Ok(Mapping {
+            queue: queue.clone(),
+            function,
+            batch_size: usize::try_from(number(document, id, "BatchSize")?.unwrap_or(10))?,
+            window: Duration::from_secs(window),
+            max_concurrency: match scaling.get("MaximumConcurrency").and_then(scalar_text) {
+                None => None,
+                Some(text) => Some(text.parse().with_context(|| {
+                    format!("resource {id}: MaximumConcurrency {text:?} is not a number")
+                })?),
+            },
+            reports_item_failures: types
+                .as_array()
+                .is_some_and(|types| types.contains(&"ReportBatchItemFailures".into())),
+        })
+    }
+
+    /// A schedule of one of our functions; one that is switched off is none.
+    fn read_schedule(&self, document: &Document, id: &str) -> anyhow::Result<Option<Schedule>> {
+        if document
+            .property(id, "State")?
+            .is_some_and(|state| state == "DISABLED")
+        {
+            return Ok(None);
+        }
+        let expression = string(document, id, "ScheduleExpression")?;
+        let rate = expression
+            .parse()
+            .with_context(|| format!("resource {id}"))?;
+        let target = document.required(id, "Target")?;
+        let arn = target["Arn"].as_str().unwrap_or_default();
+        let function = self
+            .function_in(arn)
+            .with_context(|| format!("resource {id}: no function has the ARN {arn:?}"))?;
+        let input = match target["Input"].as_str() {
+            None => Value::Null,
+            Some(text) => serde_json::from_str(text)
+                .with_context(|| format!("resource {id}: the input is not JSON"))?,
+        };
+        Ok(Some(Schedule {
+            id: id.to_owned(),
+            function,
+            rate,
+            input,
+        }))
+    }
+}
+
+/// API Gateway waits this long where an integration says nothing.
+const GATEWAY_TIMEOUT: Duration = Duration::from_secs(30);
+const TABLES: &[&str] = &["AWS::DynamoDB::GlobalTable", "AWS::DynamoDB::Table"];
+const FUNCTIONS: &[&str] = &["AWS::Serverless::Function"];
+
+fn read_all<T>(
+    document: &Document,
+    types: &[&str],
+    read: impl Fn(&Document, &str) -> anyhow::Result<T>,
+) -> anyhow::Result<BTreeMap<String, T>> {
+    let ids = document.resources(types)?;
+    ids.into_iter()
+        .map(|id| Ok((id.to_owned(), read(document, id)?)))
+        .collect()
+}
+
+fn read_queue(document: &Document, id: &str) -> anyhow::Result<QueueDefinition> {
+    const ATTRIBUTES: [&str; 6] = [
+        "DelaySeconds",
+        "MaximumMessageSize",
+        "MessageRetentionPeriod",
+        "ReceiveMessageWaitTimeSeconds",
+        "RedrivePolicy",
+        "VisibilityTimeout",
+    ];
+    if document
+        .property(id, "FifoQueue")?
+        .is_some_and(|fifo| fifo != false)
+    {
+        bail!("resource {id}: the local SQS has no FIFO queues");
+    }
+    let mut attributes = BTreeMap::new();
+    for name in ATTRIBUTES {
+        // A redrive policy is an object here and JSON text for SQS.
+        if let Some(value) = document.property(id, name)? {
+            let text = scalar_text(&value).unwrap_or_else(|| value.to_string());
+            attributes.insert(name.to_owned(), text);
+        }
+    }
+    let name = document.name(id)?;
+    Ok(QueueDefinition {
+        url: document.url_of_queue(&name),
+        arn: super::names::arn("sqs", &name),
+        name,
+        attributes,
+    })
+}
+
+fn read_function(document: &Document, id: &str) -> anyhow::Result<FunctionDefinition> {
+    let or_default = |name: &str| -> anyhow::Result<Option<u64>> {
+        match number(document, id, name)? {
+            Some(value) => Ok(Some(value)),
+            None => document
+                .function_default(name)?
+                .map(|value| to_number(id, name, &value))
+                .transpose(),
+        }
+    };
+    let mut environment = BTreeMap::new();
+    let sources = [
+        document.function_default("Environment")?,
+        document.property(id, "Environment")?,
+    ];
+    for variables in sources
+        .iter()
+        .flatten()
+        .filter_map(|all| all["Variables"].as_object())
+    {
+        for (name, value) in variables {
+            let value = scalar_text(value)
+                .with_context(|| format!("resource {id}: the variable {name} is not a text"))?;
+            environment.insert(name.clone(), value);
+        }
+    }
+    let logging = match document.property(id, "LoggingConfig")? {
+        None => document.function_default("LoggingConfig")?,
+        own => own,
+    };
+    let log_level = logging.and_then(|all| scalar_text(&all["ApplicationLogLevel"]));
+    let name = document.name(id)?;
+    let reserved = number(document, id, "ReservedConcurrentExecutions")?;
+    Ok(FunctionDefinition {
+        arn: function_arn(&name),
+        name,
+        binary: document.binary(id)?,
+        timeout: Duration::from_secs(or_default("Timeout")?.unwrap_or(3)),
+        memory_mb: u32::try_from(or_default("MemorySize")?.unwrap_or(128))?,
+        environment,
+        reserved_concurrency: reserved.map(usize::try_from).transpose()?,
+        log_level,
+    })
+}
+
+fn string(document: &Document, id: &str, name: &str) -> anyhow::Result<String> {
+    scalar_text(&document.required(id, name)?)
+        .with_context(|| format!("resource {id}: {name} is not a text"))
+}
+
+fn number(document: &Document, id: &str, name: &str) -> anyhow::Result<Option<u64>> {
+    document
+        .property(id, name)?
+        .map(|value| to_number(id, name, &value))
+        .transpose()
+}
+
+fn to_number(id: &str, name: &str, value: &Value) -> anyhow::Result<u64> {
+    scalar_text(value)
+        .and_then(|text| text.parse().ok())
+        .with_context(|| format!("resource {id}: {name} is {value}, not a whole number"))
+}
+
+#[cfg(test)]
+mod tests;
