@@ -1,0 +1,54 @@
+# make run    the main job, end to end, on this machine; needs a Rust toolchain
+# make test   every test; needs Rust and Python 3
+# Everything they install goes into folders that git ignores.
+
+CARGO ?= cargo
+PYTHON ?= python3
+CHECK := .venv/check
+MINISTACK := .venv/ministack
+
+.PHONY: help run dev build release check test test-rust test-template second-opinion venv clean
+
+help: ## What there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+build: ## The functions and webhookctl, for this machine
+	$(CARGO) build --workspace --locked
+
+run: build ## Send the demo webhooks through the whole system, and check every fate
+	target/debug/webhookctl dev --demo --once --port 0
+
+dev: build ## The same, and stay up; DEV="--state DIR" keeps the state
+	target/debug/webhookctl dev --demo $(DEV)
+
+release: ## The functions as Lambda runs them, for this machine's architecture
+	$(CARGO) build --release --locked -p catcher -p processor -p backup-sync
+
+check: $(CHECK)/stamp ## Format, lints, and the gate of the template
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CHECK)/bin/python infra/tests/template_gate.py
+
+test: test-rust test-template second-opinion ## Every test
+
+test-rust: build ## Units, the ledger, the functions and the journey, on the embedded stack
+	$(CARGO) build --workspace --examples --locked
+	$(CARGO) test --workspace --locked
+
+test-template: $(CHECK)/stamp ## The template's invariants, and that its gate refuses faults
+	$(CHECK)/bin/python -m pytest -q infra/tests
+
+second-opinion: build $(CHECK)/stamp $(MINISTACK)/stamp ## The ledger and the journey on ministack, deployed by SAM
+	$(CHECK)/bin/python infra/tests/journey_on_ministack.py
+
+venv: $(CHECK)/stamp $(MINISTACK)/stamp ## The Python tools, each set in a folder of its own
+
+$(CHECK)/stamp: infra/requirements.txt
+$(MINISTACK)/stamp: infra/requirements-ministack.txt
+.venv/%/stamp:
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+clean: ## Remove all that was built or installed
+	rm -rf target .venv .mitt .aws-sam

@@ -1,0 +1,295 @@
+//! The tree of commands. The doc comments are the help texts.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::help;
+use super::values::{self, Assignment, ColorChoice, SecretFrom, Tamper};
+use crate::inspect::Status;
+use crate::output::Format;
+use crate::output::time::When;
+
+/// Inspect and test a webhook inbox on AWS, or run it all on this machine
+#[derive(Debug, Parser)]
+#[command(
+    name = "webhookctl",
+    version,
+    arg_required_else_help = true,
+    after_help = help::START_HERE,
+    max_term_width = 100
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+
+    // Last, so that its heading does not reach other options.
+    #[command(flatten)]
+    pub global: Global,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct Global {
+    /// Format of stdout
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "FORMAT",
+        env = "WEBHOOKCTL_OUTPUT",
+        default_value = "table",
+        hide_possible_values = true,
+        hide_default_value = true,
+        hide_env = true,
+        help = "Format of stdout: table, wide, json, jsonl, csv, ids"
+    )]
+    pub output: Format,
+
+    /// Deployment to talk to; `local` is the running `dev`
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "WEBHOOKCTL_CONTEXT",
+        hide_env = true
+    )]
+    pub context: Option<String>,
+
+    /// AWS Region of the deployment
+    #[arg(
+        long,
+        global = true,
+        value_name = "REGION",
+        env = "AWS_REGION",
+        hide_env = true
+    )]
+    pub region: Option<String>,
+
+    /// Name of the inbox table
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        env = "MITT_TABLE",
+        hide_env = true
+    )]
+    pub table: Option<String>,
+
+    /// Where AWS is, for emulators
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "AWS_ENDPOINT_URL",
+        hide_env = true
+    )]
+    pub endpoint_url: Option<String>,
+
+    /// Colour: auto, always, never
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true,
+        hide_default_value = true
+    )]
+    pub color: ColorChoice,
+
+    /// No progress, footers or tips on stderr
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+
+    /// Columns of the terminal, where it does not say so itself
+    #[arg(long, global = true, hide = true, env = "COLUMNS")]
+    pub terminal_width: Option<String>,
+
+    /// `0`: no tips
+    #[arg(long, global = true, hide = true, env = "WEBHOOKCTL_TIPS")]
+    pub tips: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the whole system on this machine, nothing in AWS
+    ///
+    /// The functions are the unchanged binaries; table, queue, bucket and secrets are emulated in
+    /// this process.
+    Dev(DevArgs),
+    /// Send a signed test webhook, as a provider would
+    ///
+    /// The body is a sample of the provider's, signed with the secret of the source.
+    Send(SendArgs),
+    /// Stored events: list, inspect
+    #[command(subcommand, arg_required_else_help = true)]
+    Inbox(InboxCommand),
+    /// Who sends to us, and with which secret
+    #[command(subcommand, arg_required_else_help = true)]
+    Sources(SourcesCommand),
+}
+
+#[derive(Debug, Args)]
+pub struct DevArgs {
+    /// Send the demo webhooks: a good one, a duplicate, a forged, a flaky and a poisonous one
+    #[arg(long)]
+    pub demo: bool,
+    /// Exit after the demo; 0 only if every webhook met the fate expected of it
+    #[arg(long, requires = "demo")]
+    pub once: bool,
+    /// Keep the state in this folder, for next time [default: in memory]
+    #[arg(long, value_name = "DIR")]
+    pub state: Option<PathBuf>,
+    /// Port for webhooks on 127.0.0.1; 0 picks a free one
+    #[arg(long, value_name = "N", default_value_t = 8787)]
+    pub port: u16,
+    /// Sources to serve instead of those built in
+    #[arg(long, value_name = "FILE")]
+    pub sources: Option<PathBuf>,
+    /// Template to build the stack from, instead of the one built in
+    #[arg(long, value_name = "FILE")]
+    pub template: Option<PathBuf>,
+    /// Folder of the function binaries, instead of the one this program is in
+    #[arg(long, value_name = "DIR")]
+    pub binaries: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "one for each switch of the command line"
+)]
+pub struct SendArgs {
+    /// Provider to imitate; `--list` shows them
+    #[arg(required_unless_present = "list")]
+    pub preset: Option<String>,
+    /// URL to send to [default: the running local stack]
+    #[arg(long, value_name = "URL")]
+    pub to: Option<String>,
+    /// Source to send as, where several have this preset
+    #[arg(long, value_name = "NAME")]
+    pub source: Option<String>,
+    /// Type of the event, among the preset's samples
+    #[arg(short = 't', long = "type", value_name = "TYPE")]
+    pub event_type: Option<String>,
+    /// Change a field of the sample; `+PATH=VALUE` adds one (repeatable)
+    #[arg(long, value_name = "PATH=VALUE", value_parser = values::assignment)]
+    pub set: Vec<Assignment>,
+    /// Send this body instead of a sample; `-` reads stdin
+    #[arg(long, value_name = "FILE", conflicts_with = "set")]
+    pub data: Option<PathBuf>,
+    /// Where to read the secret: `-` (stdin), `file:PATH` or `env:NAME`
+    #[arg(long, value_name = "PLACE", value_parser = values::secret_from)]
+    pub secret_from: Option<SecretFrom>,
+    /// The provider's id of the event [default: a new one]
+    #[arg(long, value_name = "ID")]
+    pub id: Option<String>,
+    /// Falsify it after signing
+    #[arg(long, value_name = "WHAT")]
+    pub tamper: Option<Tamper>,
+    /// Send the same event a second time
+    #[arg(long)]
+    pub duplicate: bool,
+    /// How many events to send
+    #[arg(short = 'n', long = "count", value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub count: u32,
+    /// Wait for the outcome; exit 6 if it is not `done`
+    #[arg(long)]
+    pub wait: bool,
+    /// List the presets
+    #[arg(long)]
+    pub list: bool,
+    /// Print the request as a curl command instead of sending it
+    #[arg(long, conflicts_with = "wait")]
+    pub curl: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum InboxCommand {
+    /// List stored events, newest first
+    #[command(visible_alias = "ls")]
+    List(ListArgs),
+    /// Explain one event: where it stands, why, and what to do next
+    #[command(visible_alias = "show")]
+    Inspect(InspectArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ListArgs {
+    /// How many
+    #[arg(short = 'n', long = "limit", value_name = "N", default_value_t = 20,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: u32,
+    /// Go on where a list stopped
+    #[arg(long, value_name = "CURSOR")]
+    pub after: Option<String>,
+    /// Oldest first
+    #[arg(long)]
+    pub reverse: bool,
+
+    /// Source name (repeatable)
+    #[arg(short, long, value_name = "SOURCE", help_heading = "Selection")]
+    pub source: Vec<String>,
+    /// Event type (repeatable)
+    #[arg(
+        short = 't',
+        long = "type",
+        value_name = "TYPE",
+        help_heading = "Selection"
+    )]
+    pub event_type: Vec<String>,
+    #[arg(
+        long,
+        value_name = "STATUS",
+        help = "received, processing, done, failed, dead_letter or quarantined (repeatable)",
+        help_heading = "Selection"
+    )]
+    pub status: Vec<Status>,
+    /// Received at or after: 2h, 3d, 09:10, 2026-11-20, 2026-11-20T09:10:00Z
+    #[arg(long, value_name = "TIME", value_parser = values::when, help_heading = "Selection")]
+    pub since: Option<When>,
+    /// Received before
+    #[arg(long, value_name = "TIME", value_parser = values::when, help_heading = "Selection")]
+    pub until: Option<When>,
+}
+
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// Id, a unique prefix of it, the provider's event id, or `source:event-id`
+    pub id: String,
+    /// Also arrival, side effects and timeline
+    #[arg(long)]
+    pub full: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SourcesCommand {
+    /// Check a sources file: every fault with its line and what was meant
+    Check(SourcesCheckArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct SourcesCheckArgs {
+    /// File to check
+    #[arg(default_value = "infra/sources.toml")]
+    pub file: PathBuf,
+}
+
+impl Global {
+    /// An empty variable is one that is not set.
+    pub(super) fn without_empty(mut self) -> Self {
+        for value in [
+            &mut self.context,
+            &mut self.region,
+            &mut self.table,
+            &mut self.endpoint_url,
+            &mut self.terminal_width,
+            &mut self.tips,
+        ] {
+            value.take_if(|text| text.is_empty());
+        }
+        self
+    }
+}

@@ -1,0 +1,49 @@
+//! Texts that clap does not write for us. They name only what exists.
+
+/// Below the first screen.
+pub(super) const START_HERE: &str = "\
+Start here:
+  webhookctl dev --demo                      run the whole system on this machine
+  webhookctl inbox list --status failed      what is broken
+  webhookctl inbox inspect <ID>              why, and what to do next
+  webhookctl send stripe --tamper body       see a forged webhook refused
+
+Exit codes, JSON shapes and environment variables: webhookctl help output";
+
+/// `webhookctl help output`
+pub(super) const OUTPUT: &str = "\
+Output
+  stdout carries data only. Progress, tips and errors go to stderr.
+  -o table   for people; width follows the terminal, columns drop right to left by importance
+  -o wide    every column, whole ids
+  -o json    one document: {\"schema\": \"webhookctl/<command>/v1\", \"items\": [...], \"next_cursor\": ...}
+  -o jsonl   one bare object a line; for pipes
+  -o csv     RFC 4180, header row, formulas defused with a leading '
+  -o ids     ids only, one a line
+  Fields are only ever added within a schema version. Times are RFC 3339 UTC, durations seconds.
+  Nothing is cut silently: a list that stops early sets \"truncated\": true and \"next_cursor\".
+  When stdout is not a terminal, -o table prints no colour and no tips.
+  Bytes from outside are inert: control characters show as pictures, hidden ones as <U+202E>;
+  JSON holds them escaped.
+
+Exit codes
+    0  done; an empty list is also 0
+    1  failed: AWS, network or disk
+    2  usage: unknown flag, bad value, missing argument
+    3  not found, or more than one match
+    4  no credentials, expired, or not allowed (the message names the missing IAM action)
+    5  the answer is no: a sources file has a fault, the demo went otherwise than expected
+    6  done in part: the outcome waited for is not `done`
+  130  stopped with Ctrl-C
+
+Errors
+  error: what happened [code]
+   note: what we looked at
+    tip: the command to run next
+  With -o json or jsonl, one object on stderr: {\"error\":{\"code\",\"message\",\"exit\",\"note\",\"tip\",\"docs\"}}
+
+Environment
+  WEBHOOKCTL_CONTEXT  WEBHOOKCTL_OUTPUT  WEBHOOKCTL_TIPS=0
+  AWS_REGION  AWS_ENDPOINT_URL  AWS_ACCESS_KEY_ID  AWS_SECRET_ACCESS_KEY  AWS_SESSION_TOKEN
+  MITT_TABLE  NO_COLOR  CLICOLOR_FORCE  COLUMNS
+";

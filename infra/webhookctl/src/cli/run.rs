@@ -1,0 +1,248 @@
+//! From arguments to an exit code: parsing, errors in one shape, and a closed pipe.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, CommandFactory, FromArgMatches};
+
+use super::args::{Cli, Global};
+use super::help;
+use super::values::ColorChoice;
+use crate::output::aws::{Place, rewrite};
+use crate::output::{CliError, Exit, Format, Printer, StdoutClosed, Talk, Terminal};
+
+/// Reads this process's arguments, gives them to `handler`, and ends as it says.
+///
+/// The handler returns the exit code of a run that went as far as it should, or an error:
+/// a [`CliError`] is printed as it is, any other is rewritten first.
+pub fn run_with(handler: impl FnOnce(Cli, &mut Printer) -> anyhow::Result<Exit>) -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let cli = match parse(&args) {
+        Ok(cli) => cli,
+        Err(stop) => return stop.print(&args).into(),
+    };
+    let place = cli.global.place();
+    let mut printer = Printer::new(cli.global.output, cli.global.terminal());
+    let result = handler(cli, &mut printer);
+    finish(result, &mut printer, &place).into()
+}
+
+/// The arguments, or what to print instead of running.
+pub fn parse(args: &[OsString]) -> Result<Cli, Stop> {
+    let matches = command().try_get_matches_from(args).map_err(Stop::from)?;
+    if matches.subcommand_name() == Some("output") {
+        return Err(Stop::Text(help::OUTPUT));
+    }
+    let mut cli = Cli::from_arg_matches(&matches).map_err(Stop::from)?;
+    cli.global = cli.global.without_empty();
+    Ok(cli)
+}
+
+/// Why there is nothing to run.
+#[derive(Debug)]
+pub enum Stop {
+    /// Help that was asked for.
+    Text(&'static str),
+    /// Help, version, or a mistake in the arguments, in clap's words.
+    Clap(clap::Error),
+    /// A value that is wrong, in our words.
+    Ours(CliError),
+}
+
+impl From<clap::Error> for Stop {
+    fn from(error: clap::Error) -> Self {
+        let source = std::error::Error::source(&error);
+        match source.and_then(|source| source.downcast_ref::<CliError>()) {
+            Some(ours) => Self::Ours(ours.clone()),
+            None => Self::Clap(error),
+        }
+    }
+}
+
+impl Stop {
+    fn print(self, args: &[OsString]) -> Exit {
+        let (format, terminal) = wanted(args);
+        let mut printer = Printer::new(format, terminal);
+        match self {
+            Self::Text(text) => {
+                // A reader that went away has read enough.
+                let _ = printer.text(text);
+                Exit::Done
+            }
+            Self::Ours(error) => {
+                printer.error(&error);
+                error.exit
+            }
+            Self::Clap(error) if error.use_stderr() && format.is_json() => {
+                printer.error(&in_our_shape(&error));
+                Exit::Usage
+            }
+            Self::Clap(error) if error.kind() == ErrorKind::MissingSubcommand => {
+                // Options alone ask for nothing either: the same screen as without any.
+                printer.painted_talk(&shown(&screen(args), terminal.stderr.colour));
+                Exit::Usage
+            }
+            Self::Clap(error) if error.use_stderr() => {
+                printer.painted_talk(&shown(&error.render(), terminal.stderr.colour));
+                Exit::Usage
+            }
+            Self::Clap(error) => {
+                let _ = printer.painted(&shown(&error.render(), terminal.stdout.colour));
+                Exit::Done
+            }
+        }
+    }
+}
+
+fn shown(text: &StyledStr, colour: bool) -> String {
+    if colour {
+        text.ansi().to_string()
+    } else {
+        text.to_string()
+    }
+}
+
+/// The help of the command that the arguments stopped at.
+fn screen(args: &[OsString]) -> StyledStr {
+    let mut tree = command();
+    tree.build();
+    for arg in args.iter().skip(1) {
+        if let Some(below) = tree.find_subcommand(arg) {
+            tree = below.clone();
+        }
+    }
+    tree.render_help()
+}
+
+/// The tree with the topics of `help`.
+fn command() -> clap::Command {
+    let output = clap::Command::new("output")
+        .hide(true)
+        .about("Formats, exit codes, environment")
+        .override_help(help::OUTPUT);
+    Cli::command().subcommand(output)
+}
+
+fn finish(result: anyhow::Result<Exit>, printer: &mut Printer, place: &Place) -> Exit {
+    match result {
+        Ok(exit) => exit,
+        Err(error)
+            if error
+                .chain()
+                .any(<dyn std::error::Error>::is::<StdoutClosed>) =>
+        {
+            Exit::Done
+        }
+        Err(error) => {
+            let error = rewrite(&error, place);
+            printer.error(&error);
+            error.exit
+        }
+    }
+}
+
+impl Global {
+    /// Where requests go, for messages about them.
+    pub fn place(&self) -> Place {
+        Place {
+            context: self.context.clone(),
+            region: self.region.clone(),
+            table: self.table.clone(),
+            endpoint_url: self.endpoint_url.clone(),
+        }
+    }
+
+    fn terminal(&self) -> Terminal {
+        let columns = self
+            .terminal_width
+            .as_deref()
+            .and_then(|text| text.parse().ok());
+        let talk = match self.tips.as_deref() {
+            _ if self.quiet => Talk::Quiet,
+            Some("0") => Talk::Plain,
+            _ => Talk::All,
+        };
+        Terminal::detect(colour(self.color), columns, talk)
+    }
+}
+
+fn colour(choice: ColorChoice) -> Option<bool> {
+    match choice {
+        ColorChoice::Auto => None,
+        ColorChoice::Always => Some(true),
+        ColorChoice::Never => Some(false),
+    }
+}
+
+/// Format and colour of an error in the arguments, as far as the arguments can be read.
+///
+/// clap stops at the first mistake, also where it is told to ignore it, so it is given only
+/// the options that matter here.
+fn wanted(args: &[OsString]) -> (Format, Terminal) {
+    let mut known = vec![OsString::from("webhookctl")];
+    let mut rest = args.iter().skip(1).take_while(|arg| *arg != "--");
+    while let Some(arg) = rest.next() {
+        let text = arg.to_string_lossy();
+        let valued = matches!(text.as_ref(), "-o" | "--output" | "--color");
+        if valued {
+            known.extend([arg.clone()].into_iter().chain(rest.next().cloned()));
+        } else if ["-o", "--output=", "--color="]
+            .iter()
+            .any(|start| text.starts_with(start))
+        {
+            known.push(arg.clone());
+        }
+    }
+    let tree = Global::augment_args(clap::Command::new("webhookctl")).args_override_self(true);
+    let global = tree
+        .try_get_matches_from(known)
+        .and_then(|m| Global::from_arg_matches(&m))
+        .ok();
+    let terminal = |global: &Global| (global.output, global.terminal());
+    let plain = || (Format::default(), Terminal::detect(None, None, Talk::All));
+    global.as_ref().map_or_else(plain, terminal)
+}
+
+/// What clap says, as a script can read it.
+fn in_our_shape(error: &clap::Error) -> CliError {
+    let code = match error.kind() {
+        ErrorKind::UnknownArgument => "usage.unknown_argument",
+        ErrorKind::InvalidSubcommand => "usage.unknown_command",
+        ErrorKind::InvalidValue | ErrorKind::ValueValidation => "usage.value",
+        ErrorKind::MissingRequiredArgument => "usage.missing_argument",
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            "usage.missing_command"
+        }
+        _ => "usage.arguments",
+    };
+    let text = error.render().to_string();
+    let message = match error.kind() {
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => "a command is missing",
+        _ => text
+            .split("\n\n")
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("error: ")
+            .trim(),
+    };
+    let ours = CliError::usage(code, message.replace('\n', " "));
+    let kinds = [
+        ContextKind::SuggestedArg,
+        ContextKind::SuggestedSubcommand,
+        ContextKind::SuggestedValue,
+    ];
+    let meant = kinds.into_iter().find_map(|kind| match error.get(kind)? {
+        ContextValue::String(text) => Some(text.clone()),
+        ContextValue::Strings(texts) => texts.first().cloned(),
+        _ => None,
+    });
+    match meant {
+        Some(meant) => ours.tip(format!("did you mean '{meant}'?")),
+        None => ours.tip("webhookctl --help"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,254 @@
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use anyhow::Context;
+use clap::Parser;
+
+use super::*;
+use crate::cli::{Command, InboxCommand};
+use crate::output::time::When;
+
+fn args(line: &str) -> Vec<OsString> {
+    line.split(' ').map(OsString::from).collect()
+}
+
+fn parsed(line: &str) -> Cli {
+    parse(&args(line)).unwrap_or_else(|stop| panic!("{line}: {stop:?}"))
+}
+
+fn refused(line: &str) -> CliError {
+    match parse(&args(line)) {
+        Err(Stop::Ours(error)) => error,
+        Err(Stop::Clap(error)) => in_our_shape(&error),
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+/// A stream that keeps what is written, or is closed.
+#[derive(Clone, Default)]
+struct Sink {
+    text: Arc<Mutex<Vec<u8>>>,
+    closed: bool,
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.closed {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.text.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn printer(format: Format, closed: bool) -> (Printer, Sink) {
+    let out = Sink {
+        closed,
+        ..Sink::default()
+    };
+    let err = Sink::default();
+    let printer = Printer::onto(
+        format,
+        Terminal::default(),
+        Box::new(out),
+        Box::new(err.clone()),
+    );
+    (printer, err)
+}
+
+fn said(err: &Sink) -> String {
+    String::from_utf8(err.text.lock().unwrap().clone()).unwrap()
+}
+
+#[test]
+fn the_tree_is_consistent() {
+    command().debug_assert();
+}
+
+#[test]
+fn global_options_stand_before_or_after_the_command() {
+    for line in [
+        "webhookctl -o json inbox list -q",
+        "webhookctl inbox list -q --output=json",
+    ] {
+        let global = parsed(line).global;
+        assert!(global.output == Format::Json && global.quiet);
+    }
+}
+
+#[test]
+fn every_argument_of_a_list_has_its_place() {
+    let cli = parsed(
+        "webhookctl inbox ls -s stripe-main -t invoice.paid --status failed --status dead_letter \
+         --since 2h --until 2026-11-20 -n 5 --after c --reverse",
+    );
+    let Command::Inbox(InboxCommand::List(list)) = cli.command else {
+        panic!("not a list")
+    };
+    assert_eq!((list.limit, list.status.len(), list.reverse), (5, 2, true));
+    assert!(matches!(list.since, Some(When::Ago(_))));
+    assert!(matches!(list.until, Some(When::At(_))));
+}
+
+#[test]
+fn the_other_verbs_parse_too() {
+    for line in [
+        "webhookctl dev --demo --once --port 0 --state /tmp/x --sources a --template b --binaries c",
+        "webhookctl send stripe -t invoice.paid --set data.a=1 --set +b=2 --wait",
+        "webhookctl send github --tamper signature --duplicate -n 3 --secret-from env:X --id 7",
+        "webhookctl send stripe --to http://127.0.0.1:1 --source s --data - --curl",
+        "webhookctl send --list",
+        "webhookctl inbox inspect evt_01 --full",
+        "webhookctl sources check",
+        "webhookctl sources check other.toml -c prod --region r --table t --endpoint-url u",
+    ] {
+        Cli::try_parse_from(args(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+}
+
+#[test]
+fn a_wrong_value_is_refused_in_our_words() {
+    let error = refused("webhookctl inbox list --status dead");
+    assert_eq!(
+        error.render(Format::Table, false),
+        "error: unknown status 'dead' [usage.status]\n  tip: did you mean 'dead_letter'?\n"
+    );
+    assert_eq!(error.exit, Exit::Usage);
+    assert_eq!(
+        refused("webhookctl inbox list --since soon").code,
+        "usage.time"
+    );
+    let error = refused("webhookctl send stripe --secret-from whsec_5up3r");
+    assert!(!error.render(Format::Json, false).contains("5up3r"));
+}
+
+#[test]
+fn a_typing_mistake_keeps_exit_2_and_has_a_suggestion() {
+    let error = refused("webhookctl inbox list --statsu failed");
+    assert_eq!(
+        (error.code, error.exit),
+        ("usage.unknown_argument", Exit::Usage)
+    );
+    assert_eq!(error.message, "unexpected argument '--statsu' found");
+    assert_eq!(error.tip.as_deref(), Some("did you mean '--status'?"));
+    assert_eq!(refused("webhookctl").code, "usage.missing_command");
+    assert_eq!(
+        refused("webhookctl dev --once").code,
+        "usage.missing_argument"
+    );
+    assert_eq!(refused("webhookctl replay").code, "usage.unknown_command");
+}
+
+#[test]
+fn the_wanted_format_is_found_in_wrong_arguments() {
+    for line in [
+        "webhookctl inbox list --statsu failed -o json",
+        "webhookctl inbox list -o json --statsu failed",
+        "webhookctl inbox list --status dead -ojson",
+        "webhookctl --output=json inbox nope",
+        "webhookctl inbox inspect -o json",
+    ] {
+        assert_eq!(wanted(&args(line)).0, Format::Json, "{line}");
+    }
+    assert_eq!(
+        wanted(&args("webhookctl inbox list -o yaml")).0,
+        Format::Table
+    );
+}
+
+#[test]
+fn the_first_screen_names_what_exists_only() {
+    let text = command().render_help().to_string();
+    let all = [&text, help::OUTPUT].concat();
+    for missing in [
+        "replay",
+        "dlq",
+        "doctor",
+        "console",
+        "listen",
+        "--query",
+        "--profile",
+    ] {
+        assert!(!all.contains(missing), "{missing} in\n{all}");
+    }
+    for line in help::START_HERE
+        .lines()
+        .filter_map(|line| line.strip_prefix("  "))
+    {
+        let line = line.split("   ").next().unwrap();
+        Cli::try_parse_from(args(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
+    }
+    assert!(!text.contains("  output "), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100));
+    assert!(help::OUTPUT.lines().all(|line| line.chars().count() <= 110));
+}
+
+#[test]
+fn options_without_a_command_show_the_screen_too() {
+    let first = |line: &str| {
+        screen(&args(line))
+            .to_string()
+            .lines()
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    assert!(first("webhookctl -q").starts_with("Inspect and test a webhook inbox"));
+    assert_eq!(first("webhookctl inbox -q"), "Stored events: list, inspect");
+    for line in ["webhookctl -q", "webhookctl inbox -q"] {
+        assert!(matches!(
+            parse(&args(line)),
+            Err(Stop::Clap(error)) if error.kind() == ErrorKind::MissingSubcommand
+        ));
+    }
+}
+
+#[test]
+fn help_output_is_the_text_and_nothing_else() {
+    let error = command()
+        .try_get_matches_from(args("webhookctl help output"))
+        .unwrap_err();
+    assert_eq!(
+        error.render().to_string().trim_end(),
+        help::OUTPUT.trim_end()
+    );
+    assert!(matches!(
+        parse(&args("webhookctl output")),
+        Err(Stop::Text(_))
+    ));
+}
+
+#[test]
+fn a_closed_stdout_ends_quietly() {
+    let (mut printer, err) = printer(Format::Table, true);
+    let result = printer
+        .text("one\n")
+        .context("list the events")
+        .map(|()| Exit::Done);
+    assert_eq!(finish(result, &mut printer, &Place::default()), Exit::Done);
+    assert_eq!(said(&err), "");
+}
+
+#[test]
+fn a_broken_connection_is_no_closed_stdout() {
+    let (mut printer, err) = printer(Format::Table, false);
+    let broken = anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe));
+    let exit = finish(Err(broken.context("send")), &mut printer, &Place::default());
+    assert_eq!(exit, Exit::Failed);
+    assert!(said(&err).starts_with("error: send: broken pipe"));
+}
+
+#[test]
+fn an_error_of_ours_ends_with_its_code() {
+    let (mut printer, err) = printer(Format::Json, false);
+    let error = CliError::new("inbox.not_found", Exit::NotFound, "no event 'x'");
+    let exit = finish(Err(error.into()), &mut printer, &Place::default());
+    assert_eq!(exit, Exit::NotFound);
+    assert_eq!(
+        said(&err),
+        "{\"error\":{\"code\":\"inbox.not_found\",\"message\":\"no event 'x'\",\"exit\":3}}\n"
+    );
+}

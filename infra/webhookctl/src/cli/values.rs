@@ -1,0 +1,108 @@
+//! Values of options that are more than a word.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+use crate::output::CliError;
+use crate::output::time::When;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ColorChoice {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+/// What to falsify after signing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Tamper {
+    /// Change one byte of the body
+    Body,
+    /// Change one byte of the signature
+    Signature,
+    /// Sign an old time
+    Timestamp,
+    /// Sign with another secret
+    Secret,
+}
+
+/// `--set path=value`: replaces a field of the sample; `+path=value` adds one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Assignment {
+    pub add: bool,
+    pub path: String,
+    pub value: String,
+}
+
+/// Where a secret is read from. It is never an argument itself: those are seen by others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SecretFrom {
+    Stdin,
+    File(PathBuf),
+    Env(String),
+}
+
+pub(super) fn assignment(text: &str) -> Result<Assignment, CliError> {
+    let (add, rest) = match text.strip_prefix('+') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    match rest.split_once('=') {
+        Some((path, value)) if !path.is_empty() => Ok(Assignment {
+            add,
+            path: path.to_owned(),
+            value: value.to_owned(),
+        }),
+        _ => Err(
+            CliError::usage("usage.set", format!("'{text}' is not PATH=VALUE"))
+                .tip("for example --set data.object.amount=99"),
+        ),
+    }
+}
+
+pub(super) fn secret_from(text: &str) -> Result<SecretFrom, CliError> {
+    match text.split_once(':') {
+        _ if text == "-" => Ok(SecretFrom::Stdin),
+        Some(("file", path)) if !path.is_empty() => Ok(SecretFrom::File(path.into())),
+        Some(("env", name)) if !name.is_empty() => Ok(SecretFrom::Env(name.to_owned())),
+        // What stands there may be the secret itself, so it is not repeated.
+        _ => Err(CliError::usage(
+            "usage.secret_from",
+            "--secret-from takes a place, never the secret itself",
+        )
+        .tip("--secret-from - (stdin), file:PATH or env:NAME")),
+    }
+}
+
+pub(super) fn when(text: &str) -> Result<When, CliError> {
+    When::parse(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_assignment_keeps_what_follows_the_first_sign() {
+        let set = assignment("+a.b=c=d").unwrap();
+        assert_eq!(
+            (set.add, set.path.as_str(), set.value.as_str()),
+            (true, "a.b", "c=d")
+        );
+        assert!(assignment("a.b").is_err() && assignment("=c").is_err());
+    }
+
+    #[test]
+    fn a_secret_comes_from_a_place_and_is_not_echoed() {
+        assert_eq!(secret_from("-").unwrap(), SecretFrom::Stdin);
+        assert_eq!(
+            secret_from("file:/run/s").unwrap(),
+            SecretFrom::File("/run/s".into())
+        );
+        assert_eq!(secret_from("env:S").unwrap(), SecretFrom::Env("S".into()));
+        let error = secret_from("whsec_5up3r").unwrap_err();
+        assert!(!format!("{error:?}").contains("5up3r"));
+    }
+}

@@ -1,0 +1,306 @@
+//! The webhooks of the demo, each with the fate that it should meet.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use futures::try_join;
+use shared::clock::Millis;
+use shared::config::Config;
+use shared::envelope::Envelope;
+use shared::event::{EventKey, Via};
+use shared::ledger::{Row, State};
+use shared::secrets::Secret;
+use shared::verify::Arrival;
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::provider::Failure;
+use super::{Deployment, Fate, StandIns, wait_for};
+use crate::samples::{Sample, Signed, random_hex};
+
+pub(super) struct Demo<'d> {
+    pub(super) deployment: &'d Deployment<'d>,
+    pub(super) stand_ins: &'d StandIns,
+    pub(super) config: Config,
+    pub(super) http: reqwest::Client,
+    pub(super) fates: UnboundedSender<Fate>,
+}
+
+/// A webhook that was sent.
+struct Sent {
+    signed: Signed,
+    key: EventKey,
+    status: u16,
+    took: Duration,
+}
+
+impl Demo<'_> {
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        try_join!(self.quick(), self.flaky(), self.poison()).map(|_| ())
+    }
+
+    /// Those that end at once, one after the other.
+    async fn quick(&self) -> anyhow::Result<()> {
+        let stripe = self.good("stripe", "stripe-main").await?;
+        self.good("github", "github-main").await?;
+        self.good("slack", "slack-main").await?;
+        self.good("fireflies", "fireflies-main").await?;
+        self.duplicate(&stripe).await?;
+        self.forged().await?;
+        self.missed(&stripe).await
+    }
+
+    /// A genuine webhook: kept, and its effect happens once.
+    async fn good(&self, preset: &'static str, source: &str) -> anyhow::Result<Sent> {
+        let (sample, sent) = self.send_new(preset, None, source).await?;
+        let row = self.settled(&sent.key).await?;
+        let mut fate = new_fate("good", sample, Some(&sent), "done", took(&row));
+        self.expect(&mut fate, &row, State::Done, 1, 1);
+        same(&mut fate, "via", Via::Webhook, row.via);
+        self.tell(fate)?;
+        Ok(sent)
+    }
+
+    /// The same webhook once more: answered as the first, and nothing happens twice.
+    async fn duplicate(&self, first: &Sent) -> anyhow::Result<()> {
+        let before = self.settled(&first.key).await?;
+        let sample = find("stripe", None)?;
+        let (status, took) = self.post("stripe-main", &first.signed).await?;
+        let row = self.settled(&first.key).await?;
+        let mut fate = new_fate(
+            "duplicate",
+            sample,
+            None,
+            "dropped",
+            format!("same event as {}", row.id()),
+        );
+        (fate.status, fate.took) = (Some(status), took);
+        self.expect(&mut fate, &row, State::Done, 1, 1);
+        same(
+            &mut fate,
+            "the row's write",
+            before.write_id,
+            row.write_id.clone(),
+        );
+        self.tell(fate)
+    }
+
+    /// Signed with another secret: refused, and nothing is kept in the inbox.
+    async fn forged(&self) -> anyhow::Result<()> {
+        let sample = find("github", None)?;
+        let secret = Secret::new("forged", random_hex(20)?);
+        let sent = self.send_signed(sample, "github-main", &secret).await?;
+        let mut fate = new_fate(
+            "forged",
+            sample,
+            Some(&sent),
+            "refused",
+            "no secret matches".into(),
+        );
+        fate.key = None;
+        same(&mut fate, "status", 401, sent.status);
+        let row = self.deployment.ledger.event(&sent.key).await?;
+        same(&mut fate, "a row in the ledger", false, row.is_some());
+        self.tell(fate)
+    }
+
+    /// The downstream fails twice: tried three times under one key, done once.
+    async fn flaky(&self) -> anyhow::Result<()> {
+        let (sample, sent) = self.send_new("github", Some("push"), "github-main").await?;
+        let row = self.settled(&sent.key).await?;
+        let detail = format!("{} attempts, {}", row.attempts, took(&row));
+        let mut fate = new_fate("flaky", sample, Some(&sent), "done", detail);
+        self.expect(&mut fate, &row, State::Done, 3, 1);
+        self.tell(fate)
+    }
+
+    /// The downstream always fails: a dead letter after the last attempt, for a human.
+    async fn poison(&self) -> anyhow::Result<()> {
+        let (sample, sent) = self.send_new("generic-hmac", None, "acme").await?;
+        let row = self.settled(&sent.key).await?;
+        let detail = format!(
+            "{} attempts, {}",
+            row.attempts,
+            row.error.as_deref().unwrap_or("no error")
+        );
+        let mut fate = new_fate("poison", sample, Some(&sent), "dead_letter", detail);
+        self.expect(&mut fate, &row, State::DeadLetter, 3, 0);
+        same(
+            &mut fate,
+            "reason",
+            Some("attempts_exhausted"),
+            row.reason.as_deref(),
+        );
+        self.tell(fate)
+    }
+
+    /// An event that Stripe never delivered. Only its list has it, beside one that arrived, and
+    /// the list fails three times before it answers.
+    async fn missed(&self, arrived: &Sent) -> anyhow::Result<()> {
+        let sample = find("stripe", Some("charge.refunded"))?;
+        let draft = sample.draft(None, Millis::now() - Duration::from_secs(120))?;
+        self.stand_ins.provider.happen(&draft.body)?;
+        self.stand_ins.provider.happen(&arrived.signed.body)?;
+        self.stand_ins.provider.fail_with(&[
+            Failure::TooMany,
+            Failure::BadPage,
+            Failure::ServerError,
+        ]);
+        let key = EventKey::new("stripe-main", &draft.id);
+        let before = self.deployment.ledger.event(&key).await?;
+        let began = Instant::now();
+        (self.deployment.sync)().await.context("run backup-sync")?;
+        let row = self.settled(&key).await?;
+        let mut fate = new_fate("missed", sample, None, "done", "found by the sync".into());
+        (fate.key, fate.took) = (Some(key), began.elapsed());
+        same(&mut fate, "a row before the sync", false, before.is_some());
+        same(&mut fate, "via", Via::BackupSync, row.via);
+        self.expect(&mut fate, &row, State::Done, 1, 1);
+        // The one that had arrived is known by its key, though the list spells it differently.
+        let known = self.settled(&arrived.key).await?;
+        self.expect(&mut fate, &known, State::Done, 1, 1);
+        self.tell(fate)
+    }
+
+    async fn send_new(
+        &self,
+        preset: &str,
+        kind: Option<&str>,
+        source: &str,
+    ) -> anyhow::Result<(&'static Sample, Sent)> {
+        let sample = find(preset, kind)?;
+        let secret = self.deployment.secrets.get(&format!("ingress/{source}"))?;
+        let sent = self.send_signed(sample, source, &secret).await?;
+        if sent.status != 200 {
+            bail!("a genuine webhook to {source} was answered {}", sent.status);
+        }
+        Ok((sample, sent))
+    }
+
+    async fn send_signed(
+        &self,
+        sample: &Sample,
+        source: &str,
+        secret: &Secret,
+    ) -> anyhow::Result<Sent> {
+        let configured = self
+            .config
+            .source(source)
+            .with_context(|| format!("no source {source}"))?;
+        let verifier = &configured.verifier;
+        let now = Millis::now();
+        let url = format!("{}/in/{source}", self.deployment.url);
+        let signed = sample.draft(None, now)?.sign(
+            &verifier.preset,
+            &verifier.variant,
+            secret,
+            &url,
+            now,
+        )?;
+        let envelope = Envelope {
+            method: "POST".to_owned(),
+            url,
+            headers: signed
+                .headers
+                .iter()
+                .map(|(name, value)| (name, value.as_str()))
+                .collect(),
+            body: signed.body.clone(),
+            received_at: now,
+        };
+        // What the catcher will call it.
+        let Ok(Arrival::Event(event)) = verifier.verify(&envelope, std::slice::from_ref(secret))
+        else {
+            bail!("the demo made a webhook that its own secret does not verify");
+        };
+        let key = event.key().clone();
+        let (status, took) = self.post(source, &signed).await?;
+        Ok(Sent {
+            signed,
+            key,
+            status,
+            took,
+        })
+    }
+
+    async fn post(&self, source: &str, signed: &Signed) -> anyhow::Result<(u16, Duration)> {
+        let url = format!("{}/in/{source}", self.deployment.url);
+        let mut request = self.http.post(&url).body(signed.body.clone());
+        for (name, value) in &signed.headers {
+            request = request.header(name, value);
+        }
+        let began = Instant::now();
+        let response = request
+            .send()
+            .await
+            .with_context(|| format!("post to {url}"))?;
+        Ok((response.status().as_u16(), began.elapsed()))
+    }
+
+    async fn settled(&self, key: &EventKey) -> anyhow::Result<Row> {
+        wait_for(&self.deployment.ledger, key, |row| !row.is_open()).await
+    }
+
+    /// Compares the row, and what the downstream saw of its event.
+    fn expect(&self, fate: &mut Fate, row: &Row, state: State, attempts: u32, effects: u32) {
+        same(fate, "state", state, row.state);
+        same(fate, "attempts", attempts, row.attempts);
+        let seen = self.stand_ins.downstream.seen(row.id().as_str());
+        same(fate, "effects at the downstream", effects, seen.effects);
+        same(fate, "requests to the downstream", attempts, seen.requests);
+    }
+
+    fn tell(&self, fate: Fate) -> anyhow::Result<()> {
+        self.fates
+            .send(fate)
+            .ok()
+            .context("nobody hears the fates of the demo")
+    }
+}
+
+fn new_fate(
+    case: &'static str,
+    sample: &Sample,
+    sent: Option<&Sent>,
+    end: &'static str,
+    detail: String,
+) -> Fate {
+    Fate {
+        at: Millis::now(),
+        case,
+        preset: sample.preset,
+        kind: sample.kind,
+        status: sent.map(|sent| sent.status),
+        took: sent.map_or(Duration::ZERO, |sent| sent.took),
+        end,
+        detail,
+        key: sent.map(|sent| sent.key.clone()),
+        wrong: Vec::new(),
+    }
+}
+
+fn find(preset: &str, kind: Option<&str>) -> anyhow::Result<&'static Sample> {
+    Sample::find(preset, kind).with_context(|| format!("there is no sample of {preset}"))
+}
+
+fn took(row: &Row) -> String {
+    let took = row
+        .done_at
+        .unwrap_or(row.received_at)
+        .since(row.received_at);
+    if took < Duration::from_secs(1) {
+        format!("{}ms", took.as_millis())
+    } else {
+        format!("{:.1}s", took.as_secs_f64())
+    }
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "what is compared reads better so"
+)]
+fn same<T: PartialEq + std::fmt::Debug>(fate: &mut Fate, what: &str, expected: T, found: T) {
+    if expected != found {
+        fate.wrong
+            .push(format!("{what}: {found:?}, expected {expected:?}"));
+    }
+}

@@ -1,0 +1,160 @@
+//! A stand-in for what the user's own services are: it checks the signature of what it gets,
+//! honours idempotency keys, and fails as it is told.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use shared::clock::Millis;
+use shared::envelope::{Envelope, Headers};
+use shared::preset::Preset;
+use shared::secrets::Secret;
+use shared::verify::Verifier;
+
+/// What it saw under one idempotency key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Requests, failed ones included.
+    pub requests: u32,
+    /// How often it did its work: never more than once for a key.
+    pub effects: u32,
+    /// The event's short id, as the request said.
+    pub event: String,
+}
+
+/// The downstream's memory, to be asked by tests.
+#[derive(Clone)]
+pub struct Downstream(Arc<Inner>);
+
+struct Inner {
+    secret: Secret,
+    seen: Mutex<HashMap<String, Seen>>,
+}
+
+impl Downstream {
+    /// `secret` is what Mitt signs with.
+    pub fn new(secret: Secret) -> Self {
+        Self(Arc::new(Inner {
+            secret,
+            seen: Mutex::default(),
+        }))
+    }
+
+    pub fn router(&self) -> Router {
+        Router::new()
+            .route("/good", post(good))
+            .route("/flaky-on-push", post(flaky))
+            .route("/poison", post(poison))
+            .route("/issues", post(issues))
+            .with_state(self.clone())
+    }
+
+    /// What came for an event, over all keys.
+    pub fn seen(&self, event: &str) -> Seen {
+        let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.values()
+            .filter(|seen| seen.event == event)
+            .fold(Seen::default(), |sum, one| Seen {
+                requests: sum.requests + one.requests,
+                effects: sum.effects + one.effects,
+                event: event.to_owned(),
+            })
+    }
+
+    /// Does the work under a key unless it is done; `failures` requests fail before.
+    fn take(&self, key: &str, event: &str, failures: u32) -> StatusCode {
+        let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let one = seen.entry(key.to_owned()).or_default();
+        one.requests += 1;
+        event.clone_into(&mut one.event);
+        if one.requests <= failures {
+            return StatusCode::BAD_GATEWAY;
+        }
+        one.effects = 1;
+        StatusCode::OK
+    }
+
+    /// Verifies a forwarded event as any receiver of Standard Webhooks would.
+    fn is_genuine(&self, headers: &HeaderMap, body: &Bytes) -> bool {
+        let Ok(preset) = Preset::embedded("standard-webhooks", &BTreeMap::new()) else {
+            return false;
+        };
+        let verifier = Verifier {
+            source: "mitt".into(),
+            preset,
+            variant: "default".into(),
+            config: String::new(),
+        };
+        let headers: Headers = headers
+            .iter()
+            .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)))
+            .collect();
+        let envelope = Envelope {
+            method: "POST".into(),
+            url: String::new(),
+            headers,
+            body: body.clone(),
+            received_at: Millis::now(),
+        };
+        verifier
+            .verify(&envelope, std::slice::from_ref(&self.0.secret))
+            .is_ok()
+    }
+
+    fn forwarded(&self, headers: &HeaderMap, body: &Bytes, failures: u32) -> StatusCode {
+        let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+        match (text("idempotency-key"), text("mitt-event-id")) {
+            (Some(key), Some(event)) if self.is_genuine(headers, body) => {
+                self.take(key, event, failures)
+            }
+            _ => StatusCode::UNAUTHORIZED,
+        }
+    }
+}
+
+async fn good(State(downstream): State<Downstream>, headers: HeaderMap, body: Bytes) -> StatusCode {
+    downstream.forwarded(&headers, &body, 0)
+}
+
+async fn flaky(
+    State(downstream): State<Downstream>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> StatusCode {
+    let push = headers
+        .get("mitt-event-type")
+        .is_some_and(|kind| kind == "push");
+    downstream.forwarded(&headers, &body, if push { 2 } else { 0 })
+}
+
+async fn poison(
+    State(downstream): State<Downstream>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> StatusCode {
+    downstream.forwarded(&headers, &body, u32::MAX)
+}
+
+/// A tracker that opens issues; the same key gives the same issue.
+async fn issues(
+    State(downstream): State<Downstream>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> (StatusCode, String) {
+    let key = headers
+        .get("idempotency-key")
+        .and_then(|value| value.to_str().ok());
+    let issue: Result<serde_json::Value, _> = serde_json::from_slice(&body);
+    match (key, issue) {
+        (Some(key), Ok(issue)) if issue["title"].is_string() => {
+            let event = issue["event"].as_str().unwrap_or_default();
+            let status = downstream.take(key, event, 0);
+            (status, r#"{"number":4417}"#.to_owned())
+        }
+        _ => (StatusCode::BAD_REQUEST, String::new()),
+    }
+}

@@ -1,0 +1,153 @@
+//! A stand-in for Stripe's API: the list of events, as its documentation describes it.
+//! <https://docs.stripe.com/api/events/list>
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use bytes::Bytes;
+use serde_json::Value;
+
+/// The events that "happened" at the provider, oldest first.
+#[derive(Clone)]
+pub struct Provider(Arc<Inner>);
+
+struct Inner {
+    api_key: String,
+    log: Mutex<Log>,
+}
+
+#[derive(Default)]
+struct Log {
+    /// Created, id, JSON.
+    events: Vec<(i64, String, Bytes)>,
+    requests: u64,
+    /// Requests that are answered with a failure before the log answers again.
+    failures: Vec<Failure>,
+}
+
+/// How a request is failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// 429 with `Retry-After: 1`.
+    TooMany,
+    ServerError,
+    /// A page that ends in the middle.
+    BadPage,
+}
+
+impl Provider {
+    pub fn new(api_key: impl Into<String>) -> Self {
+        Self(Arc::new(Inner {
+            api_key: api_key.into(),
+            log: Mutex::default(),
+        }))
+    }
+
+    pub fn router(&self) -> Router {
+        Router::new()
+            .route("/v1/events", get(events))
+            .with_state(self.clone())
+    }
+
+    /// An event happens. Its JSON must have `id` and `created`.
+    pub fn happen(&self, event: &Bytes) -> anyhow::Result<()> {
+        let json: Value = serde_json::from_slice(event)?;
+        let (Some(created), Some(id)) = (json["created"].as_i64(), json["id"].as_str()) else {
+            anyhow::bail!("an event of Stripe has id and created");
+        };
+        self.log()
+            .events
+            .push((created, id.to_owned(), event.clone()));
+        Ok(())
+    }
+
+    /// The next requests fail like this, one each.
+    pub fn fail_with(&self, failures: &[Failure]) {
+        self.log().failures.extend(failures.iter().rev());
+    }
+
+    pub fn requests(&self) -> u64 {
+        self.log().requests
+    }
+
+    fn log(&self) -> std::sync::MutexGuard<'_, Log> {
+        self.0.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Newest first; `created[gte]` is inclusive; `starting_after` is the id of the last event seen.
+async fn events(
+    State(provider): State<Provider>,
+    headers: HeaderMap,
+    Query(query): Query<HashMap<String, String>>,
+) -> Response {
+    let bearer = format!("Bearer {}", provider.0.api_key);
+    if headers
+        .get(header::AUTHORIZATION)
+        .is_none_or(|value| value.as_bytes() != bearer.as_bytes())
+    {
+        return (
+            StatusCode::UNAUTHORIZED,
+            r#"{"error":{"type":"invalid_request_error"}}"#,
+        )
+            .into_response();
+    }
+    let mut log = provider.log();
+    log.requests += 1;
+    let failure = log.failures.pop();
+    match failure {
+        Some(Failure::TooMany) => {
+            let wait = [(header::RETRY_AFTER, "1")];
+            return (
+                StatusCode::TOO_MANY_REQUESTS,
+                wait,
+                r#"{"error":{"code":"rate_limit"}}"#,
+            )
+                .into_response();
+        }
+        Some(Failure::ServerError) => return StatusCode::BAD_GATEWAY.into_response(),
+        Some(Failure::BadPage) => return r#"{"object":"list","data":[{"id":"evt_"#.into_response(),
+        None => {}
+    }
+    let limit: usize = query
+        .get("limit")
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(10)
+        .clamp(1, 100);
+    let since: i64 = query
+        .get("created[gte]")
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(0);
+    let mut matching: Vec<_> = log
+        .events
+        .iter()
+        .filter(|(created, ..)| *created >= since)
+        .collect();
+    matching.reverse();
+    if let Some(after) = query.get("starting_after") {
+        let Some(position) = matching.iter().position(|(_, id, _)| id == after) else {
+            return (
+                StatusCode::BAD_REQUEST,
+                r#"{"error":{"code":"resource_missing"}}"#,
+            )
+                .into_response();
+        };
+        matching.drain(..=position);
+    }
+    let more = matching.len() > limit;
+    let page: Vec<String> = matching
+        .into_iter()
+        .take(limit)
+        .map(|(_, _, json)| String::from_utf8_lossy(json).into_owned())
+        .collect();
+    let body = format!(
+        r#"{{"object":"list","url":"/v1/events","has_more":{more},"data":[{}]}}"#,
+        page.join(",")
+    );
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}

@@ -1,0 +1,13 @@
+//! One event as the operator sees it: seven lines, everything, JSON, or a row of a list.
+
+mod document;
+mod lines;
+mod row;
+mod view;
+
+pub use document::{SCHEMA, document};
+pub use lines::{full, seven_lines};
+pub use row::{EventRow, columns};
+#[cfg(test)]
+pub(crate) use view::tests;
+pub use view::{Body, Effect, EffectState, EventView, LastError, Moment, STATUSES, Status};

@@ -1,0 +1,158 @@
+//! An event as JSON, `webhookctl/inbox.event/v1`.
+
+use serde::Serialize;
+
+use super::view::{Body, Effect, EffectState, EventView, LastError, Status};
+use crate::next_action::{NextAction, next_action};
+use crate::output::time::rfc3339;
+
+/// The command's name in the schema.
+pub const SCHEMA: &str = "inbox.event";
+
+/// The event in the order of its fields. Fields are only ever added.
+pub fn document(view: &EventView, now_millis: i64) -> impl Serialize {
+    Document {
+        id: view.id.clone(),
+        provider: view.provider.clone(),
+        source: view.source.clone(),
+        event_type: view.event_type.clone(),
+        status: view.status,
+        attempt_count: view.attempt_count,
+        max_attempts: view.max_attempts,
+        dedupe_key: view.dedupe_key.clone(),
+        claimed_until: view.claimed_until.map(rfc3339),
+        lease: view
+            .claimed_until
+            .map(|until| lease(view, until, now_millis)),
+        due: view.due.map(rfc3339),
+        last_error: view.last_error.clone(),
+        side_effects: view.effects.iter().map(side_effect).collect(),
+        received_at: rfc3339(view.received_at),
+        via: view.via.clone(),
+        body: view.body.clone(),
+        proven: view.proven.clone(),
+        secret: view.secret.clone(),
+        timeline: view
+            .timeline
+            .iter()
+            .map(|moment| TimelineEntry {
+                at: rfc3339(moment.at),
+                what: moment.what.clone(),
+                detail: moment.detail.clone(),
+            })
+            .collect(),
+        next_action: next_action(view, now_millis),
+    }
+}
+
+#[derive(Serialize)]
+struct Document {
+    id: String,
+    provider: String,
+    source: String,
+    #[serde(rename = "type")]
+    event_type: String,
+    status: Status,
+    attempt_count: u32,
+    max_attempts: u32,
+    dedupe_key: String,
+    claimed_until: Option<String>,
+    lease: Option<Lease>,
+    due: Option<String>,
+    last_error: Option<LastError>,
+    side_effects: Vec<SideEffect>,
+    received_at: String,
+    via: String,
+    body: Body,
+    proven: String,
+    secret: Option<String>,
+    timeline: Vec<TimelineEntry>,
+    next_action: NextAction,
+}
+
+#[derive(Serialize)]
+struct Lease {
+    owner: Option<String>,
+    expired: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expired_for_s: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    left_s: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct SideEffect {
+    name: String,
+    key: String,
+    state: EffectState,
+    keyed: bool,
+    checked_at: Option<String>,
+}
+
+#[derive(Serialize)]
+struct TimelineEntry {
+    at: String,
+    what: String,
+    detail: String,
+}
+
+fn lease(view: &EventView, until: i64, now_millis: i64) -> Lease {
+    let expired = until <= now_millis;
+    let seconds = now_millis.abs_diff(until).cast_signed() / 1000;
+    Lease {
+        owner: view.claimed_by.clone(),
+        expired,
+        expired_for_s: expired.then_some(seconds),
+        left_s: (!expired).then_some(seconds),
+    }
+}
+
+fn side_effect(effect: &Effect) -> SideEffect {
+    SideEffect {
+        name: effect.name.clone(),
+        key: effect.key.clone(),
+        state: effect.state,
+        keyed: effect.keyed,
+        checked_at: effect.at.map(rfc3339),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::view::tests::{NOW, example};
+    use super::*;
+
+    #[test]
+    fn the_document_has_this_shape() {
+        let mut view = example();
+        view.timeline.truncate(1);
+        let json = serde_json::to_string(&document(&view, NOW)).unwrap();
+        let expected = concat!(
+            r#"{"id":"evt_01M7W3MARPR8V5D1C6H9E4KTBX","provider":"example-provider","#,
+            r#""source":"example-provider","type":"job.completed","status":"failed","#,
+            r#""attempt_count":3,"max_attempts":10,"dedupe_key":"evt_01JX9M9M7S7","#,
+            r#""claimed_until":"2026-11-20T10:14:00Z","lease":{"owner":"processor/7f3c","#,
+            r#""expired":true,"expired_for_s":41},"due":"2026-11-20T10:14:40Z","#,
+            r#""last_error":{"text":"GitHub API 502 during issue creation","#,
+            r#""fingerprint":"c41f09","retryable":true},"side_effects":[{"#,
+            r#""name":"open-issue","key":"issue:evt_01JX9M9M7S7","state":"not_committed","#,
+            r#""keyed":true,"checked_at":"2026-11-20T10:13:58Z"}],"#,
+            r#""received_at":"2026-11-20T09:12:04.118Z","via":"webhook","body":{"bytes":1284,"#,
+            r#""content_type":"application/json","sha256":"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"#,
+            r#"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"},"proven":"body","secret":"v3","timeline":[{"#,
+            r#""at":"2026-11-20T09:12:04.118Z","what":"stored","detail":"202 in 4 ms"}],"#,
+            r#""next_action":{"code":"retry_safe","text":"retry-safe, side effect not committed"}}"#,
+        );
+        assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn a_live_lease_has_seconds_left() {
+        let mut view = example();
+        view.claimed_until = Some(NOW + 117_000);
+        let json = serde_json::to_value(document(&view, NOW)).unwrap();
+        assert_eq!(json["lease"]["left_s"], 117);
+        assert_eq!(json["lease"]["expired"], false);
+        assert!(json["lease"].get("expired_for_s").is_none());
+    }
+}

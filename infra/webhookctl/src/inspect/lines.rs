@@ -1,0 +1,197 @@
+//! An event as text: the seven lines, and all that is known.
+
+use super::view::EventView;
+use crate::next_action::next_action;
+use crate::output::safe::capped;
+use crate::output::table::{aligned, thousands};
+use crate::output::time::{age, clock, duration, rfc3339};
+
+/// A line stays a line that fits a screen or two; a sender could have chosen its length.
+const LINE_CAP: usize = 1000;
+
+/// Seven lines and no more: what it is, where it stands, and what to do next.
+pub fn seven_lines(view: &EventView, now_millis: i64) -> String {
+    let claimed_until = match view.claimed_until {
+        None => "-".to_owned(),
+        Some(until) if until > now_millis => {
+            format!("{} left", duration(seconds_up(until - now_millis)))
+        }
+        Some(until) => format!("expired {} ago", duration((now_millis - until) / 1000)),
+    };
+    let last_error = view
+        .last_error
+        .as_ref()
+        .map_or("-", |error| error.text.as_str());
+    let attempt_count = view.attempt_count.to_string();
+    let next = next_action(view, now_millis);
+    let lines = [
+        ("provider", view.provider.as_str()),
+        ("status", view.status.as_str()),
+        ("attempt_count", &attempt_count),
+        ("dedupe_key", &view.dedupe_key),
+        ("claimed_until", &claimed_until),
+        ("last_error", last_error),
+        ("next_action", &next.text),
+    ];
+    lines.iter().fold(String::new(), |text, (name, value)| {
+        text + &format!("{name:<13}  {}\n", capped(value, LINE_CAP))
+    })
+}
+
+/// The seven lines, and below them arrival, side effects and timeline.
+pub fn full(view: &EventView, now_millis: i64) -> String {
+    format!(
+        "{}\nReceived\n{}\nSide effects\n{}\nTimeline\n{}",
+        seven_lines(view, now_millis),
+        received(view, now_millis),
+        effects(view, now_millis),
+        timeline(view, now_millis),
+    )
+}
+
+fn received(view: &EventView, now_millis: i64) -> String {
+    let safe = |text| capped(text, LINE_CAP);
+    let body = &view.body;
+    let secret = match &view.secret {
+        Some(kid) => format!("  secret {}", safe(kid)),
+        None => "  no secret matched".to_owned(),
+    };
+    format!(
+        "  {} ({} ago)  by {}\n  id {}\n  source {}  type {}\n  body {} bytes  {}  sha256 {}\n  \
+         proven: {}{secret}\n",
+        rfc3339(view.received_at),
+        age(view.received_at, now_millis),
+        safe(&view.via),
+        safe(&view.id),
+        safe(&view.source),
+        safe(&view.event_type),
+        thousands(body.bytes),
+        safe(&body.content_type),
+        short_hash(&body.sha256),
+        safe(&view.proven),
+    )
+}
+
+fn effects(view: &EventView, now_millis: i64) -> String {
+    let row = |effect: &super::Effect| {
+        let looked = effect
+            .at
+            .map(|at| format!("last looked {}", clock(at, now_millis)));
+        let indented = format!("  {}", effect.name);
+        vec![
+            indented,
+            effect.key.clone(),
+            effect.state.text().to_owned(),
+            looked.unwrap_or_default(),
+        ]
+    };
+    if view.effects.is_empty() {
+        return "  none begun\n".to_owned();
+    }
+    aligned(&view.effects.iter().map(row).collect::<Vec<_>>())
+}
+
+fn timeline(view: &EventView, now_millis: i64) -> String {
+    let row = |moment: &super::Moment| {
+        let at = format!("  {}", clock(moment.at, now_millis));
+        vec![at, moment.what.clone(), moment.detail.clone()]
+    };
+    if view.timeline.is_empty() {
+        return "  nothing recorded\n".to_owned();
+    }
+    aligned(&view.timeline.iter().map(row).collect::<Vec<_>>())
+}
+
+/// A lease of 0.4 s is not one of `0s`.
+fn seconds_up(millis: i64) -> i64 {
+    millis.saturating_add(999) / 1000
+}
+
+fn short_hash(hash: &str) -> String {
+    match (hash.get(..8), hash.get(hash.len().saturating_sub(4)..)) {
+        (Some(start), Some(end)) if hash.len() > 16 => capped(&format!("{start}…{end}"), 20).into(),
+        _ => capped(hash, 20).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::view::Status;
+    use super::super::view::tests::{NOW, example};
+    use super::*;
+    use crate::output::safe::tests::{corpus, is_inert};
+
+    #[test]
+    fn the_seven_lines_are_these_bytes() {
+        assert_eq!(
+            seven_lines(&example(), NOW),
+            "provider       example-provider\n\
+             status         failed\n\
+             attempt_count  3\n\
+             dedupe_key     evt_01JX9M9M7S7\n\
+             claimed_until  expired 41s ago\n\
+             last_error     GitHub API 502 during issue creation\n\
+             next_action    retry-safe, side effect not committed\n"
+        );
+    }
+
+    #[test]
+    fn a_live_lease_says_what_is_left_and_no_lease_is_a_dash() {
+        let mut view = example();
+        view.status = Status::Processing;
+        view.claimed_until = Some(NOW + 117_000);
+        view.last_error = None;
+        let text = seven_lines(&view, NOW);
+        assert!(text.contains("claimed_until  1m57s left\n"), "{text}");
+        assert!(text.contains("last_error     -\n"), "{text}");
+        view.claimed_until = None;
+        assert!(seven_lines(&view, NOW).contains("claimed_until  -\n"));
+    }
+
+    #[test]
+    fn everything_is_shown_in_three_sections() {
+        let text = full(&example(), NOW);
+        let below = text.split_once("\n\n").unwrap().1;
+        assert_eq!(
+            below,
+            "Received\n  \
+             2026-11-20T09:12:04.118Z (1h02m ago)  by webhook\n  \
+             id evt_01M7W3MARPR8V5D1C6H9E4KTBX\n  \
+             source example-provider  type job.completed\n  \
+             body 1,284 bytes  application/json  sha256 7d8f6c7a…6c7a\n  \
+             proven: body  secret v3\n\n\
+             Side effects\n  \
+             open-issue  issue:evt_01JX9M9M7S7  not committed  last looked 10:13:58.000\n\n\
+             Timeline\n  \
+             09:12:04.118  stored     202 in 4 ms\n  \
+             09:12:04.151  attempt 1  GitHub API 502 during issue creation\n"
+        );
+    }
+
+    #[test]
+    fn a_hostile_event_stays_seven_inert_lines() {
+        for text in corpus() {
+            let mut view = example();
+            view.provider.clone_from(&text);
+            view.dedupe_key.clone_from(&text);
+            view.last_error.as_mut().unwrap().text.clone_from(&text);
+            assert_eq!(seven_lines(&view, NOW).lines().count(), 7);
+            view.id.clone_from(&text);
+            view.source.clone_from(&text);
+            view.event_type.clone_from(&text);
+            view.via.clone_from(&text);
+            view.proven.clone_from(&text);
+            view.secret = Some(text.clone());
+            view.body.content_type.clone_from(&text);
+            view.body.sha256.clone_from(&text);
+            view.effects[0].name.clone_from(&text);
+            view.effects[0].key.clone_from(&text);
+            view.timeline[0].what.clone_from(&text);
+            view.timeline[0].detail.clone_from(&text);
+            let shown = full(&view, NOW);
+            assert_eq!(shown.lines().count(), 21);
+            assert!(shown.lines().all(is_inert));
+            assert!(shown.len() < 200_000);
+        }
+    }
+}

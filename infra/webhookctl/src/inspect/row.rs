@@ -1,0 +1,176 @@
+//! An event as one row of `inbox list`.
+
+use serde::Serialize;
+
+use super::view::{EventView, Status};
+use crate::next_action::{NextAction, next_action};
+use crate::output::Column;
+use crate::output::table::Weight;
+use crate::output::time::{age, rfc3339};
+
+#[derive(Debug, Clone, Serialize)]
+pub struct EventRow {
+    pub id: String,
+    pub source: String,
+    #[serde(rename = "type")]
+    pub event_type: String,
+    pub status: Status,
+    pub attempt_count: u32,
+    pub dedupe_key: String,
+    pub via: String,
+    pub received_at: String,
+    pub error_fingerprint: Option<String>,
+    pub next_action: NextAction,
+    #[serde(skip)]
+    received_millis: i64,
+}
+
+impl EventRow {
+    pub fn new(view: &EventView, now_millis: i64) -> Self {
+        Self {
+            id: view.id.clone(),
+            source: view.source.clone(),
+            event_type: view.event_type.clone(),
+            status: view.status,
+            attempt_count: view.attempt_count,
+            dedupe_key: view.dedupe_key.clone(),
+            via: view.via.clone(),
+            received_at: rfc3339(view.received_at),
+            error_fingerprint: view
+                .last_error
+                .as_ref()
+                .map(|error| error.fingerprint.clone()),
+            next_action: next_action(view, now_millis),
+            received_millis: view.received_at,
+        }
+    }
+}
+
+/// The columns of a list of events, in their order.
+pub fn columns(now_millis: i64) -> Vec<Column<'static, EventRow>> {
+    vec![
+        Column::whole("AGE", "received_at")
+            .right()
+            .shown(move |row: &EventRow| age(row.received_millis, now_millis)),
+        Column::id("id"),
+        Column::whole("SOURCE", "source"),
+        Column::text("TYPE", "type", 16),
+        Column::status("status"),
+        Column::whole("TRIES", "attempt_count")
+            .right()
+            .weight(Weight::Extra),
+        Column::text("VIA", "via", 8).weight(Weight::Extra),
+        Column::text("DEDUPE KEY", "dedupe_key", 12).weight(Weight::Extra),
+        Column::whole("ERROR", "error_fingerprint").weight(Weight::Extra),
+        Column::text("NEXT ACTION", "next_action.text", 16).weight(Weight::Essential),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::view::tests::{NOW, example};
+    use super::super::view::{Effect, EffectState};
+    use super::*;
+    use crate::output::{Format, List};
+
+    fn views() -> Vec<EventView> {
+        let view = |id: &str, ago: i64, source: &str, event_type: &str, status| EventView {
+            id: format!("{id}AAAAAAAAAAAAAAA"),
+            source: source.into(),
+            event_type: event_type.into(),
+            status,
+            received_at: NOW - ago * 1000,
+            effects: Vec::new(),
+            ..example()
+        };
+        vec![
+            EventView {
+                claimed_until: Some(NOW + 117_000),
+                ..view(
+                    "evt_01M7W76WNHE",
+                    3,
+                    "stripe-main",
+                    "payment_intent.succeeded",
+                    Status::Processing,
+                )
+            },
+            EventView {
+                due: Some(NOW + 130_000),
+                ..view(
+                    "evt_01M7W76PT2F",
+                    9,
+                    "github-org",
+                    "issues.opened",
+                    Status::Failed,
+                )
+            },
+            view(
+                "evt_01M7W76B33M",
+                21,
+                "stripe-main",
+                "charge.updated",
+                Status::Done,
+            ),
+            EventView {
+                attempt_count: 10,
+                ..view(
+                    "evt_01M7W54EPFH",
+                    2180,
+                    "github-org",
+                    "pull_request.closed",
+                    Status::DeadLetter,
+                )
+            },
+            EventView {
+                effects: vec![Effect {
+                    name: "call".into(),
+                    key: "k".into(),
+                    state: EffectState::Unknown,
+                    keyed: false,
+                    at: None,
+                }],
+                ..view(
+                    "evt_01M7W53FEG8",
+                    2212,
+                    "acme",
+                    "job.completed",
+                    Status::DeadLetter,
+                )
+            },
+        ]
+    }
+
+    #[test]
+    fn the_list_at_a_hundred_columns() {
+        let list = List {
+            command: "inbox.list",
+            context: "prod",
+            as_of: rfc3339(NOW),
+            columns: columns(NOW),
+            id: "id",
+            items: views()
+                .iter()
+                .map(|view| EventRow::new(view, NOW))
+                .collect(),
+            next_cursor: None,
+            truncated: true,
+            footer: None,
+            empty: String::new(),
+            tip: None,
+        };
+        assert_eq!(
+            list.data(Format::Table, Some(100), false).unwrap(),
+            "   AGE  ID               SOURCE       TYPE              STATUS       NEXT ACTION
+    3s  evt_01M7W76WNHE  stripe-main  payment_intent.…  processing   wait, lease 1m57s
+    9s  evt_01M7W76PT2F  github-org   issues.opened     failed       auto retry 4 of 10 in 2m10s
+   21s  evt_01M7W76B33M  stripe-main  charge.updated    done         none
+36m20s  evt_01M7W54EPFH  github-org   pull_request.cl…  dead_letter  replay after fix
+36m52s  evt_01M7W53FEG8  acme         job.completed     dead_letter  check downstream, effect unkno…
+"
+        );
+        let csv = list.data(Format::Csv, None, false).unwrap();
+        assert!(csv.starts_with("received_at,id,source,type,status,attempt_count,via,dedupe_key,"));
+        let json = list.data(Format::Json, None, false).unwrap();
+        assert!(json.contains("\"error_fingerprint\": \"c41f09\""));
+    }
+}

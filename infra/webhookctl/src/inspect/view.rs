@@ -1,0 +1,226 @@
+//! What is known of one event, as plain data. Times are milliseconds since the epoch.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::output::CliError;
+use crate::output::error::nearest;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventView {
+    /// `evt_` and a ULID.
+    pub id: String,
+    pub provider: String,
+    pub source: String,
+    pub event_type: String,
+    pub status: Status,
+    pub attempt_count: u32,
+    pub max_attempts: u32,
+    pub dedupe_key: String,
+    pub claimed_by: Option<String>,
+    pub claimed_until: Option<i64>,
+    /// When it is looked at again.
+    pub due: Option<i64>,
+    pub last_error: Option<LastError>,
+    pub effects: Vec<Effect>,
+    pub received_at: i64,
+    pub via: String,
+    pub body: Body,
+    /// What the signature proved: `body`, `fields`, `origin`, `token` or `nothing`.
+    pub proven: String,
+    /// The secret that matched, by its id.
+    pub secret: Option<String>,
+    /// The body is still to be fetched from the provider.
+    pub thin: bool,
+    pub source_paused: bool,
+    pub timeline: Vec<Moment>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Received,
+    Processing,
+    Done,
+    Failed,
+    DeadLetter,
+    Quarantined,
+}
+
+/// Every status, in the order in which an event can take them.
+pub const STATUSES: [Status; 6] = [
+    Status::Received,
+    Status::Processing,
+    Status::Done,
+    Status::Failed,
+    Status::DeadLetter,
+    Status::Quarantined,
+];
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LastError {
+    pub text: String,
+    /// Equal for equal errors, whatever ids they mention.
+    pub fingerprint: String,
+    pub retryable: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Effect {
+    pub name: String,
+    /// The idempotency key that goes downstream.
+    pub key: String,
+    pub state: EffectState,
+    /// Whether the downstream honours keys, so that a repetition changes nothing.
+    pub keyed: bool,
+    pub at: Option<i64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EffectState {
+    /// Known not to have happened.
+    NotCommitted,
+    /// Begun, and nothing more was written: it may have happened.
+    Intent,
+    /// The downstream's answer did not tell.
+    Unknown,
+    /// Known to have happened.
+    Committed,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Body {
+    pub bytes: u64,
+    pub content_type: String,
+    pub sha256: String,
+}
+
+/// One entry of the timeline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Moment {
+    pub at: i64,
+    pub what: String,
+    pub detail: String,
+}
+
+impl Status {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Received => "received",
+            Self::Processing => "processing",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::DeadLetter => "dead_letter",
+            Self::Quarantined => "quarantined",
+        }
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl FromStr for Status {
+    type Err = CliError;
+
+    fn from_str(text: &str) -> Result<Self, CliError> {
+        let names = STATUSES.map(Self::as_str);
+        STATUSES
+            .into_iter()
+            .find(|status| status.as_str() == text)
+            .ok_or_else(|| {
+                let error = CliError::usage("usage.status", format!("unknown status '{text}'"));
+                match nearest(text, names) {
+                    Some(meant) => error.tip(format!("did you mean '{meant}'?")),
+                    None => error.tip(format!("one of: {}", names.join(", "))),
+                }
+            })
+    }
+}
+
+impl EffectState {
+    /// In words, for people.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::NotCommitted => "not committed",
+            Self::Intent => "begun, not confirmed",
+            Self::Unknown => "unknown",
+            Self::Committed => "committed",
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// 2026-11-20T10:14:41Z
+    pub(crate) const NOW: i64 = 1_795_169_681_000;
+
+    /// The event of the README: three attempts, the lease over, nothing done.
+    pub(crate) fn example() -> EventView {
+        EventView {
+            id: "evt_01M7W3MARPR8V5D1C6H9E4KTBX".into(),
+            provider: "example-provider".into(),
+            source: "example-provider".into(),
+            event_type: "job.completed".into(),
+            status: Status::Failed,
+            attempt_count: 3,
+            max_attempts: 10,
+            dedupe_key: "evt_01JX9M9M7S7".into(),
+            claimed_by: Some("processor/7f3c".into()),
+            claimed_until: Some(NOW - 41_000),
+            due: Some(NOW - 1000),
+            last_error: Some(LastError {
+                text: "GitHub API 502 during issue creation".into(),
+                fingerprint: "c41f09".into(),
+                retryable: true,
+            }),
+            effects: vec![Effect {
+                name: "open-issue".into(),
+                key: "issue:evt_01JX9M9M7S7".into(),
+                state: EffectState::NotCommitted,
+                keyed: true,
+                at: Some(NOW - 43_000),
+            }],
+            received_at: NOW - 3_756_882,
+            via: "webhook".into(),
+            body: Body {
+                bytes: 1284,
+                content_type: "application/json".into(),
+                sha256: "7d8f6c7a".repeat(8),
+            },
+            proven: "body".into(),
+            secret: Some("v3".into()),
+            thin: false,
+            source_paused: false,
+            timeline: vec![
+                Moment {
+                    at: NOW - 3_756_882,
+                    what: "stored".into(),
+                    detail: "202 in 4 ms".into(),
+                },
+                Moment {
+                    at: NOW - 3_756_849,
+                    what: "attempt 1".into(),
+                    detail: "GitHub API 502 during issue creation".into(),
+                },
+            ],
+        }
+    }
+
+    #[test]
+    fn a_status_is_read_back_and_a_wrong_one_is_answered() {
+        for status in STATUSES {
+            assert_eq!(status.as_str().parse::<Status>().unwrap(), status);
+        }
+        let error = "dead".parse::<Status>().unwrap_err();
+        assert_eq!(error.message, "unknown status 'dead'");
+        assert_eq!(error.tip.as_deref(), Some("did you mean 'dead_letter'?"));
+    }
+}

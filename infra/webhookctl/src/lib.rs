@@ -1,0 +1,11 @@
+//! The CLI of Mitt and its local stack.
+
+pub mod cli;
+pub mod demo;
+pub mod inspect;
+pub mod next_action;
+pub mod output;
+pub mod place;
+pub mod samples;
+pub mod stack;
+pub mod verbs;

@@ -1,0 +1,14 @@
+//! `webhookctl`: for those who run a Mitt inbox, and for those who try one.
+
+use std::process::ExitCode;
+
+use webhookctl::{cli, verbs};
+
+fn main() -> ExitCode {
+    cli::run_with(|cli, out| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(verbs::run(cli, out))
+    })
+}

@@ -1,0 +1,327 @@
+//! What to do next about an event. Computed here and nowhere else.
+
+use serde::Serialize;
+
+use crate::inspect::{Effect, EffectState, EventView, Status};
+use crate::output::time::duration;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct NextAction {
+    pub code: Code,
+    pub text: String,
+    /// The command that does it, where this version has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Code {
+    None,
+    Wait,
+    AutoRetry,
+    Reclaim,
+    RetrySafe,
+    RetryGuarded,
+    CheckDownstream,
+    Replay,
+    FixSecret,
+    Fetch,
+    Paused,
+}
+
+/// The first rule that fits holds. What goes on by itself comes before what asks for a human.
+pub fn next_action(view: &EventView, now_millis: i64) -> NextAction {
+    let live = view.claimed_until.is_some_and(|until| until > now_millis);
+    let due_in = view
+        .due
+        .map(|due| due.saturating_sub(now_millis))
+        .filter(|millis| *millis > 0);
+    let (code, text) = match view.status {
+        Status::Done => (Code::None, "none".to_owned()),
+        Status::Quarantined => quarantined(view),
+        Status::Processing if live => {
+            let left = view.claimed_until.map_or(0, |until| until - now_millis);
+            (
+                Code::Wait,
+                format!("wait, lease {}", duration(seconds_up(left))),
+            )
+        }
+        Status::Received | Status::Processing | Status::Failed if view.source_paused => {
+            (Code::Paused, "resume the source".to_owned())
+        }
+        Status::Processing => (
+            Code::Reclaim,
+            "none, lease expired; the queue hands it out again within 6m".to_owned(),
+        ),
+        Status::Received if view.thin => (Code::Fetch, "none, sync will fetch the body".to_owned()),
+        Status::Received => (Code::Wait, "wait, no attempt yet".to_owned()),
+        Status::Failed => match due_in {
+            Some(millis) => (Code::AutoRetry, auto_retry(view, millis)),
+            None => by_effects(view),
+        },
+        Status::DeadLetter => by_effects(view),
+    };
+    NextAction {
+        code,
+        text,
+        command: command(code, view),
+    }
+}
+
+fn quarantined(view: &EventView) -> (Code, String) {
+    if view.secret.is_some() {
+        // The signature was right: it is late, or its key belongs to another body.
+        (
+            Code::None,
+            "none, the secret matched; last_error says why it is kept apart".to_owned(),
+        )
+    } else {
+        (Code::FixSecret, "fix the secret, then reverify".to_owned())
+    }
+}
+
+fn auto_retry(view: &EventView, millis: i64) -> String {
+    let wait = duration(seconds_up(millis));
+    let next = view.attempt_count.saturating_add(1);
+    if next > view.max_attempts {
+        // A breaker moved it without an attempt; there is no "11 of 10".
+        return format!("auto retry in {wait}");
+    }
+    format!("auto retry {next} of {} in {wait}", view.max_attempts)
+}
+
+/// Nobody works on it, and nothing will happen soon by itself.
+fn by_effects(view: &EventView) -> (Code, String) {
+    let unknown =
+        |effect: &&Effect| matches!(effect.state, EffectState::Unknown | EffectState::Intent);
+    let mut open = view.effects.iter().filter(unknown).peekable();
+    if open.peek().is_some() {
+        return if open.all(|effect| effect.keyed) {
+            let text = "retry with the same idempotency key, effect may have happened";
+            (Code::RetryGuarded, text.to_owned())
+        } else {
+            (
+                Code::CheckDownstream,
+                "check downstream, effect unknown".to_owned(),
+            )
+        };
+    }
+    // A dead letter that ran out of attempts, or that no attempt can help, needs a fix first.
+    let dead = view.status == Status::DeadLetter;
+    let worth_a_try = view
+        .last_error
+        .as_ref()
+        .is_some_and(|error| error.retryable)
+        && view.attempt_count < view.max_attempts;
+    if dead && !worth_a_try {
+        return (Code::Replay, "replay after fix".to_owned());
+    }
+    let any_committed = view
+        .effects
+        .iter()
+        .any(|e| e.state == EffectState::Committed);
+    let text = if any_committed {
+        "retry-safe, committed side effects are skipped"
+    } else {
+        "retry-safe, side effect not committed"
+    };
+    (Code::RetrySafe, text.to_owned())
+}
+
+/// Only commands that exist: a test parses each of them.
+fn command(code: Code, view: &EventView) -> Option<String> {
+    // Ids are ours. One that does not look so could be anything when pasted into a shell.
+    let ours = view
+        .id
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    match code {
+        Code::CheckDownstream | Code::RetryGuarded if ours => {
+            Some(format!("webhookctl inbox inspect {} --full", view.id))
+        }
+        Code::FixSecret => Some("webhookctl sources check".to_owned()),
+        _ => None,
+    }
+}
+
+fn seconds_up(millis: i64) -> i64 {
+    millis.saturating_add(999) / 1000
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::Cli;
+    use crate::inspect::tests::{NOW, example};
+
+    fn view(change: impl FnOnce(&mut EventView)) -> (Code, String) {
+        let mut view = example();
+        change(&mut view);
+        let next = next_action(&view, NOW);
+        (next.code, next.text)
+    }
+
+    fn is(code: Code, text: &str) -> (Code, String) {
+        (code, text.to_owned())
+    }
+
+    #[test]
+    fn none_when_done() {
+        assert_eq!(view(|v| v.status = Status::Done), is(Code::None, "none"));
+    }
+
+    #[test]
+    fn wait_while_the_lease_lives_or_nobody_has_begun() {
+        let live = view(|v| {
+            v.status = Status::Processing;
+            v.claimed_until = Some(NOW + 117_000);
+            v.source_paused = true;
+        });
+        assert_eq!(live, is(Code::Wait, "wait, lease 1m57s"));
+        let new = view(|v| v.status = Status::Received);
+        assert_eq!(new, is(Code::Wait, "wait, no attempt yet"));
+    }
+
+    #[test]
+    fn auto_retry_while_it_is_due_later() {
+        let later = |v: &mut EventView| v.due = Some(NOW + 130_000);
+        assert_eq!(
+            view(later),
+            is(Code::AutoRetry, "auto retry 4 of 10 in 2m10s")
+        );
+        let unknown = view(|v| {
+            later(v);
+            v.effects[0].state = EffectState::Unknown;
+            v.attempt_count = 10;
+        });
+        assert_eq!(unknown, is(Code::AutoRetry, "auto retry in 2m10s"));
+    }
+
+    #[test]
+    fn reclaim_when_a_worker_went_away() {
+        let text = "none, lease expired; the queue hands it out again within 6m";
+        let gone = |until| {
+            move |v: &mut EventView| {
+                v.status = Status::Processing;
+                v.claimed_until = until;
+            }
+        };
+        assert_eq!(view(gone(Some(NOW))), is(Code::Reclaim, text));
+        assert_eq!(view(gone(None)), is(Code::Reclaim, text));
+    }
+
+    #[test]
+    fn retry_safe_when_nothing_happened() {
+        let text = "retry-safe, side effect not committed";
+        assert_eq!(view(|_| ()), is(Code::RetrySafe, text));
+        assert_eq!(view(|v| v.due = None), is(Code::RetrySafe, text));
+        assert_eq!(view(|v| v.effects.clear()), is(Code::RetrySafe, text));
+        assert_eq!(
+            view(|v| v.status = Status::DeadLetter),
+            is(Code::RetrySafe, text)
+        );
+        let some = view(|v| v.effects[0].state = EffectState::Committed);
+        assert_eq!(
+            some,
+            is(
+                Code::RetrySafe,
+                "retry-safe, committed side effects are skipped"
+            )
+        );
+    }
+
+    #[test]
+    fn retry_guarded_when_a_key_protects_what_is_unknown() {
+        let text = "retry with the same idempotency key, effect may have happened";
+        for state in [EffectState::Unknown, EffectState::Intent] {
+            for status in [Status::Failed, Status::DeadLetter] {
+                let keyed = view(|v| (v.effects[0].state, v.status) = (state, status));
+                assert_eq!(keyed, is(Code::RetryGuarded, text));
+            }
+        }
+    }
+
+    #[test]
+    fn check_downstream_when_one_unknown_effect_has_no_key() {
+        let one = view(|v| {
+            v.effects[0].state = EffectState::Unknown;
+            let without = Effect {
+                keyed: false,
+                ..v.effects[0].clone()
+            };
+            v.effects.push(without);
+        });
+        assert_eq!(
+            one,
+            is(Code::CheckDownstream, "check downstream, effect unknown")
+        );
+    }
+
+    #[test]
+    fn replay_after_fix_when_more_attempts_would_not_help() {
+        let spent = view(|v| (v.status, v.attempt_count) = (Status::DeadLetter, 10));
+        assert_eq!(spent, is(Code::Replay, "replay after fix"));
+        let permanent = view(|v| {
+            v.status = Status::DeadLetter;
+            v.last_error.as_mut().unwrap().retryable = false;
+        });
+        assert_eq!(permanent, is(Code::Replay, "replay after fix"));
+    }
+
+    #[test]
+    fn fix_secret_when_none_matched() {
+        let forged = view(|v| (v.status, v.secret) = (Status::Quarantined, None));
+        assert_eq!(forged, is(Code::FixSecret, "fix the secret, then reverify"));
+        assert_eq!(view(|v| v.status = Status::Quarantined).0, Code::None);
+    }
+
+    #[test]
+    fn fetch_when_the_body_is_still_at_the_provider() {
+        let thin = view(|v| (v.status, v.thin) = (Status::Received, true));
+        assert_eq!(thin, is(Code::Fetch, "none, sync will fetch the body"));
+    }
+
+    #[test]
+    fn paused_when_the_source_is() {
+        let paused = view(|v| (v.due, v.source_paused) = (Some(NOW + 1000), true));
+        assert_eq!(paused, is(Code::Paused, "resume the source"));
+    }
+
+    #[test]
+    fn every_command_can_be_run() {
+        use Code::*;
+        let codes = [
+            None,
+            Wait,
+            AutoRetry,
+            Reclaim,
+            RetrySafe,
+            RetryGuarded,
+            CheckDownstream,
+            Replay,
+            FixSecret,
+            Fetch,
+            Paused,
+        ];
+        let mut commands = 0;
+        for code in codes {
+            if let Some(line) = command(code, &example()) {
+                Cli::try_parse_from(line.split(' ')).unwrap();
+                commands += 1;
+            }
+        }
+        assert_eq!(commands, 3);
+    }
+
+    #[test]
+    fn a_hostile_id_never_becomes_a_command() {
+        let view = EventView {
+            id: "x; rm -rf ~".into(),
+            ..example()
+        };
+        assert_eq!(command(Code::CheckDownstream, &view), None);
+    }
+}

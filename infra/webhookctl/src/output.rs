@@ -1,0 +1,21 @@
+//! What this program prints, and how.
+//!
+//! stdout carries data, stderr carries talk. Every string that came from outside goes
+//! through [`safe::safe`] before it can reach a terminal.
+
+pub mod safe;
+pub mod time;
+
+pub mod style;
+pub mod table;
+
+pub mod format;
+pub mod print;
+
+pub mod aws;
+pub mod error;
+
+pub use error::{CliError, Exit};
+pub use format::{Column, Format, List};
+pub use print::{Printer, StdoutClosed, Stream, Talk, Terminal};
+pub use safe::safe;

@@ -1,0 +1,448 @@
+//! AWS's errors in our words: what was not possible, and what to do about it.
+//!
+//! Only codes, messages and our own contexts are read. The debug form of an SDK error can
+//! hold a stored row, so it is never printed.
+
+use std::io;
+
+use aws_smithy_types::error::metadata::ErrorMetadata;
+
+use super::error::{CliError, Exit};
+
+/// Where the request went, as far as it is known.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    pub context: Option<String>,
+    pub region: Option<String>,
+    pub table: Option<String>,
+    pub endpoint_url: Option<String>,
+}
+
+/// What a service answered.
+#[derive(Debug, Clone, Default)]
+pub struct Answer<'a> {
+    pub service: &'a str,
+    pub operation: &'a str,
+    pub code: &'a str,
+    pub message: &'a str,
+}
+
+/// The error that the operator sees: ours as it is, and any other rewritten.
+pub fn rewrite(error: &anyhow::Error, place: &Place) -> CliError {
+    let within = || {
+        error
+            .chain()
+            .find_map(|cause| cause.downcast_ref::<CliError>())
+    };
+    // The first also finds one that was given as a context.
+    if let Some(ours) = error.downcast_ref::<CliError>().or_else(within) {
+        return ours.clone();
+    }
+    let context = error.to_string();
+    let known = match cause_of(error) {
+        Some(Cause::Answer { code, message }) => {
+            let answer = Answer {
+                code: &code,
+                message: &message,
+                ..Answer::default()
+            };
+            from_answer(&answer, place)
+        }
+        Some(Cause::NoCredentials) => Some(no_credentials(place)),
+        Some(Cause::NoRegion) => Some(no_region()),
+        Some(Cause::Unreachable) => Some(unreachable(place)),
+        Some(Cause::Late) => Some(late(place)),
+        None => None,
+    };
+    match known {
+        Some(known) if known.note.is_none() => known.note(format!("while trying to: {context}")),
+        Some(known) => known,
+        None => CliError::failed("failed", format!("{error:#}")),
+    }
+}
+
+/// The same for an answer whose parts are known. `None`: it says nothing we know better.
+pub fn from_answer(answer: &Answer<'_>, place: &Place) -> Option<CliError> {
+    let error = match answer.code {
+        "AccessDeniedException"
+        | "AccessDenied"
+        | "NotAuthorized"
+        | "AuthorizationError"
+        | "UnauthorizedOperation" => denied(answer),
+        "ExpiredTokenException" | "ExpiredToken" | "RequestExpired" => CliError::new(
+            "auth.expired",
+            Exit::Denied,
+            "the AWS credentials have expired",
+        )
+        .tip(TAKE_NEW),
+        "UnrecognizedClientException"
+        | "InvalidClientTokenId"
+        | "InvalidAccessKeyId"
+        | "SignatureDoesNotMatch"
+        | "InvalidSignatureException"
+        | "IncompleteSignature"
+        | "MissingAuthenticationToken"
+        | "MissingAuthenticationTokenException" => CliError::new(
+            "auth.invalid",
+            Exit::Denied,
+            "AWS does not accept these credentials",
+        )
+        .note("access key, secret key and session token must come from the same login")
+        .tip(TAKE_NEW),
+        "ResourceNotFoundException" => no_table(answer, place),
+        "QueueDoesNotExist" | "AWS.SimpleQueueService.NonExistentQueue" => {
+            missing("queue", "context.no_queue", place)
+        }
+        "NoSuchBucket" => missing("bucket", "context.no_bucket", place),
+        "ProvisionedThroughputExceededException"
+        | "ThrottlingException"
+        | "Throttling"
+        | "RequestLimitExceeded"
+        | "TooManyRequestsException"
+        | "SlowDown"
+        | "RequestThrottled"
+        | "LimitExceededException" => CliError::failed(
+            "aws.throttled",
+            format!("{} throttled us and we gave up", name(answer)),
+        )
+        .tip("try again in a minute, or narrow with --since"),
+        "InternalServerError" | "InternalFailure" | "InternalError" | "ServiceUnavailable" => {
+            CliError::failed(
+                "aws.unwell",
+                format!("{} answered {}", name(answer), answer.code),
+            )
+            .tip("try again; https://health.aws.amazon.com/health/status shows outages")
+        }
+        _ => return None,
+    };
+    Some(error)
+}
+
+const TAKE_NEW: &str = "eval \"$(aws configure export-credentials --format env)\", after `aws sso login` if you use it";
+
+fn denied(answer: &Answer<'_>) -> CliError {
+    // "User: ARN is not authorized to perform: ACTION on resource: ARN because …"
+    let after = |mark: &str| {
+        let (_, rest) = answer.message.split_once(mark)?;
+        rest.split_whitespace().next()
+    };
+    let action = after("not authorized to perform: ")
+        .map(str::to_owned)
+        .or_else(|| {
+            let known = !answer.service.is_empty() && !answer.operation.is_empty();
+            known.then(|| format!("{}:{}", answer.service, answer.operation))
+        });
+    let mut message = format!(
+        "not allowed: {}",
+        action.as_deref().unwrap_or("the request")
+    );
+    if let Some(resource) = after("on resource: ") {
+        message += " on ";
+        // `arn:aws:dynamodb:region:account:table/x/index/y`: the last part says it all.
+        message += resource.splitn(6, ':').last().unwrap_or(resource);
+    }
+    let error = CliError::new("auth.denied", Exit::Denied, message);
+    let error = match after("User: ") {
+        Some(user) => error.note(format!("you are {user}")),
+        None => error,
+    };
+    error.tip("add this action to your IAM policy, or use credentials that have it")
+}
+
+fn no_credentials(place: &Place) -> CliError {
+    let context = place.context.as_deref().unwrap_or("the default");
+    CliError::new(
+        "auth.none",
+        Exit::Denied,
+        format!("no AWS credentials for context {context}"),
+    )
+    .note("looked at: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN")
+    .tip(TAKE_NEW)
+}
+
+fn no_region() -> CliError {
+    CliError::usage("usage.region", "no AWS Region is given").tip("--region REGION, or AWS_REGION")
+}
+
+fn no_table(answer: &Answer<'_>, place: &Place) -> CliError {
+    // DynamoDB says this of tables and indexes, and names neither.
+    if !answer.service.is_empty() && answer.service != "dynamodb" {
+        return missing("resource", "context.not_found", place);
+    }
+    let table = place
+        .table
+        .as_deref()
+        .map_or("the table".into(), |table| format!("table {table}"));
+    CliError::failed(
+        "context.no_table",
+        format!("{table} does not exist in {}", spot(place)),
+    )
+    .tip("is it another region or stack? --region REGION, --table NAME")
+}
+
+fn missing(what: &str, code: &'static str, place: &Place) -> CliError {
+    CliError::failed(
+        code,
+        format!("the {what} does not exist in {}", spot(place)),
+    )
+    .tip("is it another region or stack? --region REGION")
+}
+
+fn unreachable(place: &Place) -> CliError {
+    let error = CliError::failed(
+        "aws.unreachable",
+        format!("nothing answers at {}", spot(place)),
+    );
+    match place.endpoint_url {
+        Some(_) => error.tip("is it running? `webhookctl dev` starts the local stack"),
+        None => error.tip("check the network, the proxy and --region"),
+    }
+}
+
+fn late(place: &Place) -> CliError {
+    CliError::failed(
+        "aws.timeout",
+        format!("no answer in time from {}", spot(place)),
+    )
+    .tip("try again; nothing that was not reported as done was done for sure")
+}
+
+fn spot(place: &Place) -> String {
+    match (&place.endpoint_url, &place.region) {
+        (Some(url), _) => without_login(url),
+        (None, Some(region)) => region.clone(),
+        (None, None) => "this region".to_owned(),
+    }
+}
+
+/// A URL can carry a password before the `@`.
+fn without_login(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
+        _ => url.to_owned(),
+    }
+}
+
+fn name<'a>(answer: &Answer<'a>) -> &'a str {
+    match answer.service {
+        "dynamodb" => "DynamoDB",
+        "" => "AWS",
+        service => service,
+    }
+}
+
+enum Cause {
+    Answer { code: String, message: String },
+    NoCredentials,
+    NoRegion,
+    Unreachable,
+    Late,
+}
+
+fn cause_of(error: &anyhow::Error) -> Option<Cause> {
+    // The service's own words stand deepest, so they are looked for first.
+    let answer = error.chain().find_map(|cause| {
+        let metadata = cause.downcast_ref::<ErrorMetadata>()?;
+        let (code, message) = (metadata.code()?, metadata.message().unwrap_or_default());
+        Some(Cause::Answer {
+            code: code.to_owned(),
+            message: message.to_owned(),
+        })
+    });
+    answer.or_else(|| error.chain().find_map(from_cause))
+}
+
+fn from_cause(cause: &(dyn std::error::Error + 'static)) -> Option<Cause> {
+    if let Some(io) = cause.downcast_ref::<io::Error>() {
+        return match io.kind() {
+            io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable => Some(Cause::Unreachable),
+            io::ErrorKind::TimedOut => Some(Cause::Late),
+            _ => None,
+        };
+    }
+    let text = cause.to_string();
+    // A modelled error prints as `ResourceNotFoundException: Requested resource not found`,
+    // one that the SDK does not know as `unhandled error (AccessDenied)`.
+    let (code, message) = text.split_once(": ").unwrap_or((&text, ""));
+    if is_code(code) {
+        return Some(Cause::Answer {
+            code: code.to_owned(),
+            message: message.to_owned(),
+        });
+    }
+    if let Some(code) = text
+        .strip_prefix("unhandled error (")
+        .and_then(|t| t.strip_suffix(')'))
+    {
+        return Some(Cause::Answer {
+            code: code.to_owned(),
+            message: String::new(),
+        });
+    }
+    match text.as_str() {
+        "AWS_REGION is not set" => return Some(Cause::NoRegion),
+        "AWS_ACCESS_KEY_ID is not set" | "AWS_SECRET_ACCESS_KEY is not set" => {
+            return Some(Cause::NoCredentials);
+        }
+        _ => (),
+    }
+    let lower = text.to_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| lower.contains(word));
+    if says(&[
+        "no credentials",
+        "credentials provider was not",
+        "no providers in chain",
+        "no identity resolver",
+    ]) || says(&[
+        "credential provider was not enabled",
+        "failed to load credentials",
+    ]) {
+        Some(Cause::NoCredentials)
+    } else if says(&["dns error", "connection refused"]) {
+        Some(Cause::Unreachable)
+    } else if says(&["timeout error", "request has timed out", "timed out"]) {
+        Some(Cause::Late)
+    } else {
+        None
+    }
+}
+
+fn is_code(text: &str) -> bool {
+    text.ends_with("Exception") && text.chars().all(|c| c.is_ascii_alphanumeric())
+        || matches!(
+            text,
+            "QueueDoesNotExist" | "NoSuchBucket" | "RequestLimitExceeded"
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context, anyhow};
+
+    use super::super::format::Format;
+    use super::*;
+
+    fn place() -> Place {
+        Place {
+            context: Some("prod".into()),
+            region: Some("eu-central-1".into()),
+            table: Some("mitt-prod".into()),
+            endpoint_url: None,
+        }
+    }
+
+    fn shown(error: &anyhow::Error) -> String {
+        rewrite(error, &place()).render(Format::Table, false)
+    }
+
+    fn answered(code: &str, message: &str) -> anyhow::Error {
+        let metadata = ErrorMetadata::builder().code(code).message(message).build();
+        anyhow::Error::new(metadata).context("list the newest events")
+    }
+
+    #[test]
+    fn access_denied_names_the_action_and_who_we_are() {
+        let error = answered(
+            "AccessDeniedException",
+            "User: arn:aws:sts::123456789012:assumed-role/Developer/alice is not authorized to \
+             perform: dynamodb:Query on resource: \
+             arn:aws:dynamodb:eu-west-1:123456789012:table/mitt-prod/index/time because no \
+             identity-based policy allows the dynamodb:Query action",
+        );
+        assert_eq!(
+            shown(&error),
+            "error: not allowed: dynamodb:Query on table/mitt-prod/index/time [auth.denied]\n\
+             \x20note: you are arn:aws:sts::123456789012:assumed-role/Developer/alice\n\
+             \x20 tip: add this action to your IAM policy, or use credentials that have it\n"
+        );
+        assert_eq!(rewrite(&error, &place()).exit, Exit::Denied);
+    }
+
+    #[test]
+    fn a_missing_table_is_named_with_its_region() {
+        let error = anyhow!("ResourceNotFoundException: Requested resource not found")
+            .context("service error")
+            .context("read the row");
+        let error = rewrite(&error, &place());
+        assert_eq!(
+            error.message,
+            "table mitt-prod does not exist in eu-central-1"
+        );
+        assert_eq!((error.code, error.exit), ("context.no_table", Exit::Failed));
+        assert_eq!(error.note.as_deref(), Some("while trying to: read the row"));
+    }
+
+    #[test]
+    fn missing_credentials_say_where_we_looked() {
+        let error = anyhow!("no credentials in the environment").context("list the events");
+        let error = rewrite(&error, &place());
+        assert_eq!((error.code, error.exit), ("auth.none", Exit::Denied));
+        assert_eq!(error.message, "no AWS credentials for context prod");
+    }
+
+    #[test]
+    fn a_setting_that_is_missing_is_asked_for() {
+        let region = rewrite(&anyhow!("AWS_REGION is not set"), &place());
+        assert_eq!((region.code, region.exit), ("usage.region", Exit::Usage));
+        assert_eq!(
+            rewrite(&anyhow!("AWS_ACCESS_KEY_ID is not set"), &place()).code,
+            "auth.none"
+        );
+    }
+
+    #[test]
+    fn throttling_and_expired_tokens_are_told_apart() {
+        assert!(
+            shown(&answered("ThrottlingException", "Rate exceeded")).contains("[aws.throttled]")
+        );
+        assert!(shown(&answered("ExpiredTokenException", "expired")).contains("[auth.expired]"));
+        assert!(
+            shown(&anyhow!("unhandled error (InvalidClientTokenId)")).contains("[auth.invalid]")
+        );
+    }
+
+    #[test]
+    fn a_refused_connection_names_the_address_without_its_password() {
+        let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
+        let error = anyhow::Error::new(refused).context("dispatch failure");
+        let local = Place {
+            endpoint_url: Some("http://me:pw@127.0.0.1:8000".into()),
+            ..place()
+        };
+        let error = rewrite(&error, &local);
+        assert_eq!(error.message, "nothing answers at http://127.0.0.1:8000");
+        assert_eq!(error.code, "aws.unreachable");
+    }
+
+    #[test]
+    fn the_parts_of_an_answer_do_without_a_message() {
+        let answer = Answer {
+            service: "sqs",
+            operation: "SendMessage",
+            code: "AccessDenied",
+            message: "",
+        };
+        let error = from_answer(&answer, &place()).unwrap();
+        assert_eq!(error.message, "not allowed: sqs:SendMessage");
+    }
+
+    #[test]
+    fn our_own_errors_pass_as_they_are() {
+        let ours = CliError::new("inbox.not_found", Exit::NotFound, "no event 'x'");
+        let error: anyhow::Error = Err::<(), _>(ours.clone()).context("inspect").unwrap_err();
+        assert_eq!(rewrite(&error, &place()), ours);
+        let error = anyhow!("no such row").context(ours.clone());
+        assert_eq!(rewrite(&error, &place()), ours);
+    }
+
+    #[test]
+    fn what_we_do_not_know_is_told_as_a_chain() {
+        let error = anyhow!("disk is full").context("write the file");
+        assert_eq!(
+            shown(&error),
+            "error: write the file: disk is full [failed]\n"
+        );
+    }
+}

@@ -1,0 +1,295 @@
+//! What went wrong, in three lines: what happened, what we looked at, what to run next.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use serde::Serialize;
+
+use super::format::Format;
+use super::safe::capped;
+use super::style;
+
+/// A message is a sentence, not a document; an error of a server could be one.
+const LINE_CAP: usize = 600;
+
+/// How the program ends. `webhookctl help output` explains these numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Also an empty list.
+    Done = 0,
+    /// AWS, network or disk.
+    Failed = 1,
+    /// Unknown flag, bad value, missing argument.
+    Usage = 2,
+    /// Not found, or more than one match.
+    NotFound = 3,
+    /// No credentials, expired, or not allowed.
+    Denied = 4,
+    /// The question was understood, and the answer is no.
+    No = 5,
+    /// Done in part: the outcome waited for is not `done`.
+    Partial = 6,
+    /// Confirmation missing or wrong, plan expired, context read-only.
+    Refused = 7,
+    /// Another run holds the lock.
+    Busy = 8,
+    Timeout = 124,
+    Interrupted = 130,
+}
+
+impl Exit {
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// An error that an operator reads, and that a script can tell by its code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CliError {
+    /// `noun.what`, never changed once released: `inbox.not_found`.
+    pub code: &'static str,
+    pub message: String,
+    pub exit: Exit,
+    /// More of the message, one line each: the events that match an ambiguous id.
+    pub details: Vec<String>,
+    pub note: Option<Box<str>>,
+    pub tip: Option<Box<str>>,
+    pub docs: Option<Box<str>>,
+}
+
+impl CliError {
+    pub fn new(code: &'static str, exit: Exit, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            message: message.into(),
+            exit,
+            details: Vec::new(),
+            note: None,
+            tip: None,
+            docs: None,
+        }
+    }
+
+    pub fn failed(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(code, Exit::Failed, message)
+    }
+
+    pub fn usage(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(code, Exit::Usage, message)
+    }
+
+    #[must_use]
+    pub fn details(mut self, details: Vec<String>) -> Self {
+        self.details = details;
+        self
+    }
+
+    #[must_use]
+    pub fn note(mut self, note: impl Into<Box<str>>) -> Self {
+        self.note = Some(note.into());
+        self
+    }
+
+    #[must_use]
+    pub fn tip(mut self, tip: impl Into<Box<str>>) -> Self {
+        self.tip = Some(tip.into());
+        self
+    }
+
+    #[must_use]
+    pub fn docs(mut self, docs: impl Into<Box<str>>) -> Self {
+        self.docs = Some(docs.into());
+        self
+    }
+
+    /// The error as it goes to stderr, with its line end.
+    pub fn render(&self, format: Format, colour: bool) -> String {
+        if format.is_json() {
+            self.json()
+        } else {
+            self.text(colour)
+        }
+    }
+
+    fn text(&self, colour: bool) -> String {
+        let label = |style, label| style::paint(colour, style, label);
+        let mut lines = vec![format!(
+            "{} {} [{}]",
+            label(style::ERROR, "error:"),
+            capped(&self.message, LINE_CAP),
+            self.code
+        )];
+        lines.extend(
+            self.details
+                .iter()
+                .map(|d| format!("         {}", capped(d, LINE_CAP))),
+        );
+        for (style, name, line) in [
+            (style::DIM, "note:", &self.note),
+            (style::TIP, "tip:", &self.tip),
+            (style::DIM, "docs:", &self.docs),
+        ] {
+            if let Some(line) = line {
+                let pad = " ".repeat("error:".len() - name.len());
+                lines.push(format!(
+                    "{pad}{} {}",
+                    label(style, name),
+                    capped(line, LINE_CAP)
+                ));
+            }
+        }
+        lines.join("\n") + "\n"
+    }
+
+    fn json(&self) -> String {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            error: Fields<'a>,
+        }
+        #[derive(Serialize)]
+        struct Fields<'a> {
+            code: &'a str,
+            message: &'a str,
+            exit: u8,
+            #[serde(skip_serializing_if = "<[String]>::is_empty")]
+            details: &'a [String],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            note: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            tip: Option<&'a str>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            docs: Option<&'a str>,
+        }
+        let error = Fields {
+            code: self.code,
+            message: &self.message,
+            exit: self.exit.code(),
+            details: &self.details,
+            note: self.note.as_deref(),
+            tip: self.tip.as_deref(),
+            docs: self.docs.as_deref(),
+        };
+        let json = serde_json::to_string(&Line { error }).expect("strings and numbers");
+        super::safe::inert_json(json) + "\n"
+    }
+}
+
+impl fmt::Display for CliError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for CliError {}
+
+/// The word that was probably meant, if one is near.
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
+        .filter(|(likeness, _)| *likeness > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::safe::tests::{corpus, is_inert};
+    use super::*;
+
+    fn not_found() -> CliError {
+        CliError::new(
+            "inbox.not_found",
+            Exit::NotFound,
+            "no event 'evt_01KZ99999999' in prod (eu-west-1)",
+        )
+        .note("looked in: inbox, quarantine, dead letters; kept for 90 days")
+        .tip("is it in another deployment? contexts: prod, staging, local (-c NAME)")
+    }
+
+    #[test]
+    fn an_error_is_three_lines() {
+        assert_eq!(
+            not_found().render(Format::Table, false),
+            "error: no event 'evt_01KZ99999999' in prod (eu-west-1) [inbox.not_found]\n\
+             \x20note: looked in: inbox, quarantine, dead letters; kept for 90 days\n\
+             \x20 tip: is it in another deployment? contexts: prod, staging, local (-c NAME)\n"
+        );
+    }
+
+    #[test]
+    fn for_a_script_an_error_is_one_object() {
+        let expected = concat!(
+            r#"{"error":{"code":"inbox.not_found","#,
+            r#""message":"no event 'evt_01KZ99999999' in prod (eu-west-1)","exit":3,"#,
+            r#""note":"looked in: inbox, quarantine, dead letters; kept for 90 days","#,
+            r#""tip":"is it in another deployment? contexts: prod, staging, local (-c NAME)"}}"#,
+            "\n"
+        );
+        assert_eq!(not_found().render(Format::Json, true), expected);
+        assert_eq!(not_found().render(Format::Jsonl, true), expected);
+    }
+
+    #[test]
+    fn matches_of_an_ambiguous_id_stand_below_the_error() {
+        let error = CliError::new(
+            "inbox.ambiguous_id",
+            Exit::NotFound,
+            "'evt_01M7' matches 2 events",
+        )
+        .details(vec![
+            "evt_01M7W76WNHE  stripe-main".into(),
+            "evt_01M7W76WP20".into(),
+        ])
+        .docs("https://example.com");
+        assert_eq!(
+            error.render(Format::Table, false),
+            "error: 'evt_01M7' matches 2 events [inbox.ambiguous_id]\n\
+             \x20        evt_01M7W76WNHE  stripe-main\n\
+             \x20        evt_01M7W76WP20\n\
+             \x20docs: https://example.com\n"
+        );
+    }
+
+    #[test]
+    fn hostile_text_in_an_error_is_inert() {
+        for text in corpus() {
+            let error = CliError::failed("a.b", text.clone())
+                .note(text.clone())
+                .tip(text);
+            let shown = error.render(Format::Csv, false);
+            assert_eq!(shown.lines().count(), 3);
+            assert!(shown.lines().all(is_inert));
+            let json = error.render(Format::Json, false);
+            assert!(is_inert(json.trim_end_matches('\n')));
+            serde_json::from_str::<serde_json::Value>(&json).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_near_word_is_found_and_a_far_one_is_not() {
+        let known = [
+            "received",
+            "processing",
+            "done",
+            "failed",
+            "dead_letter",
+            "quarantined",
+        ];
+        assert_eq!(nearest("dead", known), Some("dead_letter"));
+        assert_eq!(nearest("fialed", known), Some("failed"));
+        assert_eq!(nearest("xyz", known), None);
+    }
+
+    #[test]
+    fn exit_codes_are_those_of_the_help() {
+        let codes = [Exit::Done, Exit::Busy, Exit::Timeout, Exit::Interrupted].map(Exit::code);
+        assert_eq!(codes, [0, 8, 124, 130]);
+    }
+}

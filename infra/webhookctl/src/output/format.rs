@@ -1,0 +1,448 @@
+//! The shapes of stdout. A command says once what its rows are; this prints any of them.
+
+use clap::ValueEnum;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::safe::{defused, inert_json, safe};
+use super::table::{self, Align, Canvas, Head, Room, Weight};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Format {
+    /// For people; width follows the terminal
+    #[default]
+    Table,
+    /// Every column, whole ids
+    Wide,
+    /// One document
+    Json,
+    /// One object a line
+    Jsonl,
+    /// RFC 4180, formulas defused
+    Csv,
+    /// Ids only, one a line
+    Ids,
+}
+
+impl Format {
+    pub fn is_json(self) -> bool {
+        matches!(self, Self::Json | Self::Jsonl)
+    }
+
+    pub fn is_table(self) -> bool {
+        matches!(self, Self::Table | Self::Wide)
+    }
+}
+
+type Shown<'a, T> = Box<dyn Fn(&T) -> String + 'a>;
+
+/// One column: how people see it, and the field that scripts get for it.
+pub struct Column<'a, T> {
+    head: Head,
+    /// Path of the field in the item's JSON, `next_action.text`; also its name in CSV.
+    field: &'static str,
+    shown: Option<Shown<'a, T>>,
+    short: bool,
+}
+
+impl<'a, T> Column<'a, T> {
+    /// Never shortened.
+    pub fn whole(name: &'static str, field: &'static str) -> Self {
+        Self::new(name, field, Room::Whole)
+    }
+
+    /// Can be shortened to `least` columns of the terminal.
+    pub fn text(name: &'static str, field: &'static str, least: usize) -> Self {
+        Self::new(name, field, Room::Text(least))
+    }
+
+    /// One of our states: never shortened, never dropped.
+    pub fn status(field: &'static str) -> Self {
+        Self::new("STATUS", field, Room::Status).weight(Weight::Essential)
+    }
+
+    /// An id of ours: its first 11 characters in a table, whole in every other format.
+    pub fn id(field: &'static str) -> Self {
+        Self {
+            short: true,
+            ..Self::whole("ID", field).weight(Weight::Essential)
+        }
+    }
+
+    #[must_use]
+    pub fn weight(mut self, weight: Weight) -> Self {
+        self.head.weight = weight;
+        self
+    }
+
+    #[must_use]
+    pub fn right(mut self) -> Self {
+        self.head.align = Align::Right;
+        self
+    }
+
+    /// Shows people something else than the field: an age instead of a time.
+    #[must_use]
+    pub fn shown(mut self, shown: impl Fn(&T) -> String + 'a) -> Self {
+        self.shown = Some(Box::new(shown));
+        self
+    }
+
+    fn new(name: &'static str, field: &'static str, room: Room) -> Self {
+        let head = Head {
+            name,
+            align: Align::Left,
+            room,
+            weight: Weight::Main,
+        };
+        Self {
+            head,
+            field,
+            shown: None,
+            short: false,
+        }
+    }
+
+    fn cell(&self, item: &T, json: &Value, wide: bool) -> String {
+        let cell = match &self.shown {
+            Some(shown) => shown(item),
+            None => plain(field(json, self.field)),
+        };
+        if self.short && !wide {
+            short_id(&cell).to_owned()
+        } else {
+            cell
+        }
+    }
+}
+
+/// Rows of one kind, and what is said about them.
+pub struct List<'a, T> {
+    /// Name of the schema: `inbox.list`.
+    pub command: &'static str,
+    pub context: &'a str,
+    /// When the rows were read, RFC 3339.
+    pub as_of: String,
+    pub columns: Vec<Column<'a, T>>,
+    /// Field that `-o ids` prints.
+    pub id: &'static str,
+    pub items: Vec<T>,
+    pub next_cursor: Option<String>,
+    /// Whether there are more rows than these.
+    pub truncated: bool,
+    /// Said on stderr below the table: how many of how many, from where, at what cost.
+    pub footer: Option<String>,
+    /// Said on stderr instead of a table without rows.
+    pub empty: String,
+    /// What to run next, for people only.
+    pub tip: Option<String>,
+}
+
+impl<T: Serialize> List<'_, T> {
+    /// What goes to stdout.
+    pub fn data(
+        &self,
+        format: Format,
+        width: Option<usize>,
+        colour: bool,
+    ) -> anyhow::Result<String> {
+        match format {
+            Format::Table | Format::Wide => self.table(Canvas {
+                width,
+                wide: format == Format::Wide,
+                colour,
+            }),
+            Format::Json => self.json(),
+            Format::Jsonl => self.items.iter().map(json_line).collect(),
+            Format::Csv => self.csv(),
+            Format::Ids => self.ids(),
+        }
+    }
+
+    fn table(&self, canvas: Canvas) -> anyhow::Result<String> {
+        if self.items.is_empty() {
+            return Ok(String::new());
+        }
+        let mut rows = Vec::with_capacity(self.items.len());
+        for item in &self.items {
+            let json = serde_json::to_value(item)?;
+            let cells = self
+                .columns
+                .iter()
+                .map(|column| column.cell(item, &json, canvas.wide));
+            rows.push(cells.collect());
+        }
+        let heads: Vec<Head> = self
+            .columns
+            .iter()
+            .map(|column| column.head.clone())
+            .collect();
+        Ok(table::render(&heads, &rows, canvas))
+    }
+
+    fn json(&self) -> anyhow::Result<String> {
+        #[derive(Serialize)]
+        struct Document<'a, T> {
+            schema: String,
+            context: &'a str,
+            as_of: &'a str,
+            items: &'a [T],
+            next_cursor: Option<&'a str>,
+            truncated: bool,
+        }
+        json_document(&Document {
+            schema: schema(self.command),
+            context: self.context,
+            as_of: &self.as_of,
+            items: &self.items,
+            next_cursor: self.next_cursor.as_deref(),
+            truncated: self.truncated,
+        })
+    }
+
+    fn csv(&self) -> anyhow::Result<String> {
+        let heads: Vec<String> = self.columns.iter().map(|c| c.field.to_owned()).collect();
+        let mut text = csv_line(heads);
+        for item in &self.items {
+            let json = serde_json::to_value(item)?;
+            let cells = self
+                .columns
+                .iter()
+                .map(|column| csv_cell(field(&json, column.field)));
+            text += &csv_line(cells.collect());
+        }
+        Ok(text)
+    }
+
+    fn ids(&self) -> anyhow::Result<String> {
+        let mut text = String::new();
+        for item in &self.items {
+            let json = serde_json::to_value(item)?;
+            text += &safe(&plain(field(&json, self.id)));
+            text.push('\n');
+        }
+        Ok(text)
+    }
+}
+
+/// `webhookctl/inbox.list/v1`. Within a version, fields are only ever added.
+pub fn schema(command: &str) -> String {
+    format!("webhookctl/{command}/v1")
+}
+
+/// An indented document with its line end; inert, and the same JSON.
+pub fn json_document(document: &impl Serialize) -> anyhow::Result<String> {
+    Ok(inert_json(serde_json::to_string_pretty(document)?) + "\n")
+}
+
+/// One object on one line.
+pub fn json_line(item: &impl Serialize) -> anyhow::Result<String> {
+    Ok(inert_json(serde_json::to_string(item)?) + "\n")
+}
+
+/// `evt_01M7W76WNHE`: the prefix and 11 characters, enough to be unique for years.
+pub fn short_id(id: &str) -> &str {
+    let (Some(at), true) = (id.find('_'), id.is_ascii()) else {
+        return id;
+    };
+    let ulid = id.len() - at - 1 == 26;
+    if ulid { &id[..at + 1 + 11] } else { id }
+}
+
+fn field<'a>(json: &'a Value, path: &str) -> &'a Value {
+    path.split('.').fold(json, |value, name| &value[name])
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Text only can be a formula; a negative number is a number.
+fn csv_cell(value: &Value) -> String {
+    let cell = plain(value);
+    if value.is_number() {
+        cell
+    } else {
+        safe(&defused(&cell)).into_owned()
+    }
+}
+
+fn csv_line(cells: Vec<String>) -> String {
+    // Some spreadsheets split at `;`, and what follows one could then be a formula.
+    let special = [',', ';', '"', '\r', '\n', '\t', ' '];
+    let cells: Vec<String> = cells
+        .into_iter()
+        .map(|cell| {
+            if cell.contains(special) {
+                format!("\"{}\"", cell.replace('"', "\"\""))
+            } else {
+                cell
+            }
+        })
+        .collect();
+    cells.join(",") + "\r\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::safe::tests::{corpus, is_inert};
+    use super::*;
+
+    #[derive(Serialize)]
+    struct Row {
+        id: String,
+        status: &'static str,
+        text: String,
+        count: i64,
+        next: Next,
+    }
+
+    #[derive(Serialize)]
+    struct Next {
+        text: String,
+    }
+
+    fn list(texts: Vec<String>) -> List<'static, Row> {
+        let row = |text: String| Row {
+            id: "evt_01M7W54EPFH8XFYM19RW4Y21MY".into(),
+            status: "failed",
+            next: Next { text: text.clone() },
+            text,
+            count: -3,
+        };
+        List {
+            command: "test.list",
+            context: "prod",
+            as_of: "2026-11-20T10:14:41Z".into(),
+            columns: vec![
+                Column::id("id"),
+                Column::status("status"),
+                Column::whole("N", "count").right(),
+                Column::text("TEXT", "text", 8).shown(|row: &Row| row.text.clone()),
+                Column::text("NEXT", "next.text", 8).weight(Weight::Extra),
+            ],
+            id: "id",
+            items: texts.into_iter().map(row).collect(),
+            next_cursor: None,
+            truncated: false,
+            footer: None,
+            empty: "No rows.".into(),
+            tip: None,
+        }
+    }
+
+    const ALL: [Format; 6] = [
+        Format::Table,
+        Format::Wide,
+        Format::Json,
+        Format::Jsonl,
+        Format::Csv,
+        Format::Ids,
+    ];
+
+    #[test]
+    fn every_format_of_one_list() {
+        let list = list(vec!["a b".into()]);
+        let data = |format| list.data(format, Some(80), false).unwrap();
+        assert_eq!(
+            data(Format::Table),
+            "ID               STATUS   N  TEXT\nevt_01M7W54EPFH  failed  -3  a b\n"
+        );
+        assert!(
+            data(Format::Wide).contains("evt_01M7W54EPFH8XFYM19RW4Y21MY  failed  -3  a b   a b")
+        );
+        assert_eq!(
+            data(Format::Json),
+            "{\n  \"schema\": \"webhookctl/test.list/v1\",\n  \"context\": \"prod\",\n  \
+             \"as_of\": \"2026-11-20T10:14:41Z\",\n  \"items\": [\n    {\n      \
+             \"id\": \"evt_01M7W54EPFH8XFYM19RW4Y21MY\",\n      \"status\": \"failed\",\n      \
+             \"text\": \"a b\",\n      \"count\": -3,\n      \"next\": {\n        \
+             \"text\": \"a b\"\n      }\n    }\n  ],\n  \"next_cursor\": null,\n  \
+             \"truncated\": false\n}\n"
+        );
+        assert_eq!(
+            data(Format::Jsonl),
+            "{\"id\":\"evt_01M7W54EPFH8XFYM19RW4Y21MY\",\"status\":\"failed\",\"text\":\"a b\",\
+             \"count\":-3,\"next\":{\"text\":\"a b\"}}\n"
+        );
+        assert_eq!(
+            data(Format::Csv),
+            "id,status,count,text,next.text\r\n\
+             evt_01M7W54EPFH8XFYM19RW4Y21MY,failed,-3,\"a b\",\"a b\"\r\n"
+        );
+        assert_eq!(data(Format::Ids), "evt_01M7W54EPFH8XFYM19RW4Y21MY\n");
+    }
+
+    #[test]
+    fn a_list_without_rows_is_still_a_document() {
+        let list = list(Vec::new());
+        let data = |format| list.data(format, None, false).unwrap();
+        assert!(data(Format::Json).contains("\"items\": []"));
+        assert_eq!(data(Format::Csv), "id,status,count,text,next.text\r\n");
+        assert_eq!(
+            [Format::Table, Format::Jsonl, Format::Ids].map(data),
+            ["", "", ""]
+        );
+    }
+
+    #[test]
+    fn the_hostile_corpus_is_inert_in_every_format() {
+        for text in corpus() {
+            let mut list = list(vec![text.clone()]);
+            list.items[0].id.clone_from(&text);
+            for format in ALL {
+                let data = list.data(format, Some(100), false).unwrap();
+                let lines = data.split('\n').map(|line| line.trim_end_matches('\r'));
+                for line in lines {
+                    assert!(is_inert(line), "{format:?} {line:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn json_gives_back_the_very_bytes() {
+        let texts = corpus();
+        let list = list(texts.clone());
+        let json: Value =
+            serde_json::from_str(&list.data(Format::Json, None, false).unwrap()).unwrap();
+        let lines = list.data(Format::Jsonl, None, false).unwrap();
+        let lines = lines
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        for (index, (line, text)) in lines.zip(&texts).enumerate() {
+            assert_eq!(line["text"], text.as_str());
+            assert_eq!(json["items"][index]["text"], text.as_str());
+        }
+    }
+
+    #[test]
+    fn each_row_is_one_line_whatever_it_holds() {
+        let rows = corpus().len();
+        let list = list(corpus());
+        for (format, lines) in [
+            (Format::Table, rows + 1),
+            (Format::Csv, rows + 1),
+            (Format::Ids, rows),
+        ] {
+            assert_eq!(
+                list.data(format, Some(80), false).unwrap().lines().count(),
+                lines
+            );
+        }
+    }
+
+    #[test]
+    fn short_ids_are_for_our_ids_only() {
+        assert_eq!(
+            short_id("evt_01M7W54EPFH8XFYM19RW4Y21MY"),
+            "evt_01M7W54EPFH"
+        );
+        assert_eq!(short_id("github:8c1e77aa_cc75"), "github:8c1e77aa_cc75");
+        assert_eq!(short_id("evt_日本語"), "evt_日本語");
+    }
+}

@@ -1,0 +1,28 @@
+//! The few colours, and one place that decides to use them.
+
+use anstyle::{AnsiColor, Style};
+
+pub const ERROR: Style = AnsiColor::Red.on_default().bold();
+pub const TIP: Style = AnsiColor::Green.on_default();
+pub const DIM: Style = Style::new().dimmed();
+pub const HEAD: Style = Style::new().bold();
+
+/// The colour of a status. The word stays, so nothing is said by colour alone.
+pub fn of_status(status: &str) -> Style {
+    match status.trim() {
+        "done" => AnsiColor::Green.on_default(),
+        "processing" => AnsiColor::Cyan.on_default(),
+        "failed" => AnsiColor::Yellow.on_default(),
+        "dead_letter" | "quarantined" => AnsiColor::Red.on_default(),
+        _ => Style::new(),
+    }
+}
+
+/// The text in a style, or as it is. What came from outside must be safe already.
+pub fn paint(colour: bool, style: Style, text: &str) -> String {
+    if colour {
+        format!("{style}{text}{style:#}")
+    } else {
+        text.to_owned()
+    }
+}

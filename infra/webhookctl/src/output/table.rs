@@ -1,0 +1,418 @@
+//! Tables without borders: they paste well, and `awk` reads them.
+//!
+//! In a narrow terminal lesser text is shortened first, then columns of least importance
+//! go, and only then important text is shortened. Ids, statuses and counts stay whole.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::safe::capped;
+use super::style;
+
+/// No cell is longer, whatever a sender puts into it.
+const CELL_CAP: usize = 1000;
+const GAP: usize = 2;
+
+/// How a column is laid out.
+#[derive(Debug, Clone)]
+pub struct Head {
+    pub name: &'static str,
+    pub align: Align,
+    pub room: Room,
+    pub weight: Weight,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Align {
+    Left,
+    Right,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// Never shortened.
+    Whole,
+    /// Never shortened, and coloured by its word.
+    Status,
+    /// Can be shortened to this width.
+    Text(usize),
+}
+
+/// What gives way first, in this order; among equals the rightmost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// Shown by `-o wide` only.
+    Extra,
+    /// Goes before important text is shortened.
+    Lesser,
+    /// Goes only after that.
+    Main,
+    /// Stays.
+    Essential,
+}
+
+/// How much there is to draw on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Canvas {
+    /// `None`: as wide as it gets.
+    pub width: Option<usize>,
+    /// Every column, also the extra ones.
+    pub wide: bool,
+    pub colour: bool,
+}
+
+/// The table with its head row. Cells are made safe here.
+pub fn render(heads: &[Head], rows: &[Vec<String>], canvas: Canvas) -> String {
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            row.iter()
+                .map(|cell| capped(cell, CELL_CAP).into_owned())
+                .collect()
+        })
+        .collect();
+    let layout = Layout::fit(heads, &rows, canvas);
+    let names: Vec<String> = heads.iter().map(|head| head.name.to_owned()).collect();
+
+    let mut text = style::paint(
+        canvas.colour,
+        style::HEAD,
+        &layout.line(&names, |_, cell| cell),
+    );
+    text.push('\n');
+    for row in &rows {
+        text += &layout.line(row, |head, cell| match head.room {
+            Room::Status => style::paint(canvas.colour, style::of_status(&cell), &cell),
+            _ => cell,
+        });
+        text.push('\n');
+    }
+    text
+}
+
+/// Rows without a head, as wide as they get: for the sections of one event.
+pub fn aligned(rows: &[Vec<String>]) -> String {
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            row.iter()
+                .map(|cell| capped(cell, CELL_CAP).into_owned())
+                .collect()
+        })
+        .collect();
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let head = Head {
+        name: "",
+        align: Align::Left,
+        room: Room::Whole,
+        weight: Weight::Essential,
+    };
+    let heads = vec![head; columns];
+    let widths = natural(&heads, &rows);
+    let columns = heads.iter().zip(widths).enumerate();
+    let layout = Layout {
+        columns: columns
+            .map(|(index, (head, width))| (index, head, width))
+            .collect(),
+    };
+    rows.iter()
+        .map(|row| layout.line(row, |_, cell| cell) + "\n")
+        .collect()
+}
+
+/// `27,038`
+pub fn thousands(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// The columns that are shown: index, head, width.
+struct Layout<'a> {
+    columns: Vec<(usize, &'a Head, usize)>,
+}
+
+impl<'a> Layout<'a> {
+    fn fit(heads: &'a [Head], rows: &[Vec<String>], canvas: Canvas) -> Self {
+        let natural = natural(heads, rows);
+        let mut columns: Vec<_> = heads
+            .iter()
+            .enumerate()
+            .filter(|(_, head)| canvas.wide || head.weight > Weight::Extra)
+            .map(|(index, head)| (index, head, natural[index]))
+            .collect();
+        let Some(width) = canvas.width.filter(|_| !canvas.wide) else {
+            return Self { columns };
+        };
+        for (shorten, drop) in [
+            (Weight::Main, Weight::Lesser),
+            (Weight::Essential, Weight::Main),
+        ] {
+            loop {
+                let fitted = shortened(&columns, width, shorten);
+                if total(&fitted) <= width {
+                    return Self { columns: fitted };
+                }
+                // Columns that go give their room back to the text that was shortened.
+                let Some(goes) = lightest(&columns, drop) else {
+                    break;
+                };
+                columns.remove(goes);
+            }
+        }
+        // Too narrow for what must be whole: the terminal wraps it, nothing is lost.
+        Self {
+            columns: shortened(&columns, width, Weight::Essential),
+        }
+    }
+
+    fn line(&self, row: &[String], finish: impl Fn(&Head, String) -> String) -> String {
+        let mut line = String::new();
+        for (place, (index, head, width)) in self.columns.iter().enumerate() {
+            if place > 0 {
+                line += &" ".repeat(GAP);
+            }
+            let cell = fit_cell(row.get(*index).map_or("", String::as_str), *width);
+            let pad = " ".repeat(width - cell.width().min(*width));
+            let last = place + 1 == self.columns.len();
+            line += &match head.align {
+                Align::Right => pad + &finish(head, cell),
+                Align::Left if last => finish(head, cell),
+                Align::Left => finish(head, cell) + &pad,
+            };
+        }
+        line.truncate(line.trim_end_matches(' ').len());
+        line
+    }
+}
+
+fn natural(heads: &[Head], rows: &[Vec<String>]) -> Vec<usize> {
+    let cell_width =
+        |row: &Vec<String>, index: usize| row.get(index).map_or(0, |cell| cell.width());
+    heads
+        .iter()
+        .enumerate()
+        .map(|(index, head)| {
+            let cells = rows.iter().map(|row| cell_width(row, index));
+            cells.chain([head.name.width()]).max().unwrap_or(0)
+        })
+        .collect()
+}
+
+fn total(columns: &[(usize, &Head, usize)]) -> usize {
+    let widths: usize = columns.iter().map(|(_, _, width)| width).sum();
+    widths + GAP * columns.len().saturating_sub(1)
+}
+
+/// Takes the excess from text columns up to this weight, the lightest and rightmost first.
+fn shortened<'a>(
+    columns: &[(usize, &'a Head, usize)],
+    width: usize,
+    upto: Weight,
+) -> Vec<(usize, &'a Head, usize)> {
+    let mut columns = columns.to_vec();
+    let mut excess = total(&columns).saturating_sub(width);
+    let mut order: Vec<usize> = (0..columns.len()).rev().collect();
+    order.sort_by_key(|place| columns[*place].1.weight);
+    for place in order {
+        let (_, head, width) = &mut columns[place];
+        if let Room::Text(least) = head.room
+            && head.weight <= upto
+        {
+            let cut = excess.min(width.saturating_sub(least.max(head.name.width())));
+            *width -= cut;
+            excess -= cut;
+        }
+    }
+    columns
+}
+
+fn lightest(columns: &[(usize, &Head, usize)], upto: Weight) -> Option<usize> {
+    let candidates = columns.iter().enumerate().rev();
+    candidates
+        .filter(|(_, (_, head, _))| head.weight <= upto)
+        .min_by_key(|(_, (_, head, _))| head.weight)
+        .map(|(place, _)| place)
+}
+
+fn fit_cell(cell: &str, width: usize) -> String {
+    if cell.width() <= width {
+        return cell.to_owned();
+    }
+    let mut room = width.saturating_sub(1);
+    let mut short: String = cell
+        .chars()
+        .take_while(|c| {
+            let wide = c.width().unwrap_or(0);
+            let fits = wide <= room;
+            room = room.saturating_sub(wide);
+            fits
+        })
+        .collect();
+    short.push('…');
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::safe::tests::corpus;
+    use super::*;
+
+    fn heads() -> Vec<Head> {
+        let head = |name, align, room, weight| Head {
+            name,
+            align,
+            room,
+            weight,
+        };
+        vec![
+            head("AGE", Align::Right, Room::Whole, Weight::Main),
+            head("ID", Align::Left, Room::Whole, Weight::Essential),
+            head("TYPE", Align::Left, Room::Text(16), Weight::Main),
+            head("VIA", Align::Left, Room::Text(3), Weight::Lesser),
+            head("STATUS", Align::Left, Room::Status, Weight::Essential),
+            head(
+                "NEXT ACTION",
+                Align::Left,
+                Room::Text(12),
+                Weight::Essential,
+            ),
+            head("KEY", Align::Left, Room::Whole, Weight::Extra),
+        ]
+    }
+
+    fn rows() -> Vec<Vec<String>> {
+        let row = |cells: [&str; 7]| cells.map(String::from).to_vec();
+        vec![
+            row([
+                "3s",
+                "evt_01M7W76WNHE",
+                "payment_intent.succeeded",
+                "webhook",
+                "processing",
+                "check downstream, effect unknown",
+                "pi_1",
+            ]),
+            row([
+                "36m20s",
+                "evt_01M7W54EPFH",
+                "日本語",
+                "sync",
+                "done",
+                "none",
+                "pi_2",
+            ]),
+        ]
+    }
+
+    fn at(width: usize) -> String {
+        render(
+            &heads(),
+            &rows(),
+            Canvas {
+                width: Some(width),
+                wide: false,
+                colour: false,
+            },
+        )
+    }
+
+    #[test]
+    fn with_room_nothing_is_cut() {
+        let free = Canvas {
+            width: None,
+            wide: false,
+            colour: false,
+        };
+        assert_eq!(
+            render(&heads(), &rows(), free),
+            "   AGE  ID               TYPE                      VIA      STATUS      NEXT ACTION\n    \
+             3s  evt_01M7W76WNHE  payment_intent.succeeded  webhook  processing  \
+             check downstream, effect unknown\n\
+             36m20s  evt_01M7W54EPFH  日本語                    sync     done        none\n"
+        );
+    }
+
+    #[test]
+    fn lesser_text_is_shortened_then_columns_go_then_important_text() {
+        let head = |width| at(width).lines().next().unwrap().to_owned();
+        assert!(at(92).contains("payment_intent.…"));
+        assert!(head(92).contains("VIA"));
+        assert!(!head(88).contains("VIA"));
+        assert!(head(88).contains("TYPE"));
+        assert!(at(80).contains("check downstream, eff"));
+        assert!(at(80).contains('…'));
+        assert!(!head(56).contains("TYPE"));
+        assert!(head(56).contains("AGE"));
+        assert!(!head(48).contains("AGE"));
+    }
+
+    #[test]
+    fn ids_and_statuses_stay_whole_at_any_width() {
+        for width in 0..130 {
+            let text = at(width);
+            assert!(
+                text.contains("evt_01M7W76WNHE") && text.contains("processing"),
+                "{width}"
+            );
+            let widest = text.lines().map(UnicodeWidthStr::width).max().unwrap();
+            assert!(widest <= width.max(41), "{widest} at {width}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn wide_shows_every_column_whole() {
+        let wide = Canvas {
+            width: Some(20),
+            wide: true,
+            colour: false,
+        };
+        let text = render(&heads(), &rows(), wide);
+        assert!(text.contains("pi_2") && text.contains("payment_intent.succeeded"));
+    }
+
+    #[test]
+    fn hostile_cells_keep_to_their_row() {
+        let heads = &heads()[1..3];
+        let rows: Vec<Vec<String>> = corpus()
+            .into_iter()
+            .map(|c| vec!["evt".into(), c])
+            .collect();
+        let canvas = Canvas {
+            width: Some(60),
+            wide: false,
+            colour: false,
+        };
+        let text = render(heads, &rows, canvas);
+        assert_eq!(text.lines().count(), rows.len() + 1);
+        assert!(text.lines().all(super::super::safe::tests::is_inert));
+        assert!(text.len() < 100_000);
+    }
+
+    #[test]
+    fn colour_is_added_outside_of_the_padding() {
+        let canvas = Canvas {
+            width: None,
+            wide: false,
+            colour: true,
+        };
+        let text = render(&heads(), &rows(), canvas);
+        assert!(
+            text.contains("\x1b[36mprocessing\x1b[0m  check"),
+            "{text:?}"
+        );
+    }
+
+    #[test]
+    fn counts_are_grouped() {
+        assert_eq!(
+            [0, 999, 1000, 27_038].map(thousands),
+            ["0", "999", "1,000", "27,038"]
+        );
+    }
+}

@@ -1,0 +1,221 @@
+//! Times as people read them: ages up to a day, then dates. JSON gets RFC 3339 in UTC.
+
+use jiff::civil::{Date, Time};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+
+use super::error::CliError;
+
+const DAY: i64 = 86_400;
+
+/// How long ago something was: `3s`, `2m10s`, `1h02m`, and after a day its date.
+pub fn age(then_millis: i64, now_millis: i64) -> String {
+    let seconds = now_millis.saturating_sub(then_millis) / 1000;
+    if seconds >= DAY {
+        return rfc3339(then_millis).chars().take(10).collect();
+    }
+    // Two clocks never agree; an event of the next second is a new one, not a riddle.
+    duration(seconds.max(0))
+}
+
+/// A span in its two largest units: `41s`, `1m57s`, `6m`, `1h02m`, `3d04h`.
+pub fn duration(seconds: i64) -> String {
+    let (whole, large, part, small) = match seconds {
+        ..60 => return format!("{seconds}s"),
+        60..3600 => (seconds / 60, 'm', seconds % 60, 's'),
+        3600..DAY => (seconds / 3600, 'h', seconds % 3600 / 60, 'm'),
+        _ => (seconds / DAY, 'd', seconds % DAY / 3600, 'h'),
+    };
+    if part == 0 {
+        format!("{whole}{large}")
+    } else {
+        format!("{whole}{large}{part:02}{small}")
+    }
+}
+
+/// `2026-11-20T09:12:04.118Z`; a fraction only where there is one.
+pub fn rfc3339(millis: i64) -> String {
+    timestamp(millis).to_string()
+}
+
+/// `09:12:04.118` on the day of `now`, and with its date on any other.
+pub fn clock(millis: i64, now_millis: i64) -> String {
+    let (at, now) = (timestamp(millis), timestamp(now_millis));
+    let day = |t: Timestamp| t.to_zoned(TimeZone::UTC).date();
+    let format = if day(at) == day(now) {
+        "%H:%M:%S.%3f"
+    } else {
+        "%Y-%m-%d %H:%M:%S.%3f"
+    };
+    at.strftime(format).to_string()
+}
+
+/// Out of range means a broken row; the nearest end of time is shown rather than nothing.
+fn timestamp(millis: i64) -> Timestamp {
+    Timestamp::from_millisecond(millis).unwrap_or(if millis < 0 {
+        Timestamp::MIN
+    } else {
+        Timestamp::MAX
+    })
+}
+
+/// A point in time as the operator wrote it: `2h`, `09:10`, `2026-11-20`, or RFC 3339.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// `2h`, `3d`, `1h30m`: so long before now.
+    Ago(SignedDuration),
+    /// `09:10`: the last time it was that late, in UTC.
+    Clock(Time),
+    /// `2026-11-20` or `2026-11-20T09:10:00Z`.
+    At(Timestamp),
+}
+
+impl When {
+    pub fn millis(self, now_millis: i64) -> i64 {
+        match self {
+            Self::At(at) => at.as_millisecond(),
+            Self::Ago(span) => {
+                let span = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+                now_millis.saturating_sub(span)
+            }
+            Self::Clock(time) => {
+                let today = timestamp(now_millis).to_zoned(TimeZone::UTC).date();
+                let at = start_of(today)
+                    + i64::from(time.hour()) * 3_600_000
+                    + i64::from(time.minute()) * 60_000
+                    + i64::from(time.second()) * 1000;
+                if at > now_millis { at - DAY * 1000 } else { at }
+            }
+        }
+    }
+
+    /// Reads what stands after `--since` or `--until`.
+    pub fn parse(text: &str) -> Result<Self, CliError> {
+        let wrong = || {
+            CliError::usage("usage.time", format!("'{text}' is not a time"))
+                .tip("write 2h, 3d, 09:10, 2026-11-20 or 2026-11-20T09:10:00Z (UTC)")
+        };
+        if text.ends_with(|c: char| c.is_ascii_alphabetic() && c != 'Z') {
+            return ago(text).map(Self::Ago).ok_or_else(wrong);
+        }
+        if let Ok(at) = text.parse() {
+            return Ok(Self::At(at));
+        }
+        if let Ok(date) = text.parse::<Date>() {
+            return timestamp_of(start_of(date)).ok_or_else(wrong);
+        }
+        text.parse().map(Self::Clock).map_err(|_| wrong())
+    }
+}
+
+fn timestamp_of(millis: i64) -> Option<When> {
+    Timestamp::from_millisecond(millis).ok().map(When::At)
+}
+
+fn start_of(date: Date) -> i64 {
+    date.at(0, 0, 0, 0)
+        .to_zoned(TimeZone::UTC)
+        .map_or(i64::MAX, |at| at.timestamp().as_millisecond())
+}
+
+/// `1h30m` as a span. Days and weeks are always 24 hours and 7 days here.
+fn ago(text: &str) -> Option<SignedDuration> {
+    let mut seconds = 0i64;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+        let (number, tail) = rest.split_at(digits);
+        let unit = match tail.chars().next()? {
+            's' => 1,
+            'm' => 60,
+            'h' => 3600,
+            'd' => DAY,
+            'w' => 7 * DAY,
+            _ => return None,
+        };
+        seconds = number
+            .parse::<i64>()
+            .ok()?
+            .checked_mul(unit)?
+            .checked_add(seconds)?;
+        rest = &tail[1..];
+    }
+    Some(SignedDuration::from_secs(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2026-11-20T10:14:41Z
+    const NOW: i64 = 1_795_169_681_000;
+
+    #[test]
+    fn ages_are_short_and_then_dates() {
+        let ages = [0, 3, 48, 60, 130, 2180, 3600, 3720, 86_399].map(|s| age(NOW - s * 1000, NOW));
+        let short = [
+            "0s", "3s", "48s", "1m", "2m10s", "36m20s", "1h", "1h02m", "23h59m",
+        ];
+        assert_eq!(ages, short);
+        assert_eq!(age(NOW - 86_400_000, NOW), "2026-11-19");
+        assert_eq!(age(NOW + 5000, NOW), "0s");
+    }
+
+    #[test]
+    fn durations_keep_two_units() {
+        assert_eq!(duration(117), "1m57s");
+        assert_eq!(duration(125), "2m05s");
+        assert_eq!(duration(360), "6m");
+        assert_eq!(duration(273_600), "3d04h");
+    }
+
+    #[test]
+    fn json_times_are_rfc_3339_in_utc() {
+        assert_eq!(rfc3339(NOW), "2026-11-20T10:14:41Z");
+        assert_eq!(rfc3339(NOW + 118), "2026-11-20T10:14:41.118Z");
+        assert_eq!(clock(NOW, NOW), "10:14:41.000");
+        assert_eq!(clock(NOW - 86_400_000, NOW), "2026-11-19 10:14:41.000");
+    }
+
+    #[test]
+    fn a_broken_row_has_a_time_too() {
+        assert!(rfc3339(i64::MAX).starts_with("9999"));
+        assert!(!rfc3339(i64::MIN).is_empty());
+        assert_eq!(age(i64::MAX, i64::MIN), "0s");
+        assert!(!age(i64::MIN, i64::MAX).is_empty());
+    }
+
+    #[test]
+    fn every_spelling_of_a_time_is_understood() {
+        let millis = |text| When::parse(text).unwrap().millis(NOW);
+        assert_eq!(millis("2h"), NOW - 7_200_000);
+        assert_eq!(millis("1h30m"), NOW - 5_400_000);
+        assert_eq!(millis("3d"), NOW - 259_200_000);
+        assert_eq!(rfc3339(millis("09:10")), "2026-11-20T09:10:00Z");
+        assert_eq!(rfc3339(millis("23:00")), "2026-11-19T23:00:00Z");
+        assert_eq!(rfc3339(millis("2026-11-20")), "2026-11-20T00:00:00Z");
+        assert_eq!(
+            rfc3339(millis("2026-11-20T09:10:00Z")),
+            "2026-11-20T09:10:00Z"
+        );
+        assert_eq!(
+            rfc3339(millis("2026-11-20T10:10:00+01:00")),
+            "2026-11-20T09:10:00Z"
+        );
+        for wrong in [
+            "",
+            "h",
+            "2x",
+            "yesterday",
+            "99:99",
+            "9999999999999999999d",
+            "2026-13-01",
+        ] {
+            assert_eq!(
+                When::parse(wrong).unwrap_err().code,
+                "usage.time",
+                "{wrong}"
+            );
+        }
+    }
+}

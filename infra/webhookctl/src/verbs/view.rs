@@ -1,0 +1,133 @@
+//! A row of the ledger as people look at it.
+
+use sha2::{Digest, Sha256};
+use shared::config::Config;
+use shared::ledger::{EffectState as Stored, Moment as Stage, Row, State};
+
+use crate::inspect::{Body, Effect, EffectState, EventView, LastError, Moment, Status};
+
+/// What is shown of an event. The configuration says how many attempts its source has.
+pub fn view(row: &Row, config: &Config) -> EventView {
+    let source = config.source(row.key.source());
+    let last = row.history.last();
+    EventView {
+        id: row.id().as_str().to_owned(),
+        provider: row.provider.clone(),
+        source: row.key.source().to_owned(),
+        event_type: row.kind.clone(),
+        status: status(row.state),
+        attempt_count: row.attempts,
+        max_attempts: source
+            .map_or_else(shared::backoff::Backoff::default, |source| {
+                source.backoff.clone()
+            })
+            .attempts,
+        dedupe_key: row.key.id().to_owned(),
+        claimed_by: row
+            .owner
+            .clone()
+            .or_else(|| last.map(|stage| stage.owner.clone())),
+        // An attempt that failed gave its lease back; when it would have ended is in the history.
+        claimed_until: row
+            .lease_until
+            .or_else(|| last.filter(|_| row.state == State::Failed)?.lease_until)
+            .map(|until| until.0),
+        due: row.due.map(|due| due.0),
+        last_error: row.error.as_ref().map(|text| LastError {
+            text: text.clone(),
+            fingerprint: fingerprint(text),
+            retryable: row.state == State::Failed
+                || row.reason.as_deref() == Some("attempts_exhausted"),
+        }),
+        effects: row
+            .effects
+            .iter()
+            .map(|(name, effect)| Effect {
+                name: name.clone(),
+                key: effect.key.clone(),
+                state: match effect.state {
+                    Stored::Intent => EffectState::Intent,
+                    Stored::Done => EffectState::Committed,
+                    Stored::Not => EffectState::NotCommitted,
+                    Stored::Unknown => EffectState::Unknown,
+                },
+                keyed: effect.keyed,
+                at: Some(effect.at.0),
+            })
+            .collect(),
+        received_at: row.received_at.0,
+        via: row.via.as_str().to_owned(),
+        body: Body {
+            bytes: row.body_len,
+            content_type: row.content_type.clone().unwrap_or_default(),
+            sha256: row.sha.map(|sha| sha.hex()).unwrap_or_default(),
+        },
+        proven: row.proven.as_str().to_owned(),
+        secret: row.secret.clone(),
+        thin: false,
+        source_paused: false,
+        timeline: timeline(row),
+    }
+}
+
+fn timeline(row: &Row) -> Vec<Moment> {
+    let received = Moment {
+        at: row.received_at.0,
+        what: "stored".into(),
+        detail: format!("by {}", row.via),
+    };
+    let stages = row.history.iter().map(|stage: &Stage| Moment {
+        at: stage.at.0,
+        what: format!("attempt {}", stage.attempt),
+        detail: if stage.note.is_empty() {
+            stage.what.clone()
+        } else {
+            format!("{}: {}", stage.what, stage.note)
+        },
+    });
+    std::iter::once(received).chain(stages).collect()
+}
+
+fn status(state: State) -> Status {
+    match state {
+        State::Received => Status::Received,
+        State::Processing => Status::Processing,
+        State::Done => Status::Done,
+        State::Failed => Status::Failed,
+        State::DeadLetter => Status::DeadLetter,
+        State::Quarantined => Status::Quarantined,
+    }
+}
+
+/// The same for errors that differ only in numbers and ids.
+fn fingerprint(text: &str) -> String {
+    let plain: String = text
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty() && !word.bytes().any(|b| b.is_ascii_digit()))
+        .collect::<Vec<_>>()
+        .join(" ");
+    let status: String = text
+        .split(' ')
+        .filter(|word| word.len() == 3 && word.bytes().all(|b| b.is_ascii_digit()))
+        .collect();
+    hex::encode(&Sha256::digest(format!("{plain} {status}"))[..3])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_one_kind_share_a_fingerprint() {
+        let a = fingerprint("GitHub API 502 during issue creation, request 8f14e45f");
+        assert_eq!(
+            a,
+            fingerprint("GitHub API 502 during issue creation, request 1c9d22aa")
+        );
+        assert_ne!(
+            a,
+            fingerprint("GitHub API 403 during issue creation, request 8f14e45f")
+        );
+        assert_ne!(a, fingerprint("connection refused"));
+    }
+}
