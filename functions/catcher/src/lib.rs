@@ -13,8 +13,9 @@ use shared::event::Event;
 use shared::inbox::Inbox;
 use shared::ledger::Received;
 use shared::preset::Reply;
+use shared::queue::Doorbell;
 use shared::secrets::{Live, Secrets};
-use shared::timing::CATCHER_BUDGET;
+use shared::timing::{CATCHER_BUDGET, RING_BUDGET};
 use shared::verify::{Arrival, Reason, Rejected};
 
 pub use http::{Request, Response};
@@ -37,52 +38,54 @@ impl Catcher {
         }
     }
 
-    /// Answers a request within [`CATCHER_BUDGET`].
+    /// Answers a request within [`CATCHER_BUDGET`], of which the doorbell has its own share: an
+    /// event that became durable at the last moment is acknowledged, heard or not.
     pub async fn answer(&self, request: Request) -> Response {
         let now = (self.clock)();
         let receiving = Box::pin(self.receive(request, now));
-        let Ok(response) = tokio::time::timeout(CATCHER_BUDGET, receiving).await else {
+        let Ok(answer) = tokio::time::timeout(CATCHER_BUDGET - RING_BUDGET, receiving).await else {
             tracing::error!("the stores took too long");
             return undecided();
         };
-        response
+        if let Some(doorbell) = &answer.doorbell {
+            self.inbox.announce(doorbell).await;
+        }
+        answer.response
     }
 
     /// The cheapest refusals come first.
-    async fn receive(&self, request: Request, now: Millis) -> Response {
+    async fn receive(&self, request: Request, now: Millis) -> Answer {
         let Some(source) = request.source().and_then(|name| self.config.source(name)) else {
-            return Response::new(
-                404,
-                "application/json",
-                r#"{"error":"there is no such source"}"#,
-            );
+            let body = r#"{"error":"there is no such source"}"#;
+            return Response::new(404, "application/json", body).into();
         };
         if !matches!(request.method(), "POST" | "GET" | "HEAD") {
-            return method_not_allowed();
+            return method_not_allowed().into();
         }
         // The estimate is up to two bytes high; the envelope knows.
         if request.body_len() > source.max_body + 2 {
-            return too_large(source);
+            return too_large(source).into();
         }
         let Ok(envelope) = request.into_envelope(now) else {
             return Response::new(
                 400,
                 "application/json",
                 r#"{"error":"the body is not base64, as the gateway says it is"}"#,
-            );
+            )
+            .into();
         };
         if envelope.body.len() > source.max_body {
-            return too_large(source);
+            return too_large(source).into();
         }
         if let Some(reply) = source.verifier.greet(&envelope) {
-            return handshake(source, reply);
+            return handshake(source, reply).into();
         }
         if envelope.method != "POST" {
-            return method_not_allowed();
+            return method_not_allowed().into();
         }
         match self.prove(source, &envelope, now).await {
             Ok(Ok(Arrival::Event(event))) => self.keep(source, &event, now).await,
-            Ok(Ok(Arrival::Handshake(reply))) => handshake(source, reply),
+            Ok(Ok(Arrival::Handshake(reply))) => handshake(source, reply).into(),
             // Our own fault. A 401 would make providers switch the endpoint off.
             Ok(Err(Rejected(Reason::NoSecret))) => {
                 tracing::error!(
@@ -91,11 +94,11 @@ impl Catcher {
                     "there is no usable secret for {}",
                     source.name
                 );
-                undecided()
+                undecided().into()
             }
             Ok(Err(Rejected(reason))) => {
                 tracing::warn!(source = source.name, verification = "refused", reason = %reason, "refused a request to {}: {reason}", source.name);
-                Response::new(401, "application/json", r#"{"error":"not verified"}"#)
+                Response::new(401, "application/json", r#"{"error":"not verified"}"#).into()
             }
             Err(error) => {
                 tracing::error!(
@@ -104,7 +107,7 @@ impl Catcher {
                     "could not decide about a request to {}",
                     source.name
                 );
-                undecided()
+                undecided().into()
             }
         }
     }
@@ -131,15 +134,15 @@ impl Catcher {
         Ok(source.verifier.verify(envelope, &again))
     }
 
-    async fn keep(&self, source: &Source, event: &Event, now: Millis) -> Response {
-        let received = match self.inbox.accept(event, now).await {
-            Ok(received) => received,
+    async fn keep(&self, source: &Source, event: &Event, now: Millis) -> Answer {
+        let kept = match self.inbox.keep(event, now).await {
+            Ok(kept) => kept,
             Err(error) => {
                 tracing::error!(event.id = %event.id(), source = source.name, error = format!("{error:#}"), "could not keep event {}", event.id());
-                return undecided();
+                return undecided().into();
             }
         };
-        let word = match &received {
+        let word = match &kept.received {
             Received::New => "new",
             Received::Open { .. } | Received::Settled => "duplicate",
             Received::Conflict(_) => "kept_apart",
@@ -156,7 +159,25 @@ impl Catcher {
             event.id(),
         );
         let ack = &source.verifier.preset.ack;
-        Response::new(ack.ok, &ack.content_type, ack.body.as_str())
+        Answer {
+            response: Response::new(ack.ok, &ack.content_type, ack.body.as_str()),
+            doorbell: kept.doorbell,
+        }
+    }
+}
+
+/// What the sender is told, and whom we have to tell.
+struct Answer {
+    response: Response,
+    doorbell: Option<Doorbell>,
+}
+
+impl From<Response> for Answer {
+    fn from(response: Response) -> Self {
+        Self {
+            response,
+            doorbell: None,
+        }
     }
 }
 

@@ -89,3 +89,19 @@ pub fn deadline(context: u64, now: Millis) -> Millis {
         _ => now + std::time::Duration::from_secs(60),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_in_1970_is_none_and_one_that_is_over_is_one() {
+        let now = Millis(1_795_169_681_000);
+        assert_eq!(
+            deadline(600_000, now),
+            now + std::time::Duration::from_secs(60)
+        );
+        assert_eq!(deadline(0, now), now + std::time::Duration::from_secs(60));
+        assert_eq!(deadline(1_795_169_680_000, now), Millis(1_795_169_680_000));
+    }
+}

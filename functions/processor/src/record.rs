@@ -144,21 +144,55 @@ impl Processor {
             }
             outcome
         };
-        let caught = std::panic::AssertUnwindSafe(all).catch_unwind();
-        match tokio::time::timeout(EFFECT_TIMEOUT, Box::pin(caught)).await {
-            Ok(Ok(outcome)) => outcome,
-            Ok(Err(_)) => broken_off(effects, "an action panicked"),
-            Err(_) => broken_off(effects, "an action took longer than 25 s"),
-        }
+        Box::pin(ended(all, || effects.all_keyed())).await
+    }
+}
+
+/// What the actions came to, also when they panic or take too long.
+async fn ended(actions: impl Future<Output = Outcome>, all_keyed: impl Fn() -> bool) -> Outcome {
+    let caught = std::panic::AssertUnwindSafe(actions).catch_unwind();
+    match tokio::time::timeout(EFFECT_TIMEOUT, caught).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(_)) => broken_off(all_keyed(), "an action panicked"),
+        Err(_) => broken_off(all_keyed(), "an action took longer than 25 s"),
     }
 }
 
 /// An action that did not answer may have done its work. That is safe to repeat only where the
 /// downstream honours keys.
-fn broken_off(effects: &Effects<'_>, error: &str) -> Outcome {
-    if effects.all_keyed() {
+fn broken_off(all_keyed: bool, error: &str) -> Outcome {
+    if all_keyed {
         Outcome::retry(error)
     } else {
         Outcome::unknown(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_action_that_panics_or_hangs_ends_its_attempt_and_nothing_else() {
+        let panics = || async { panic!("a bug in an action") };
+        let hangs = || std::future::pending::<Outcome>();
+        let said = |outcome: Outcome| match outcome {
+            Outcome::Retry { error, after: None } => ("retry", error),
+            Outcome::Unknown { error } => ("unknown", error),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            said(ended(panics(), || true).await),
+            ("retry", "an action panicked".into())
+        );
+        assert_eq!(said(ended(panics(), || false).await).0, "unknown");
+        let began = tokio::time::Instant::now();
+        assert_eq!(said(ended(hangs(), || true).await).0, "retry");
+        assert_eq!(began.elapsed(), EFFECT_TIMEOUT);
+        assert_eq!(said(ended(hangs(), || false).await).0, "unknown");
+        assert_eq!(
+            ended(async { Outcome::Done }, || false).await,
+            Outcome::Done
+        );
     }
 }

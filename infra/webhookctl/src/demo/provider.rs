@@ -26,8 +26,8 @@ struct Log {
     /// Created, id, JSON.
     events: Vec<(i64, String, Bytes)>,
     requests: u64,
-    /// Requests that are answered with a failure before the log answers again.
-    failures: Vec<Failure>,
+    /// Requests, by their number from 1, that are answered with a failure.
+    failures: HashMap<u64, Failure>,
 }
 
 /// How a request is failed.
@@ -68,7 +68,15 @@ impl Provider {
 
     /// The next requests fail like this, one each.
     pub fn fail_with(&self, failures: &[Failure]) {
-        self.log().failures.extend(failures.iter().rev());
+        let next = self.requests() + 1;
+        self.fail_from_request(next, failures);
+    }
+
+    /// The requests from this number on fail like this, one each.
+    pub fn fail_from_request(&self, first: u64, failures: &[Failure]) {
+        self.log()
+            .failures
+            .extend((first..).zip(failures.iter().copied()));
     }
 
     pub fn requests(&self) -> u64 {
@@ -99,7 +107,8 @@ async fn events(
     }
     let mut log = provider.log();
     log.requests += 1;
-    let failure = log.failures.pop();
+    let number = log.requests;
+    let failure = log.failures.remove(&number);
     match failure {
         Some(Failure::TooMany) => {
             let wait = [(header::RETRY_AFTER, "1")];

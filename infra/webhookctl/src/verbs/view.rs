@@ -115,7 +115,68 @@ fn fingerprint(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_dynamodb::types::AttributeValue;
+    use shared::config::EMBEDDED;
+    use shared::ledger::Item;
+
     use super::*;
+    use crate::inspect::seven_lines;
+
+    /// A row as a third failed attempt leaves it: the lease given back, its end in the history,
+    /// and the next attempt due.
+    fn row() -> Item {
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let number = |number: i64| AttributeValue::N(number.to_string());
+        let effect = Item::from([
+            ("s".to_owned(), text("not")),
+            ("k".to_owned(), text("wh_key")),
+            ("h".to_owned(), number(1)),
+            ("at".to_owned(), number(1_795_169_638_000)),
+        ]);
+        let failed = "1795169638000|failed|3|1795169640000|processor/7f3c|GitHub API 502";
+        Item::from([
+            ("pk".to_owned(), text("E#example-provider#evt_01JX9M9M7S7")),
+            ("sk".to_owned(), text("M")),
+            ("sv".to_owned(), number(1)),
+            ("st".to_owned(), text("failed")),
+            ("epoch".to_owned(), number(3)),
+            ("run".to_owned(), number(0)),
+            ("att".to_owned(), number(3)),
+            ("cr".to_owned(), number(0)),
+            ("rcv".to_owned(), number(1_795_165_924_118)),
+            ("due".to_owned(), number(1_795_169_680_000)),
+            ("bref".to_owned(), text("d")),
+            ("pvd".to_owned(), text("example-provider")),
+            (
+                "err".to_owned(),
+                text("GitHub API 502 during issue creation"),
+            ),
+            (
+                "fx".to_owned(),
+                AttributeValue::M(Item::from([(
+                    "open-issue".to_owned(),
+                    AttributeValue::M(effect),
+                )])),
+            ),
+            ("h".to_owned(), AttributeValue::L(vec![text(failed)])),
+        ])
+    }
+
+    #[test]
+    fn a_row_is_told_in_these_seven_lines() {
+        let config = Config::parse(EMBEDDED).unwrap();
+        let event = view(&Row::read(&row()).unwrap(), &config);
+        let expected = "\
+provider       example-provider
+status         failed
+attempt_count  3
+dedupe_key     evt_01JX9M9M7S7
+claimed_until  expired 41s ago
+last_error     GitHub API 502 during issue creation
+next_action    retry-safe, side effect not committed
+";
+        assert_eq!(seven_lines(&event, 1_795_169_681_000), expected);
+    }
 
     #[test]
     fn errors_of_one_kind_share_a_fingerprint() {

@@ -1,0 +1,235 @@
+//! The sync, on the real binary against a stand-in of Stripe's event list: what never arrived is
+//! found once, whatever the list does in between.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use aws_sdk_ssm::types::ParameterType;
+use serde_json::{Value, json};
+use shared::clock::Millis;
+use shared::event::{EventKey, Via};
+use shared::ledger::Ledger;
+use webhookctl::demo::provider::Failure;
+use webhookctl::demo::{DemoSecrets, StandIns};
+use webhookctl::stack::{Options, Stack};
+
+struct World {
+    stack: Stack,
+    stand_ins: StandIns,
+    ledger: Ledger,
+    folder: PathBuf,
+}
+
+/// The list in pages of 100, so 250 events are three pages.
+const EVENTS: u64 = 250;
+
+#[tokio::test]
+async fn a_run_that_breaks_off_goes_on_where_it_was_and_nothing_is_found_twice()
+-> anyhow::Result<()> {
+    let world = World::start("resume").await?;
+    let now = Millis::now().secs();
+    for n in 0..EVENTS {
+        world.happen(&format!("evt_{n:04}"), now - 600 + i64::try_from(n)?)?;
+    }
+
+    // The first page is answered; the second one never, however often it is asked for.
+    let mut failures = vec![Failure::ServerError; 6];
+    failures[2] = Failure::BadPage;
+    world.stand_ins.provider.fail_from_request(2, &failures);
+    let error = world.sync().await.unwrap_err().to_string();
+    assert!(error.contains("asked 6 times"), "{error}");
+    assert_eq!(world.stand_ins.provider.requests(), 7);
+    assert_eq!(world.in_ledger(EVENTS).await?, 100);
+
+    // The next run asks for the second page, not for the first one again.
+    let report = world.sync().await?;
+    assert_eq!(
+        (report["pages"].as_u64(), report["found"].as_u64()),
+        (Some(2), Some(150))
+    );
+    assert_eq!(report["complete"], true);
+    assert_eq!(world.stand_ins.provider.requests(), 9);
+    assert_eq!(world.in_ledger(EVENTS).await?, EVENTS);
+
+    // A run with nothing new finds nothing: the overlap is listed again and known.
+    let report = world.sync().await?;
+    assert_eq!(
+        (report["found"].as_u64(), report["complete"].as_bool()),
+        (Some(0), Some(true))
+    );
+    assert_eq!(
+        report["listed"].as_u64(),
+        Some(EVENTS),
+        "the overlap of 15 minutes reaches back over all of them"
+    );
+
+    // An event that the list shows only now, though it is older than the last run.
+    world.happen("evt_late", now - 300)?;
+    let report = world.sync().await?;
+    assert_eq!(report["found"].as_u64(), Some(1));
+    let late = world
+        .ledger
+        .event(&EventKey::new("stripe-main", "evt_late"))
+        .await?;
+    assert_eq!(late.context("it is in the ledger")?.via, Via::BackupSync);
+    world.end().await
+}
+
+#[tokio::test]
+async fn an_api_key_that_is_refused_moves_no_cursor() -> anyhow::Result<()> {
+    let world = World::start("refused").await?;
+    world.happen("evt_1", Millis::now().secs() - 60)?;
+    world
+        .put("BackupSync", "stripe-main", "another key")
+        .await?;
+    let error = world.sync().await.unwrap_err().to_string();
+    assert!(error.contains("the API key may not list events"), "{error}");
+    assert!(!error.contains("another key"));
+    assert_eq!(world.in_ledger(0).await?, 0);
+    world.end().await
+}
+
+#[tokio::test]
+async fn the_sweep_rings_for_what_lost_its_doorbell() -> anyhow::Result<()> {
+    let world = World::start("sweep").await?;
+    // Received long ago by a catcher whose queue was down: a row and no message.
+    let event = shared::event::Event::fetched(shared::event::Fetched {
+        source: "stripe-main",
+        provider: "stripe",
+        preset: "stripe",
+        id: "evt_silent",
+        kind: "invoice.paid",
+        body: r#"{"id":"evt_silent"}"#.into(),
+        now: Millis(Millis::now().0 - 600_000),
+        via: Via::Webhook,
+        config: "test",
+    });
+    world
+        .ledger
+        .receive(&event, Millis(Millis::now().0 - 600_000))
+        .await?;
+    let report = world.invoke(json!({"task": "sweep"})).await?;
+    assert_eq!(
+        (report["looked_at"].as_u64(), report["rung"].as_u64()),
+        (Some(1), Some(1)),
+        "{report}"
+    );
+    // The next look is a minute away: a second sweep leaves it alone.
+    let report = world.invoke(json!({"task": "sweep"})).await?;
+    assert_eq!(report["looked_at"].as_u64(), Some(0), "{report}");
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
+    loop {
+        let row = world
+            .ledger
+            .event(event.key())
+            .await?
+            .context("it is there")?;
+        if !row.is_open() {
+            assert_eq!(row.state, shared::ledger::State::Done);
+            break;
+        }
+        ensure!(
+            tokio::time::Instant::now() < deadline,
+            "it is still {}",
+            row.state
+        );
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    world.end().await
+}
+
+impl World {
+    async fn start(name: &str) -> anyhow::Result<Self> {
+        let secrets = DemoSecrets::random()?;
+        let stand_ins = StandIns::start(&secrets, 0, 0)?;
+        let folder = std::env::temp_dir().join(format!("mitt-sync-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        let sources = folder.join("sources.toml");
+        std::fs::write(&sources, &stand_ins.sources)?;
+        let template = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_webhookctl"));
+        let binaries = program.parent().context("it is in a folder")?;
+        ensure!(
+            binaries.join("backup-sync").exists(),
+            "the functions are not built: cargo build --workspace"
+        );
+        let stack = Stack::start(Options {
+            sources_file: Some(sources),
+            ..Options::new(template, binaries)
+        })
+        .await?;
+        let clients = stack.clients();
+        let ledger = Ledger::new(
+            clients.dynamodb,
+            stack.table()?,
+            Some((clients.s3, stack.bucket("Bodies")?.to_owned())),
+        );
+        let world = Self {
+            stack,
+            stand_ins,
+            ledger,
+            folder,
+        };
+        for (kind, name, value) in secrets.iter() {
+            let function = match kind {
+                "ingress" => "Catcher",
+                "egress" => "Processor",
+                _ => "BackupSync",
+            };
+            world.put(function, name, value).await?;
+        }
+        Ok(world)
+    }
+
+    async fn put(&self, function: &str, name: &str, value: &str) -> anyhow::Result<()> {
+        let name = format!("{}/{name}/current", self.stack.secrets_path(function)?);
+        let put = self
+            .stack
+            .clients()
+            .ssm
+            .put_parameter()
+            .name(name)
+            .value(value);
+        put.r#type(ParameterType::SecureString)
+            .overwrite(true)
+            .send()
+            .await?;
+        Ok(())
+    }
+
+    fn happen(&self, id: &str, created: i64) -> anyhow::Result<()> {
+        let event =
+            json!({"id": id, "object": "event", "created": created, "type": "invoice.paid"});
+        self.stand_ins.provider.happen(&event.to_string().into())
+    }
+
+    async fn invoke(&self, task: Value) -> anyhow::Result<Value> {
+        let invocation = self.stack.invoke("BackupSync", &task).await?;
+        if let Some(error) = invocation.error() {
+            anyhow::bail!("{}", error.message);
+        }
+        invocation.json()
+    }
+
+    /// The report of the one source with a sync.
+    async fn sync(&self) -> anyhow::Result<Value> {
+        Ok(self.invoke(json!({"task": "sync"})).await?["sources"][0].clone())
+    }
+
+    async fn in_ledger(&self, events: u64) -> anyhow::Result<u64> {
+        let mut count = 0;
+        for n in 0..events {
+            count += u64::from(
+                self.ledger
+                    .has(&EventKey::new("stripe-main", &format!("evt_{n:04}")))
+                    .await?,
+            );
+        }
+        Ok(count)
+    }
+
+    async fn end(self) -> anyhow::Result<()> {
+        self.stack.stop().await;
+        Ok(std::fs::remove_dir_all(&self.folder)?)
+    }
+}
