@@ -128,23 +128,38 @@ impl Draft {
         let scheme = preset
             .scheme(variant)
             .with_context(|| format!("no variant {variant:?}"))?;
-        let envelope = Envelope {
-            method: "POST".to_owned(),
-            url: url.to_owned(),
-            headers: self
-                .headers
-                .iter()
-                .map(|(name, value)| (name, value.as_str()))
-                .collect(),
-            body: self.body.clone(),
-            received_at: at,
-        };
+        let envelope = envelope(url, &self.headers, &self.body, at);
         let mut headers = self.headers.clone();
         headers.extend(sign(scheme, secret, &envelope, at)?);
         Ok(Signed {
             headers,
             body: self.body.clone(),
         })
+    }
+}
+
+impl Signed {
+    /// The request as it will arrive.
+    pub fn envelope(&self, url: &str, at: Millis) -> Envelope {
+        envelope(url, &self.headers, &self.body, at)
+    }
+}
+
+fn envelope(
+    url: &str,
+    headers: &[(String, String)],
+    body: &Bytes,
+    received_at: Millis,
+) -> Envelope {
+    Envelope {
+        method: "POST".to_owned(),
+        url: url.to_owned(),
+        headers: headers
+            .iter()
+            .map(|(name, value)| (name, value.as_str()))
+            .collect(),
+        body: body.clone(),
+        received_at,
     }
 }
 
@@ -198,17 +213,7 @@ mod tests {
             let signed = draft
                 .sign(&preset, "default", &secret, "https://x.test/in/s", now)
                 .unwrap();
-            let envelope = Envelope {
-                method: "POST".into(),
-                url: "https://x.test/in/s".into(),
-                headers: signed
-                    .headers
-                    .iter()
-                    .map(|(name, value)| (name, value.as_str()))
-                    .collect(),
-                body: signed.body,
-                received_at: now,
-            };
+            let envelope = signed.envelope("https://x.test/in/s", now);
             match verifier.verify(&envelope, &[secret]).unwrap() {
                 Arrival::Event(event) => {
                     assert_eq!(event.kind(), sample.kind);

@@ -57,7 +57,7 @@ pub struct Options {
     pub max_processes: usize,
     /// Whether processes are stopped between invocations, as Lambda does.
     pub freeze: bool,
-    /// More variables for every function, before the template's.
+    /// More variables for every function, in place of the stack's own.
     pub function_env: BTreeMap<String, String>,
 }
 
@@ -238,8 +238,7 @@ fn spec(
         );
     };
     let endpoints = emulators.endpoints();
-    let mut environment = options.function_env.clone();
-    environment.extend(function.environment.clone());
+    let mut environment = function.environment.clone();
     if let Some(file) = &options.sources_file {
         let file = file
             .canonicalize()
@@ -277,6 +276,7 @@ fn spec(
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned())),
     );
+    environment.extend(options.function_env.clone());
     Ok(FunctionSpec {
         id: id.to_owned(),
         arn: function.arn.clone(),

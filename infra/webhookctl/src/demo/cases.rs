@@ -6,7 +6,6 @@ use anyhow::{Context, bail};
 use futures::try_join;
 use shared::clock::Millis;
 use shared::config::Config;
-use shared::envelope::Envelope;
 use shared::event::{EventKey, Via};
 use shared::ledger::{Row, State};
 use shared::secrets::Secret;
@@ -196,17 +195,7 @@ impl Demo<'_> {
             &url,
             now,
         )?;
-        let envelope = Envelope {
-            method: "POST".to_owned(),
-            url,
-            headers: signed
-                .headers
-                .iter()
-                .map(|(name, value)| (name, value.as_str()))
-                .collect(),
-            body: signed.body.clone(),
-            received_at: now,
-        };
+        let envelope = signed.envelope(&url, now);
         // What the catcher will call it.
         let Ok(Arrival::Event(event)) = verifier.verify(&envelope, std::slice::from_ref(secret))
         else {

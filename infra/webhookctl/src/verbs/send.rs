@@ -11,7 +11,6 @@ use serde::Serialize;
 use serde_json::Value;
 use shared::clock::Millis;
 use shared::config::{Config, Source};
-use shared::envelope::Envelope;
 use shared::event::EventKey;
 use shared::preset::{Location, Preset};
 use shared::secrets::Secret;
@@ -401,17 +400,7 @@ async fn post(
 
 /// What the catcher calls the event.
 fn key(target: &Target, signed: &Signed) -> Option<EventKey> {
-    let envelope = Envelope {
-        method: "POST".to_owned(),
-        url: target.url.clone(),
-        headers: signed
-            .headers
-            .iter()
-            .map(|(name, value)| (name, value.as_str()))
-            .collect(),
-        body: signed.body.clone(),
-        received_at: Millis::now(),
-    };
+    let envelope = signed.envelope(&target.url, Millis::now());
     match target
         .verifier
         .verify(&envelope, std::slice::from_ref(&target.secret))

@@ -1,0 +1,12 @@
+//! The function binaries as they are deployed, on the local stack: what they answer to anybody
+//! who can reach them, and that nothing of it harms them.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod answers;
+mod bad_input;
+mod budget;
+mod events;
+mod forged;
+mod support;
+mod vectors;
