@@ -28,6 +28,12 @@ struct Message {
     run: u64,
 }
 
+/// What every version of a message has: the rest is that version's own.
+#[derive(Deserialize)]
+struct Versioned {
+    v: u32,
+}
+
 /// Why a message is no doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoDoorbell {
@@ -49,10 +55,11 @@ impl Doorbell {
 
     /// Reads a message. It may come from anybody who can send to the queue.
     pub fn from_message(text: &str) -> Result<Self, NoDoorbell> {
-        let message: Message = serde_json::from_str(text).map_err(|_| NoDoorbell::NoJson)?;
-        if message.v != VERSION {
-            return Err(NoDoorbell::UnknownVersion(message.v));
+        let Versioned { v } = serde_json::from_str(text).map_err(|_| NoDoorbell::NoJson)?;
+        if v != VERSION {
+            return Err(NoDoorbell::UnknownVersion(v));
         }
+        let message: Message = serde_json::from_str(text).map_err(|_| NoDoorbell::NoJson)?;
         let key = EventKey::from_pk(&message.key).ok_or(NoDoorbell::NoKey)?;
         Ok(Self {
             key,
@@ -143,6 +150,7 @@ mod tests {
                 r#"{"v":2,"key":"E#a#b","run":0}"#,
                 NoDoorbell::UnknownVersion(2),
             ),
+            (r#"{"v":2,"about":{}}"#, NoDoorbell::UnknownVersion(2)),
             (r#"{"v":1,"key":"SYS","run":0}"#, NoDoorbell::NoKey),
             (r#"{"v":1,"key":"E#a#b","run":-1}"#, NoDoorbell::NoJson),
         ] {

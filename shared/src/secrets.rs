@@ -67,6 +67,8 @@ pub struct Secrets {
 #[derive(Clone)]
 struct Cache {
     read_at: Millis,
+    /// When reading failed last. A store that hangs must not cost each request its wait.
+    failed_at: Option<Millis>,
     by_name: Arc<BTreeMap<String, Live>>,
 }
 
@@ -98,14 +100,14 @@ impl Secrets {
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
         if let Some(cache) = &cached
-            && now.since(cache.read_at) <= age
+            && (now.since(cache.read_at) <= age || cache.failed_lately(now))
         {
             return Ok(cache.get(name));
         }
         match self.read(now).await {
             Ok(cache) => {
                 let live = cache.get(name);
-                *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = Some(cache);
+                self.remember(cache);
                 Ok(live)
             }
             Err(error) => match cached {
@@ -114,11 +116,20 @@ impl Secrets {
                         error = format!("{error:#}"),
                         "using the secrets read before"
                     );
-                    Ok(cache.get(name))
+                    let live = cache.get(name);
+                    self.remember(Cache {
+                        failed_at: Some(now),
+                        ..cache
+                    });
+                    Ok(live)
                 }
                 _ => Err(error),
             },
         }
+    }
+
+    fn remember(&self, cache: Cache) {
+        *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = Some(cache);
     }
 
     async fn read(&self, now: Millis) -> anyhow::Result<Cache> {
@@ -170,12 +181,20 @@ impl Secrets {
             .collect();
         Ok(Cache {
             read_at: now,
+            failed_at: None,
             by_name: Arc::new(by_name),
         })
     }
 }
 
 impl Cache {
+    /// Only what is not too old to be used at all is used without asking again.
+    fn failed_lately(&self, now: Millis) -> bool {
+        self.failed_at
+            .is_some_and(|failed| now.since(failed) <= REREAD)
+            && now.since(self.read_at) <= STALE
+    }
+
     fn get(&self, name: &str) -> Live {
         self.by_name
             .get(name)
