@@ -1,6 +1,13 @@
-//! The environment, read once.
+//! The environment, read once, and what a function makes of it.
 
 use anyhow::Context as _;
+
+use crate::aws::{Aws, Patience};
+use crate::config::Config;
+use crate::inbox::Inbox;
+use crate::ledger::Ledger;
+use crate::queue::Queue;
+use crate::secrets::Secrets;
 
 /// What a function is told about its stack. `template.yaml` sets these.
 #[derive(Clone, Debug)]
@@ -31,14 +38,37 @@ impl Settings {
     }
 
     /// The configuration of the sources that is in force.
-    pub fn config(&self) -> anyhow::Result<crate::config::Config> {
+    pub fn config(&self) -> anyhow::Result<Config> {
         let Some(path) = &self.sources_file else {
-            return crate::config::Config::parse(crate::config::EMBEDDED)
-                .context("the embedded sources");
+            return Config::parse(crate::config::EMBEDDED).context("the embedded sources");
         };
         let text = std::fs::read_to_string(path)
             .with_context(|| format!("read MITT_SOURCES_FILE {path}"))?;
-        crate::config::Config::parse(&text).with_context(|| format!("MITT_SOURCES_FILE {path}"))
+        Config::parse(&text).with_context(|| format!("MITT_SOURCES_FILE {path}"))
+    }
+}
+
+/// What every function works with.
+pub struct Parts {
+    pub config: Config,
+    pub secrets: Secrets,
+    pub inbox: Inbox,
+}
+
+impl Parts {
+    /// Makes them from the environment. No service is called for it.
+    pub fn from_env(patience: Patience) -> anyhow::Result<Self> {
+        let settings = Settings::from_env()?;
+        let aws = Aws::from_env(patience)?;
+        let bodies = (aws.s3(), settings.body_bucket.clone());
+        Ok(Self {
+            config: settings.config()?,
+            secrets: Secrets::new(aws.ssm(), &settings.secrets_path),
+            inbox: Inbox {
+                ledger: Ledger::new(aws.dynamodb(), &settings.table, Some(bodies)),
+                queue: Queue::new(aws.sqs(), &settings.queue_url),
+            },
+        })
     }
 }
 

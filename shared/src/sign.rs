@@ -1,13 +1,13 @@
 //! Signs as a provider signs: for test webhooks and for what we send on ourselves.
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use base64::Engine as _;
 
 use crate::clock::Millis;
 use crate::envelope::Envelope;
-use crate::preset::{Encoding, Format, Location, Part, Scheme};
+use crate::preset::{Encoding, Format, Location, Scheme};
 use crate::secrets::Secret;
-use crate::verify::{Piece, key, mac_sign};
+use crate::verify::{Rejected, key, mac_sign, message};
 
 /// The headers that prove a request: the signature, and the time where one is signed. The
 /// message may name other headers; those must be in the envelope already.
@@ -20,24 +20,8 @@ pub fn sign(
     let key =
         key(scheme.key, secret.expose()).context("the secret is empty or cannot be decoded")?;
     let ts = at.secs().to_string();
-    let message: Vec<Piece<'_>> = scheme
-        .message
-        .0
-        .iter()
-        .map(|part| {
-            Ok(match part {
-                Part::Literal(text) => Piece::Text(text.clone()),
-                Part::Body => Piece::Bytes(&envelope.body),
-                Part::Timestamp => Piece::Text(ts.clone()),
-                Part::Method => Piece::Text(envelope.method.clone()),
-                Part::Url => Piece::Text(envelope.url.clone()),
-                Part::At(location) => {
-                    let value = location.find(envelope).ok().flatten();
-                    Piece::Text(value.with_context(|| format!("the message needs {location:?}"))?)
-                }
-            })
-        })
-        .collect::<anyhow::Result<_>>()?;
+    let message = message(scheme, envelope, Some(&ts))
+        .map_err(|Rejected(reason)| anyhow!("the message lacks what is signed: {reason}"))?;
 
     let signature = mac_sign(scheme.hash, &key, &message);
     let signature = match scheme.sig.enc {

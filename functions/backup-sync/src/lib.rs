@@ -9,10 +9,8 @@ mod sync;
 
 use serde::{Deserialize, Serialize};
 use shared::clock::Clock;
-use shared::config::Config;
-use shared::inbox::Inbox;
 use shared::outbound::Outbound;
-use shared::secrets::Secrets;
+use shared::settings::Parts;
 
 pub use sweep::SweepReport;
 pub use sync::SyncReport;
@@ -38,25 +36,16 @@ pub enum Report {
 
 /// Everything that the tasks need, made once per process.
 pub struct BackupSync {
-    config: Config,
-    secrets: Secrets,
-    inbox: Inbox,
+    parts: Parts,
     outbound: Outbound,
     clock: Clock,
 }
 
 impl BackupSync {
-    pub fn new(
-        config: Config,
-        secrets: Secrets,
-        inbox: Inbox,
-        clock: Clock,
-    ) -> anyhow::Result<Self> {
-        let outbound = Outbound::new(config.forward.allow_loopback)?;
+    pub fn new(parts: Parts, clock: Clock) -> anyhow::Result<Self> {
+        let outbound = Outbound::new(parts.config.forward.allow_loopback)?;
         Ok(Self {
-            config,
-            secrets,
-            inbox,
+            parts,
             outbound,
             clock,
         })

@@ -33,19 +33,20 @@ impl BackupSync {
     pub(crate) async fn sweep(&self) -> anyhow::Result<SweepReport> {
         let now = (self.clock)();
         let mut report = SweepReport {
-            depth: self.inbox.queue.depth().await?,
+            depth: self.parts.inbox.queue.depth().await?,
             ..SweepReport::default()
         };
         let mut room = DEPTH.saturating_sub(report.depth);
         for shard in 0..WORK_SHARDS {
-            for (key, seen) in self.inbox.ledger.to_look_at(shard, now, ROWS).await? {
+            for (key, seen) in self.parts.inbox.ledger.to_look_at(shard, now, ROWS).await? {
                 report.looked_at += 1;
-                let attempts = match self.config.source(key.source()) {
+                let attempts = match self.parts.config.source(key.source()) {
                     Some(source) => source.backoff.attempts,
                     None => Backoff::default().attempts,
                 };
                 // One row's trouble must not keep the others asleep.
                 match self
+                    .parts
                     .inbox
                     .ledger
                     .look(&key, seen, attempts, room > 0, now)
@@ -90,7 +91,7 @@ impl BackupSync {
 
     /// The next look is noted already: a ring that fails is made up for then.
     async fn ring(&self, doorbell: &Doorbell, delay: std::time::Duration) -> bool {
-        let rung = self.inbox.queue.ring(doorbell, delay).await;
+        let rung = self.parts.inbox.queue.ring(doorbell, delay).await;
         if let Err(error) = &rung {
             tracing::warn!(event.key = %doorbell.key, error = format!("{error:#}"), "could not ring for {}", doorbell.key);
         }

@@ -56,6 +56,7 @@ impl BackupSync {
     pub(crate) async fn sync_all(&self, only: Option<&str>) -> anyhow::Result<Vec<SyncReport>> {
         if let Some(name) = only
             && self
+                .parts
                 .config
                 .source(name)
                 .is_none_or(|source| source.sync.is_none())
@@ -64,7 +65,7 @@ impl BackupSync {
         }
         let mut reports = Vec::new();
         let mut failed = Vec::new();
-        for source in self.config.sources() {
+        for source in self.parts.config.sources() {
             let (Some(settings), Some(sync)) = (&source.sync, &source.verifier.preset.sync) else {
                 continue;
             };
@@ -111,7 +112,7 @@ impl BackupSync {
         sync: &Sync,
     ) -> anyhow::Result<SyncReport> {
         let now = (self.clock)();
-        let live = self.secrets.live(&settings.secret, now).await?;
+        let live = self.parts.secrets.live(&settings.secret, now).await?;
         let key = live
             .first()
             .cloned()
@@ -131,6 +132,7 @@ impl BackupSync {
         };
         // The lease outlasts the function: who holds it is alive or was killed.
         let Some(lease) = self
+            .parts
             .inbox
             .ledger
             .sync_lease(&source.name, &owner, now, BUDGET + Duration::from_secs(60))
@@ -142,6 +144,7 @@ impl BackupSync {
         match self.pages(&mut run, &lease, now).await {
             Ok(Some(started)) => {
                 run.report.complete = self
+                    .parts
                     .inbox
                     .ledger
                     .sync_advance(lease, started, (self.clock)())
@@ -149,12 +152,12 @@ impl BackupSync {
                 Ok(run.report)
             }
             Ok(None) => {
-                self.inbox.ledger.sync_release(lease).await?;
+                self.parts.inbox.ledger.sync_release(lease).await?;
                 Ok(run.report)
             }
             Err(error) => {
                 // What the pages before it brought is kept, and so is where to go on.
-                if let Err(second) = self.inbox.ledger.sync_release(lease).await {
+                if let Err(second) = self.parts.inbox.ledger.sync_release(lease).await {
                     tracing::warn!(
                         error = format!("{second:#}"),
                         "the sync lease has to run out"
@@ -200,7 +203,13 @@ impl BackupSync {
                         started,
                     };
                     let until = run.ends + Duration::from_secs(60);
-                    if !self.inbox.ledger.sync_page(lease, &paused, until).await? {
+                    if !self
+                        .parts
+                        .inbox
+                        .ledger
+                        .sync_page(lease, &paused, until)
+                        .await?
+                    {
                         bail!("another run took over");
                     }
                     token = Some(paused.token);
@@ -214,7 +223,7 @@ impl BackupSync {
         run.report.listed += 1;
         let key = EventKey::new(&run.source.name, &item.id);
         // Only to save the writes of a refused put; the put itself decides.
-        if self.inbox.ledger.has(&key).await? {
+        if self.parts.inbox.ledger.has(&key).await? {
             return Ok(());
         }
         let preset = &run.source.verifier.preset;
@@ -231,9 +240,9 @@ impl BackupSync {
             body: item.body.clone(),
             now: (self.clock)(),
             via: Via::BackupSync,
-            config: self.config.hash(),
+            config: self.parts.config.hash(),
         });
-        if self.inbox.accept(&event, (self.clock)()).await? == Received::New {
+        if self.parts.inbox.accept(&event, (self.clock)()).await? == Received::New {
             run.report.found += 1;
             tracing::warn!(event.id = %event.id(), event.key = %key, source = run.source.name, kind = item.kind, "found event {key}, which never arrived");
         }

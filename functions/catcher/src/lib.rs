@@ -7,14 +7,14 @@
 mod http;
 
 use shared::clock::{Clock, Millis};
-use shared::config::{Config, Source};
+use shared::config::Source;
 use shared::envelope::Envelope;
 use shared::event::Event;
-use shared::inbox::Inbox;
 use shared::ledger::Received;
 use shared::preset::Reply;
 use shared::queue::Doorbell;
-use shared::secrets::{Live, Secrets};
+use shared::secrets::Live;
+use shared::settings::Parts;
 use shared::timing::{CATCHER_BUDGET, RING_BUDGET};
 use shared::verify::{Arrival, Reason, Rejected};
 
@@ -22,20 +22,13 @@ pub use http::{Request, Response};
 
 /// Everything that an answer needs, made once per process.
 pub struct Catcher {
-    config: Config,
-    secrets: Secrets,
-    inbox: Inbox,
+    parts: Parts,
     clock: Clock,
 }
 
 impl Catcher {
-    pub fn new(config: Config, secrets: Secrets, inbox: Inbox, clock: Clock) -> Self {
-        Self {
-            config,
-            secrets,
-            inbox,
-            clock,
-        }
+    pub fn new(parts: Parts, clock: Clock) -> Self {
+        Self { parts, clock }
     }
 
     /// Answers a request within [`CATCHER_BUDGET`], of which the doorbell has its own share: an
@@ -48,14 +41,17 @@ impl Catcher {
             return undecided();
         };
         if let Some(doorbell) = &answer.doorbell {
-            self.inbox.announce(doorbell).await;
+            self.parts.inbox.announce(doorbell).await;
         }
         answer.response
     }
 
     /// The cheapest refusals come first.
     async fn receive(&self, request: Request, now: Millis) -> Answer {
-        let Some(source) = request.source().and_then(|name| self.config.source(name)) else {
+        let Some(source) = request
+            .source()
+            .and_then(|name| self.parts.config.source(name))
+        else {
             let body = r#"{"error":"there is no such source"}"#;
             return Response::new(404, "application/json", body).into();
         };
@@ -119,7 +115,7 @@ impl Catcher {
         envelope: &Envelope,
         now: Millis,
     ) -> anyhow::Result<Result<Arrival, Rejected>> {
-        let live = self.secrets.live(&source.secret, now).await?;
+        let live = self.parts.secrets.live(&source.secret, now).await?;
         let first = source.verifier.verify(envelope, &live);
         if !matches!(
             first,
@@ -127,7 +123,7 @@ impl Catcher {
         ) {
             return Ok(first);
         }
-        let again = self.secrets.live_again(&source.secret, now).await?;
+        let again = self.parts.secrets.live_again(&source.secret, now).await?;
         if labels(&again) == labels(&live) {
             return Ok(first);
         }
@@ -135,7 +131,7 @@ impl Catcher {
     }
 
     async fn keep(&self, source: &Source, event: &Event, now: Millis) -> Answer {
-        let kept = match self.inbox.keep(event, now).await {
+        let kept = match self.parts.inbox.keep(event, now).await {
             Ok(kept) => kept,
             Err(error) => {
                 tracing::error!(event.id = %event.id(), source = source.name, error = format!("{error:#}"), "could not keep event {}", event.id());

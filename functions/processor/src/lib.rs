@@ -9,35 +9,24 @@ mod record;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
 use futures::{FutureExt as _, StreamExt as _, stream};
 use shared::clock::{Clock, Millis};
-use shared::config::Config;
-use shared::inbox::Inbox;
 use shared::outbound::Outbound;
-use shared::secrets::Secrets;
+use shared::settings::Parts;
 
 /// Records of a batch that are worked on at the same time.
 const AT_ONCE: usize = 4;
 
 /// Everything that work needs, made once per process.
 pub struct Processor {
-    config: Config,
-    secrets: Secrets,
-    inbox: Inbox,
+    parts: Parts,
     outbound: Outbound,
     clock: Clock,
 }
 
 impl Processor {
-    pub fn new(
-        config: Config,
-        secrets: Secrets,
-        inbox: Inbox,
-        clock: Clock,
-    ) -> anyhow::Result<Self> {
-        let outbound = Outbound::new(config.forward.allow_loopback)?;
+    pub fn new(parts: Parts, clock: Clock) -> anyhow::Result<Self> {
+        let outbound = Outbound::new(parts.config.forward.allow_loopback)?;
         Ok(Self {
-            config,
-            secrets,
-            inbox,
+            parts,
             outbound,
             clock,
         })

@@ -30,7 +30,7 @@ impl Processor {
                 return Ok(());
             }
         };
-        let Some(source) = self.config.source(doorbell.key.source()) else {
+        let Some(source) = self.parts.config.source(doorbell.key.source()) else {
             // The row stays open, and the sweep rings again: when the source is back, so is it.
             tracing::error!(event.key = %doorbell.key, "there is no source {}", doorbell.key.source());
             return Ok(());
@@ -41,6 +41,7 @@ impl Processor {
         }
         let attempts = source.backoff.attempts;
         match self
+            .parts
             .inbox
             .ledger
             .claim(&doorbell.key, "processor", now, LEASE, attempts)
@@ -66,7 +67,7 @@ impl Processor {
 
     async fn work(&self, source: &Source, lease: Lease) -> anyhow::Result<()> {
         let began = (self.clock)();
-        let effects = Effects::new(&self.inbox.ledger, &lease, self.clock);
+        let effects = Effects::new(&self.parts.inbox.ledger, &lease, self.clock);
         let outcome = self.act(source, &lease, &effects).await;
         let changed = effects.into_changed();
         let now = (self.clock)();
@@ -75,6 +76,7 @@ impl Processor {
         let (id, key, run) = (lease.row.id(), lease.row.key.clone(), lease.row.run);
         let (attempt, epoch, kind) = (lease.row.attempts, lease.row.epoch, lease.row.kind.clone());
         let settled = self
+            .parts
             .inbox
             .ledger
             .settle(lease, settlement, &changed, now)
@@ -105,7 +107,13 @@ impl Processor {
         {
             // A second of room, so that it never arrives before its time.
             let delay = delay + Duration::from_secs(1);
-            if let Err(error) = self.inbox.queue.ring(&Doorbell { key, run }, delay).await {
+            if let Err(error) = self
+                .parts
+                .inbox
+                .queue
+                .ring(&Doorbell { key, run }, delay)
+                .await
+            {
                 tracing::warn!(event.id = %id, error = format!("{error:#}"), "could not ring for {id}; the sweep will");
             }
         }
@@ -116,6 +124,7 @@ impl Processor {
     /// does not keep the others from being tried.
     async fn act(&self, source: &Source, lease: &Lease, effects: &Effects<'_>) -> Outcome {
         let body = match self
+            .parts
             .inbox
             .ledger
             .leased_body(lease)
@@ -134,7 +143,7 @@ impl Processor {
             body: &body,
             effects,
             outbound: &self.outbound,
-            secrets: &self.secrets,
+            secrets: &self.parts.secrets,
             clock: self.clock,
         };
         let all = async {

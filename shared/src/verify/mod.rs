@@ -287,7 +287,7 @@ fn in_window(ts: Option<&Timestamp>, text: Option<&str>, now: Millis) -> Result<
 }
 
 /// The pieces of the signed message, in order; the body is one of them, not a copy.
-fn message<'e>(
+pub(crate) fn message<'e>(
     scheme: &Scheme,
     envelope: &'e Envelope,
     ts: Option<&str>,
