@@ -173,7 +173,7 @@ mod tests {
         let deep = "[".repeat(100_000);
         let nested = format!("{}1{}", "{\"a\":".repeat(10_000), "}".repeat(10_000));
         for json in ["", "{", "{\"id\":1}x", "not json", deep.as_str()] {
-            assert_eq!(scalar("id", json), Err(NotThere::NoJson), "{:.20}", json);
+            assert_eq!(scalar("id", json), Err(NotThere::NoJson), "{json:.20}");
         }
         assert_eq!(scalar("id", &nested), Ok(None));
     }

@@ -4,6 +4,8 @@
 //! schemes with throw-away keys. Each request is fed as it was sent, and once more with repeated
 //! headers joined by commas, as API Gateway joins them: both must reach the same verdict.
 
+#![expect(clippy::unwrap_used, reason = "a test may end by panicking")]
+
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
@@ -155,6 +157,10 @@ fn body(request: &Value) -> Vec<u8> {
     body
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "what is compared reads better so"
+)]
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, expected: T, found: T) -> Result<(), String> {
     if expected == found {
         Ok(())

@@ -15,7 +15,7 @@ use shared::preset::Reply;
 use shared::queue::Doorbell;
 use shared::secrets::Live;
 use shared::settings::Parts;
-use shared::timing::{CATCHER_BUDGET, RING_BUDGET};
+use shared::timing::KEEP_BUDGET;
 use shared::verify::{Arrival, Reason, Rejected};
 
 pub use http::{Request, Response};
@@ -31,12 +31,12 @@ impl Catcher {
         Self { parts, clock }
     }
 
-    /// Answers a request within [`CATCHER_BUDGET`], of which the doorbell has its own share: an
-    /// event that became durable at the last moment is acknowledged, heard or not.
+    /// Answers a request in time. The doorbell has a share of its own: an event
+    /// that became durable at the last moment is acknowledged, heard or not.
     pub async fn answer(&self, request: Request) -> Response {
         let now = (self.clock)();
         let receiving = Box::pin(self.receive(request, now));
-        let Ok(answer) = tokio::time::timeout(CATCHER_BUDGET - RING_BUDGET, receiving).await else {
+        let Ok(answer) = tokio::time::timeout(KEEP_BUDGET, receiving).await else {
             tracing::error!("the stores took too long");
             return undecided();
         };
