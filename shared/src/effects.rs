@@ -66,6 +66,9 @@ impl<'l> Effects<'l> {
         if let Some(outcome) = self.known(name, keys) {
             return outcome;
         }
+        if let Some(outcome) = self.held_back(name, keys) {
+            return outcome;
+        }
         let intent = self.entry(name, EffectState::Intent, keys, "");
         match self.ledger.intend(self.lease, name, &intent).await {
             Ok(true) => self.run(name, keys, call).await,
@@ -114,10 +117,8 @@ impl<'l> Effects<'l> {
     }
 
     async fn run(&self, name: &str, keys: Keys, call: impl AsyncFnOnce(&str) -> Effect) -> Outcome {
-        // A worker that was frozen wakes up here with a lease that is over: what it holds back
-        // now, its successor does.
-        if !self.lease.holds((self.clock)()) {
-            return Outcome::retry("the lease was nearly over before the effect began");
+        if let Some(outcome) = self.held_back(name, keys) {
+            return outcome;
         }
         // Whatever stops us in the call, also a timeout, leaves this behind.
         self.note(name, EffectState::Unknown, keys, "");
@@ -136,6 +137,18 @@ impl<'l> Effects<'l> {
                 Keys::Ignored => Outcome::unknown(error),
             },
         }
+    }
+
+    /// A worker that was frozen wakes up with a lease that is over: what it holds back now, its
+    /// successor does. That it did not happen is known, also when its intent was written.
+    fn held_back(&self, name: &str, keys: Keys) -> Option<Outcome> {
+        if self.lease.holds((self.clock)()) {
+            return None;
+        }
+        self.note(name, EffectState::Not, keys, "");
+        Some(Outcome::retry(
+            "the lease was nearly over before the effect began",
+        ))
     }
 
     fn note(&self, name: &str, state: EffectState, keys: Keys, note: &str) {

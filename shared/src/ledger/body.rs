@@ -91,7 +91,7 @@ impl Ledger {
             .bodies
             .as_ref()
             .context("a large body, but no bucket is configured")?;
-        let key = bucket_key(&event.key, &event.sha, event.received_at);
+        let key = bucket_key(&event.key, &event.sha, event.received_at, packed.encoding);
         s3.put_object()
             .bucket(bucket)
             .key(&key)
@@ -139,14 +139,13 @@ impl Ledger {
             }
             Err(error) => return Err(error).context("read a body from the bucket"),
         };
-        // Which encoding it is can be seen: a zstd frame begins with its magic number.
         let bytes = object
             .body
             .collect()
             .await
             .context("read a body from the bucket")?
             .to_vec();
-        let zstd = bytes.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]);
+        let zstd = key.ends_with(ZSTD);
         Ok(Some((bytes, zstd)))
     }
 }
@@ -182,10 +181,20 @@ fn body_sk(sha: &Sha) -> String {
     format!("B#{}", &sha.hex()[..16])
 }
 
-fn bucket_key(key: &EventKey, sha: &Sha, at: Millis) -> String {
+/// How an object's key ends whose body is compressed. A body may begin like a compressed one, so
+/// that its bytes do not tell.
+const ZSTD: &str = ".zst";
+
+fn bucket_key(key: &EventKey, sha: &Sha, at: Millis, encoding: &str) -> String {
     let day = at.rfc3339()[..10].replace('-', "/");
     let pk = Sha::of(key.pk().as_bytes()).hex();
-    format!("bodies/{}/{day}/{}/{}", key.source(), &pk[..16], sha.hex())
+    let ending = if encoding == "zstd" { ZSTD } else { "" };
+    format!(
+        "bodies/{}/{day}/{}/{}{ending}",
+        key.source(),
+        &pk[..16],
+        sha.hex()
+    )
 }
 
 #[cfg(test)]

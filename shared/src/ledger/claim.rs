@@ -52,7 +52,6 @@ pub(super) enum Refusal {
         seen: u64,
         reason: &'static str,
     },
-    TooNew(u32),
 }
 
 impl Lease {
@@ -97,13 +96,16 @@ impl Ledger {
                 Write::Refused(None) => return Ok(Claim::Missing),
                 Write::Refused(Some(old)) => old,
             };
+            // Of a newer row not even the attributes are known.
+            if let Some(version) = item::number(&old, "sv").filter(|v| *v > NEWEST_SCHEMA) {
+                return Ok(Claim::TooNew(version));
+            }
             let row = Row::read(&old)?;
             match refusal(&row, &owner, now, attempts) {
                 Refusal::Own => return leased(Some(old), owner, until),
                 Refusal::Settled(state) => return Ok(Claim::Settled(state)),
                 Refusal::Held => return Ok(Claim::Held),
                 Refusal::NotDue(due) => return Ok(Claim::NotDue(due)),
-                Refusal::TooNew(version) => return Ok(Claim::TooNew(version)),
                 Refusal::TakeOver { seen } => {
                     let change = transition::take_over(seen, &owner, now, until, attempts);
                     match self.change(&pk, change).await? {
@@ -128,9 +130,6 @@ impl Ledger {
 
 /// What a refused claim means, from the row that refused it.
 pub(super) fn refusal(row: &Row, owner: &str, now: Millis, attempts: u32) -> Refusal {
-    if row.schema > NEWEST_SCHEMA {
-        return Refusal::TooNew(row.schema);
-    }
     if row.state == State::Processing && row.owner.as_deref() == Some(owner) {
         return Refusal::Own;
     }

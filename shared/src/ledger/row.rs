@@ -149,20 +149,33 @@ impl Row {
             attribute,
         };
         let text = |name| item::text(row, name).map(str::to_owned);
+        let key = EventKey::from_pk(pk).ok_or_else(|| bad("pk"))?;
+        let schema = item::number(row, "sv").ok_or_else(|| bad("sv"))?;
+        let state = item::text(row, "st")
+            .and_then(State::parse)
+            .ok_or_else(|| bad("st"))?;
+        let lease_until = item::time(row, "lu");
+        let due = item::time(row, "due");
+        match state {
+            State::Processing if lease_until.is_none() => return Err(bad("lu")),
+            State::Failed if due.is_none() => return Err(bad("due")),
+            _ => {}
+        }
+        if !row.get("fx").is_some_and(AttributeValue::is_m) {
+            return Err(bad("fx"));
+        }
         Ok(Self {
-            key: EventKey::from_pk(pk).ok_or_else(|| bad("pk"))?,
-            schema: item::number(row, "sv").ok_or_else(|| bad("sv"))?,
-            state: item::text(row, "st")
-                .and_then(State::parse)
-                .ok_or_else(|| bad("st"))?,
+            key,
+            schema,
+            state,
             epoch: item::number(row, "epoch").ok_or_else(|| bad("epoch"))?,
             run: item::number(row, "run").ok_or_else(|| bad("run"))?,
             generation: item::number(row, "gen").unwrap_or(0),
             attempts: item::number(row, "att").ok_or_else(|| bad("att"))?,
             crashes: item::number(row, "cr").ok_or_else(|| bad("cr"))?,
             owner: text("own"),
-            lease_until: item::time(row, "lu"),
-            due: item::time(row, "due"),
+            lease_until,
+            due,
             received_at: item::time(row, "rcv").ok_or_else(|| bad("rcv"))?,
             write_id: text("wid").unwrap_or_default(),
             sha: item::bytes(row, "sha")

@@ -100,7 +100,7 @@ impl Ledger {
             Write::Applied(_) => Ok(Settled::Recorded(settlement)),
             Write::Refused(old) => {
                 let row = old.map(|old| Row::read(&old)).transpose()?;
-                let ours = row.is_some_and(|row| applied(&row, &lease, &settlement));
+                let ours = row.is_some_and(|row| applied(&row, &lease, &settlement, now));
                 Ok(if ours {
                     Settled::Recorded(settlement)
                 } else {
@@ -136,20 +136,27 @@ impl Ledger {
 
 /// Whether the row that refused a settlement shows that it had been applied before, its answer
 /// lost: nobody has claimed the event since, and it stands where we put it.
-fn applied(row: &Row, lease: &Lease, settlement: &Settlement) -> bool {
+fn applied(row: &Row, lease: &Lease, settlement: &Settlement, now: Millis) -> bool {
     row.epoch == lease.row.epoch
         && match settlement {
             Settlement::Done => {
                 row.state == State::Done && row.done_by.as_deref() == Some(&lease.owner)
             }
             Settlement::Retry { due, .. } => row.state == State::Failed && row.due == Some(*due),
-            Settlement::DeadLetter { .. } => row.state == State::DeadLetter,
+            // The sweep may have given it up as well, for a reason of its own.
+            Settlement::DeadLetter { reason, .. } => {
+                row.state == State::DeadLetter
+                    && row.dead_at == Some(now)
+                    && row.reason.as_deref() == Some(reason)
+            }
         }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aws_sdk_dynamodb::types::AttributeValue;
+
     use crate::ledger::{Item, item};
 
     fn row(attempts: u32) -> Row {
@@ -163,6 +170,9 @@ mod tests {
             ("cr".into(), item::n(0)),
             ("rcv".into(), item::n(0)),
             ("bref".into(), item::s("i")),
+            ("fx".into(), AttributeValue::M(Item::new())),
+            ("lu".into(), item::n(9_000)),
+            ("due".into(), item::n(10)),
         ]);
         Row::read(&row).unwrap()
     }

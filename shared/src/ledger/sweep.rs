@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use super::settle::SWEEP_AHEAD;
 use super::transition::{self, WORK_SHARDS};
-use super::{Ledger, Row, State, Write, item};
+use super::{Ledger, NEWEST_SCHEMA, Row, State, Write, item};
 use crate::backoff::CRASHES;
 use crate::clock::Millis;
 use crate::event::EventKey;
@@ -54,7 +54,7 @@ pub enum Swept {
 impl Look {
     /// Decides over a row. `seen` is the time to look that the index gave.
     pub fn at(row: &Row, seen: Millis, attempts: u32, now: Millis) -> Self {
-        if row.next_look != Some(seen) || !row.is_open() {
+        if row.next_look != Some(seen) || !row.is_open() || row.schema > NEWEST_SCHEMA {
             return Self::Leave;
         }
         if row.state == State::Processing && !row.lease_is_over(now) {
@@ -80,7 +80,7 @@ impl Look {
             .max(now);
         let pause = Duration::from_secs(60 << row.rings.min(6)).min(LONGEST_PAUSE);
         let first =
-            row.state == State::Failed && row.rung_at.is_none_or(|rung| rung + SWEEP_AHEAD < due);
+            row.state == State::Failed && row.rung_at < row.due.map(|due| due - SWEEP_AHEAD);
         Self::Ring {
             delay: due.since(now),
             next: due + pause,
@@ -168,6 +168,8 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use aws_sdk_dynamodb::types::AttributeValue;
+
     use crate::ledger::Item;
 
     fn row(state: &str, more: &[(&str, i64)]) -> Row {
@@ -181,6 +183,9 @@ mod tests {
             ("cr".into(), item::n(0)),
             ("rcv".into(), item::n(0)),
             ("bref".into(), item::s("i")),
+            ("fx".into(), AttributeValue::M(Item::new())),
+            ("lu".into(), item::n(9_000)),
+            ("due".into(), item::n(10)),
             ("gsk".into(), item::n(5)),
         ]);
         row.extend(
@@ -225,7 +230,7 @@ mod tests {
             Look::Ring {
                 delay: Duration::ZERO,
                 next: Millis(160_000),
-                first: true
+                first: false
             }
         );
         let look = at(&row("failed", &[("due", 95_000), ("enq", 94_000)]));

@@ -50,12 +50,17 @@ pub type Effects<'l> = &'l [(String, EffectRow)];
 pub fn claim(owner: &str, now: Millis, until: Millis, attempts: u32) -> Change {
     Change::new(
         "claim an event",
-        "(st = :received OR (st = :failed AND due <= :now)) AND att < :max AND sv <= :sv",
+        // What cannot be read later is refused now, before it counts as an attempt.
+        "(st = :received OR (st = :failed AND due <= :now)) AND att < :max AND cr < :crashes \
+         AND sv <= :sv AND epoch >= :zero AND attribute_type(fx, :map)",
         "SET st = :processing, own = :own, lu = :lu ADD epoch :one, att :one",
     )
     .states(&[State::Received, State::Failed, State::Processing])
     .with(":now", item::ms(now))
     .with(":max", item::n(attempts))
+    .with(":crashes", item::n(CRASHES))
+    .with(":zero", item::n(0))
+    .with(":map", item::s("M"))
     .with(":sv", item::n(NEWEST_SCHEMA))
     .with(":own", item::s(owner))
     .with(":lu", item::ms(until))
@@ -348,7 +353,8 @@ pub(super) fn shard(pk: &str) -> u8 {
     let hash = pk.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    u8::try_from((hash >> 32) % u64::from(WORK_SHARDS)).unwrap_or(0)
+    // The high half alone hardly depends on the last characters, and ids count up there.
+    u8::try_from((hash ^ (hash >> 32)) % u64::from(WORK_SHARDS)).unwrap_or(0)
 }
 
 fn cut(text: &str) -> String {

@@ -1,0 +1,347 @@
+//! A worker takes an event: when it may, when not, and against others.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use shared::clock::Millis;
+use shared::event::EventKey;
+use shared::ledger::{Claim, NEWEST_SCHEMA, SCHEMA, Settled, Settlement, State};
+use shared::timing::{CLOCK_MARGIN, LEASE};
+
+use crate::support::{
+    ATTEMPTS, NOW, Table, after, event, lease_end, lease_over, leased, ms, n, retry_at, s,
+};
+
+#[tokio::test]
+async fn a_claim_counts_its_attempt_and_yields_the_row_as_it_is() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let before = table.row(&key).await;
+    let lease = table.lease(&key, after(7)).await;
+    assert_eq!(
+        (lease.row.epoch, lease.row.attempts, lease.row.crashes),
+        (1, 1, 0)
+    );
+    assert_eq!(lease.row.state, State::Processing);
+    assert_eq!(lease.until(), after(7) + LEASE);
+    assert_eq!(lease.row.lease_until, Some(lease.until()));
+    let owner = lease.row.owner.clone().unwrap();
+    assert!(owner.starts_with("worker/") && owner.len() == 19, "{owner}");
+    // A worker begins nothing in the last seconds.
+    let last = lease.until() - CLOCK_MARGIN;
+    assert!(lease.holds(last - Duration::from_millis(1)) && !lease.holds(last));
+
+    // The rest of the row is as it was; above all the time of the next look, which keeps the
+    // claim out of the index.
+    let row = table.row(&key).await;
+    for (name, value) in &before {
+        if !["st", "epoch", "att"].contains(&name.as_str()) {
+            assert_eq!(row.get(name), Some(value), "{name}");
+        }
+    }
+    let body = table.ledger.leased_body(&lease).await.unwrap().unwrap();
+    assert_eq!(body.0, r#"{"id":"evt_1"}"#);
+}
+
+#[tokio::test]
+async fn what_was_never_received_is_missing_and_stays_so() {
+    let table = Table::fresh().await;
+    let key = EventKey::new("stripe-main", "evt_1");
+    assert!(matches!(table.claim(&key, NOW).await, Claim::Missing));
+    assert!(table.all().await.is_empty());
+}
+
+#[tokio::test]
+async fn the_last_attempt_is_granted_and_none_after_it() {
+    let table = Table::fresh().await;
+    for state in ["received", "failed"] {
+        let key = table.receive(&event(state)).await;
+        let used = |row: &mut shared::ledger::Item, att: u32| {
+            row.insert("st".into(), s(state));
+            row.insert("due".into(), ms(NOW));
+            row.insert("att".into(), n(att));
+        };
+        table.edit(&key, |row| used(row, ATTEMPTS)).await;
+        assert!(matches!(table.claim(&key, NOW).await, Claim::Exhausted));
+        let row = table.ledger.event(&key).await.unwrap().unwrap();
+        assert_eq!((row.state, row.attempts), (State::DeadLetter, ATTEMPTS));
+        assert_eq!(row.reason.as_deref(), Some("attempts_exhausted"));
+
+        let key = table.receive(&event(&format!("{state}-2"))).await;
+        table.edit(&key, |row| used(row, ATTEMPTS - 1)).await;
+        assert_eq!(table.lease(&key, NOW).await.row.attempts, ATTEMPTS);
+    }
+}
+
+#[tokio::test]
+async fn a_retry_is_granted_on_its_time_and_not_before() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let lease = table.lease(&key, NOW).await;
+    table.settle(lease, retry_at(after(10_000))).await;
+    let before = table.row(&key).await;
+    let claim = table.claim(&key, after(9_999)).await;
+    assert!(
+        matches!(claim, Claim::NotDue(due) if due == after(10_000)),
+        "{claim:?}"
+    );
+    assert_eq!(table.row(&key).await, before);
+    let lease = table.lease(&key, after(10_000)).await;
+    assert_eq!(
+        (lease.row.epoch, lease.row.attempts, lease.row.crashes),
+        (2, 2, 0)
+    );
+}
+
+#[tokio::test]
+async fn a_lease_is_taken_over_five_seconds_after_its_end() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    table.lease(&key, NOW).await;
+    let before = table.row(&key).await;
+    let end = lease_end().0;
+    for early in [NOW, Millis(end), Millis(end + 1), Millis(end + 5_000)] {
+        let claim = table.claim(&key, early).await;
+        assert!(matches!(claim, Claim::Held), "{early}: {claim:?}");
+    }
+    assert_eq!(table.row(&key).await, before);
+    let lease = table.lease(&key, Millis(end + 5_001)).await;
+    assert_eq!(
+        (lease.row.epoch, lease.row.attempts, lease.row.crashes),
+        (2, 2, 1)
+    );
+    assert_eq!(lease.until(), Millis(end + 5_001) + LEASE);
+}
+
+#[tokio::test]
+async fn the_third_crash_is_the_last() {
+    let table = Table::fresh().await;
+    for (crashes, taken) in [(2, true), (3, false)] {
+        let key = table.receive(&event(&format!("evt_{crashes}"))).await;
+        table.lease(&key, NOW).await;
+        table
+            .edit(&key, |row| drop(row.insert("cr".into(), n(crashes))))
+            .await;
+        let claim = table.claim(&key, lease_over()).await;
+        if taken {
+            assert_eq!(leased(claim).row.crashes, 3);
+        } else {
+            assert!(matches!(claim, Claim::Exhausted), "{claim:?}");
+            let row = table.ledger.event(&key).await.unwrap().unwrap();
+            assert_eq!(row.state, State::DeadLetter);
+            assert_eq!(row.reason.as_deref(), Some("crash_loop"));
+            assert_eq!(row.dead_at, Some(lease_over()));
+            assert_eq!(row.history.last().unwrap().what, "dead_letter");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_kills_each_worker_ends_as_a_dead_letter() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let mut now = NOW;
+    let mut workers = 0;
+    while let Claim::Leased(lease) = table.claim(&key, now).await {
+        now = lease.until() + Duration::from_millis(5_001);
+        workers += 1;
+        assert!(workers < 9, "it goes on for ever");
+    }
+    // One more than it takes to be sure: the crash of the first is counted by the second.
+    assert_eq!(workers, 4);
+    let row = table.ledger.event(&key).await.unwrap().unwrap();
+    assert_eq!(row.reason.as_deref(), Some("crash_loop"));
+}
+
+#[tokio::test]
+async fn an_event_that_always_fails_ends_as_a_dead_letter() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let mut now = NOW;
+    let mut attempts = 0;
+    while let Claim::Leased(lease) = table.claim_of(&key, now, 4).await {
+        attempts += 1;
+        assert!(attempts < 9, "it goes on for ever");
+        now = now + Duration::from_secs(1);
+        let settled = table.settle(*lease, retry_at(now)).await;
+        assert!(matches!(settled, Settled::Recorded(_)));
+    }
+    assert_eq!(attempts, 4);
+    let row = table.ledger.event(&key).await.unwrap().unwrap();
+    assert_eq!((row.state, row.epoch), (State::DeadLetter, 4));
+    assert_eq!(row.error.as_deref(), Some("502"), "the last error is kept");
+}
+
+#[tokio::test]
+async fn a_row_of_the_next_version_is_worked_on_and_one_of_a_later_is_left() {
+    let table = Table::fresh().await;
+    assert_eq!(NEWEST_SCHEMA, SCHEMA + 1);
+    let next = table.receive(&event("next")).await;
+    table
+        .edit(&next, |row| drop(row.insert("sv".into(), n(SCHEMA + 1))))
+        .await;
+    assert_eq!(table.lease(&next, NOW).await.row.schema, SCHEMA + 1);
+    let lease = table.lease(&next, lease_over()).await;
+    let settled = table.settle(lease, Settlement::Done).await;
+    assert_eq!(settled, Settled::Recorded(Settlement::Done));
+    let row = table.ledger.event(&next).await.unwrap().unwrap();
+    assert_eq!((row.state, row.schema), (State::Done, SCHEMA + 1));
+
+    for (state, att) in [
+        ("received", 0),
+        ("failed", 0),
+        ("processing", 0),
+        ("received", 99),
+    ] {
+        let later = table.receive(&event(&format!("{state}-{att}"))).await;
+        let before = table
+            .edit(&later, |row| {
+                row.insert("sv".into(), n(SCHEMA + 2));
+                row.insert("st".into(), s(state));
+                row.insert("att".into(), n(att));
+                row.insert("due".into(), ms(NOW));
+                row.insert("lu".into(), ms(NOW));
+                row.insert("own".into(), s("another/1"));
+            })
+            .await;
+        let claim = table.claim(&later, lease_over()).await;
+        assert!(matches!(claim, Claim::TooNew(3)), "{state}: {claim:?}");
+        assert_eq!(table.row(&later).await, before);
+    }
+}
+
+#[tokio::test]
+async fn of_sixteen_workers_one_gets_the_lease() {
+    let table = Table::fresh().await;
+    for round in 0..50 {
+        let key = table.receive(&event(&format!("evt_{round}"))).await;
+        let claims = join_all((0..16).map(|_| table.claim(&key, NOW))).await;
+        let held = claims
+            .iter()
+            .filter(|claim| matches!(claim, Claim::Held))
+            .count();
+        assert_eq!(held, 15, "round {round}");
+        let winner = claims.into_iter().find_map(|claim| match claim {
+            Claim::Leased(lease) => Some(lease),
+            _ => None,
+        });
+        let winner = winner.unwrap();
+        let row = table.ledger.event(&key).await.unwrap().unwrap();
+        assert_eq!((row.epoch, row.attempts), (1, 1));
+        assert_eq!(row.owner, winner.row.owner);
+    }
+}
+
+#[tokio::test]
+async fn of_sixteen_who_take_over_one_gets_the_lease() {
+    let table = Table::fresh().await;
+    for round in 0..50 {
+        let key = table.receive(&event(&format!("evt_{round}"))).await;
+        table.lease(&key, NOW).await;
+        let claims = join_all((0..16).map(|_| table.claim(&key, lease_over()))).await;
+        let won = claims
+            .iter()
+            .filter(|claim| matches!(claim, Claim::Leased(_)))
+            .count();
+        let held = claims
+            .iter()
+            .filter(|claim| matches!(claim, Claim::Held))
+            .count();
+        assert_eq!((won, held), (1, 15), "round {round}");
+        let row = table.ledger.event(&key).await.unwrap().unwrap();
+        assert_eq!((row.epoch, row.attempts, row.crashes), (2, 2, 1));
+    }
+}
+
+#[tokio::test]
+async fn of_sixteen_who_see_it_used_up_one_records_the_dead_letter() {
+    let table = Table::fresh().await;
+    for round in 0..25 {
+        let key = table.receive(&event(&format!("evt_{round}"))).await;
+        drop(table.lease(&key, NOW).await);
+        let claims = join_all((0..16).map(|_| table.claim_of(&key, lease_over(), 1))).await;
+        let exhausted = claims
+            .iter()
+            .filter(|claim| matches!(claim, Claim::Exhausted))
+            .count();
+        let settled = Claim::Settled(State::DeadLetter);
+        let settled = |claim: &&Claim| format!("{claim:?}") == format!("{settled:?}");
+        assert_eq!(exhausted, 1, "round {round}: {claims:?}");
+        assert_eq!(claims.iter().filter(settled).count(), 15, "{claims:?}");
+        let row = table.ledger.event(&key).await.unwrap().unwrap();
+        assert_eq!(row.history.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_claim_and_the_end_of_the_attempts_exclude_each_other() {
+    let table = Table::fresh().await;
+    for round in 0..50 {
+        let key = table.receive(&event(&format!("evt_{round}"))).await;
+        let lease = table.lease(&key, NOW).await;
+        table.settle(lease, retry_at(NOW)).await;
+        // Two settings meet: here there may be ten attempts, there one.
+        let racers = (0..16).map(|racer| table.claim_of(&key, NOW, [ATTEMPTS, 1][racer % 2]));
+        let claims = join_all(racers).await;
+        let leases = claims
+            .iter()
+            .filter(|claim| matches!(claim, Claim::Leased(_)))
+            .count();
+        let dead = claims
+            .iter()
+            .filter(|claim| matches!(claim, Claim::Exhausted))
+            .count();
+        assert_eq!(leases + dead, 1, "round {round}: {claims:?}");
+        let row = table.ledger.event(&key).await.unwrap().unwrap();
+        let state = if leases == 1 {
+            State::Processing
+        } else {
+            State::DeadLetter
+        };
+        assert_eq!((row.state, row.epoch), (state, 1 + leases as u64));
+    }
+}
+
+#[tokio::test]
+async fn who_sees_it_used_up_does_not_overrule_who_took_it_since() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let lease = table.lease(&key, NOW).await;
+    table.settle(lease, retry_at(NOW)).await;
+    let (proxy, ledger) = table.through_proxy().await;
+    // A worker that allows one attempt is about to record the dead letter. One that allows ten
+    // works meanwhile and fails again.
+    let held = proxy.hold("UpdateItem", "dead_at");
+    let (claim, ()) = tokio::join!(
+        ledger.claim(&key, "worker", NOW, LEASE, 1),
+        held.meanwhile(async {
+            let lease = table.lease(&key, NOW).await;
+            table.settle(lease, retry_at(after(60_000))).await;
+        })
+    );
+    // It looked again and saw the second failure too, so that the history has both.
+    assert!(matches!(claim.unwrap(), Claim::Exhausted));
+    let row = table.ledger.event(&key).await.unwrap().unwrap();
+    let history: Vec<&str> = row
+        .history
+        .iter()
+        .map(|moment| moment.what.as_str())
+        .collect();
+    assert_eq!(history, ["failed", "failed", "dead_letter"]);
+}
+
+#[tokio::test]
+async fn who_takes_over_late_finds_it_held() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    table.lease(&key, NOW).await;
+    let (proxy, ledger) = table.through_proxy().await;
+    let held = proxy.hold("UpdateItem", "cr :one");
+    let (claim, other) = tokio::join!(
+        ledger.claim(&key, "worker", lease_over(), LEASE, ATTEMPTS),
+        held.meanwhile(table.lease(&key, lease_over()))
+    );
+    assert!(matches!(claim.unwrap(), Claim::Held));
+    let row = table.ledger.event(&key).await.unwrap().unwrap();
+    assert_eq!((row.epoch, row.owner), (2, other.row.owner));
+}

@@ -1,0 +1,257 @@
+//! One run at a time moves a source's cursor, and only forward.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use shared::clock::Millis;
+use shared::ledger::{Cursor, Paused, SyncLease};
+
+use crate::support::{NOW, Table, after, n, number, s, text};
+
+const RUN: Duration = Duration::from_secs(60);
+
+impl Table {
+    async fn sync(&self, owner: &str, now: Millis) -> Option<SyncLease> {
+        let lease = self.ledger.sync_lease("stripe-main", owner, now, RUN).await;
+        lease.unwrap()
+    }
+
+    async fn cursor(&self) -> shared::ledger::Item {
+        self.item("SYNC#stripe-main", "CURSOR").await.unwrap()
+    }
+}
+
+fn page(token: &str) -> Paused {
+    Paused {
+        token: token.into(),
+        from: after(1),
+        started: after(2),
+    }
+}
+
+#[tokio::test]
+async fn the_first_run_has_no_cursor_and_the_next_one_the_start_of_the_first() {
+    let table = Table::fresh().await;
+    let lease = table.sync("one", NOW).await.unwrap();
+    assert_eq!(lease.cursor, Cursor::default());
+    assert!(
+        table
+            .ledger
+            .sync_advance(lease, after(3), after(9_000))
+            .await
+            .unwrap()
+    );
+    let row = table.cursor().await;
+    assert_eq!(
+        (number(&row, "cur"), number(&row, "last_ok")),
+        (after(3).0, after(9_000).0)
+    );
+    assert!(!row.contains_key("own") && !row.contains_key("lu"));
+    // It is free at once.
+    let lease = table.sync("two", after(9_001)).await.unwrap();
+    assert_eq!(
+        lease.cursor,
+        Cursor {
+            at: Some(after(3)),
+            page: None
+        }
+    );
+    assert_eq!(number(&table.cursor().await, "epoch"), 2);
+}
+
+#[tokio::test]
+async fn a_held_cursor_is_refused_until_five_seconds_after_its_lease() {
+    let table = Table::fresh().await;
+    let first = table.sync("one", NOW).await.unwrap();
+    let before = table.cursor().await;
+    for ms in [0, 60_000, 65_000] {
+        assert!(table.sync("two", after(ms)).await.is_none(), "{ms}");
+    }
+    assert_eq!(table.cursor().await, before);
+    table.sync("two", after(65_001)).await.unwrap();
+    // The first has lost it, whatever it does.
+    let taken = table.cursor().await;
+    assert!(
+        !table
+            .ledger
+            .sync_page(&first, &page("p"), after(999_000))
+            .await
+            .unwrap()
+    );
+    assert!(
+        !table
+            .ledger
+            .sync_advance(first, after(5), after(6))
+            .await
+            .unwrap()
+    );
+    assert_eq!(table.cursor().await, taken);
+}
+
+#[tokio::test]
+async fn a_run_is_fenced_by_its_owner_and_by_its_epoch() {
+    let table = Table::fresh().await;
+    for (name, other) in [("own", s("two")), ("epoch", n(9))] {
+        for ending in ["page", "advance", "release"] {
+            let lease = table.sync("one", NOW).await.unwrap();
+            let mut row = table.cursor().await;
+            row.insert(name.into(), other.clone());
+            table.put(row.clone()).await;
+            let ledger = &table.ledger;
+            let moved = match ending {
+                "page" => ledger.sync_page(&lease, &page("p"), after(1)).await,
+                "advance" => ledger.sync_advance(lease, after(1), NOW).await,
+                _ => ledger.sync_release(lease).await.map(|()| false),
+            };
+            assert!(!moved.unwrap(), "{ending} under another {name}");
+            assert_eq!(table.cursor().await, row, "{ending} under another {name}");
+            table.delete("SYNC#stripe-main", "CURSOR").await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_stops_goes_on_where_it_was() {
+    let table = Table::fresh().await;
+    let lease = table.sync("one", NOW).await.unwrap();
+    assert!(
+        table
+            .ledger
+            .sync_page(&lease, &page("p1"), after(70_000))
+            .await
+            .unwrap()
+    );
+    assert!(
+        table
+            .ledger
+            .sync_page(&lease, &page("p2"), after(80_000))
+            .await
+            .unwrap()
+    );
+    // The page prolonged the lease.
+    assert_eq!(number(&table.cursor().await, "lu"), after(80_000).0);
+    assert!(table.sync("two", after(85_000)).await.is_none());
+    table.ledger.sync_release(lease).await.unwrap();
+
+    let lease = table.sync("two", after(90_000)).await.unwrap();
+    let paused = Cursor {
+        at: None,
+        page: Some(page("p2")),
+    };
+    assert_eq!(lease.cursor, paused);
+    // The end of the run forgets the page.
+    assert!(
+        table
+            .ledger
+            .sync_advance(lease, after(2), after(99_000))
+            .await
+            .unwrap()
+    );
+    let lease = table.sync("three", after(100_000)).await.unwrap();
+    assert_eq!(
+        lease.cursor,
+        Cursor {
+            at: Some(after(2)),
+            page: None
+        }
+    );
+}
+
+#[tokio::test]
+async fn a_run_that_died_goes_on_where_it_was() {
+    let table = Table::fresh().await;
+    let lease = table.sync("one", NOW).await.unwrap();
+    table
+        .ledger
+        .sync_page(&lease, &page("p1"), after(60_000))
+        .await
+        .unwrap();
+    drop(lease);
+    let lease = table.sync("two", after(65_001)).await.unwrap();
+    assert_eq!(lease.cursor.page, Some(page("p1")));
+}
+
+#[tokio::test]
+async fn the_cursor_never_goes_back() {
+    let table = Table::fresh().await;
+    let lease = table.sync("one", NOW).await.unwrap();
+    assert!(
+        table
+            .ledger
+            .sync_advance(lease, after(5_000), after(6_000))
+            .await
+            .unwrap()
+    );
+    let lease = table.sync("two", after(7_000)).await.unwrap();
+    let before = table.cursor().await;
+    assert!(
+        !table
+            .ledger
+            .sync_advance(lease, after(4_999), after(8_000))
+            .await
+            .unwrap()
+    );
+    assert_eq!(table.cursor().await, before);
+    let lease = table.sync("three", after(200_000)).await.unwrap();
+    assert!(
+        table
+            .ledger
+            .sync_advance(lease, after(5_000), after(8_000))
+            .await
+            .unwrap()
+    );
+}
+
+#[tokio::test]
+async fn sources_have_cursors_of_their_own() {
+    let table = Table::fresh().await;
+    table.sync("one", NOW).await.unwrap();
+    let other = table
+        .ledger
+        .sync_lease("github-main", "one", NOW, RUN)
+        .await
+        .unwrap();
+    assert!(other.is_some());
+}
+
+#[tokio::test]
+async fn of_sixteen_runs_one_gets_the_cursor() {
+    let table = Table::fresh().await;
+    for round in 0..50 {
+        let now = after(round * 1_000_000);
+        let owners: Vec<String> = (0..16).map(|run| format!("{round}/{run}")).collect();
+        let leases = join_all(owners.iter().map(|owner| table.sync(owner, now))).await;
+        assert_eq!(leases.iter().flatten().count(), 1, "round {round}");
+        let winner = leases.iter().position(Option::is_some).unwrap();
+        let row = table.cursor().await;
+        assert_eq!(text(&row, "own"), owners[winner]);
+        assert_eq!(number(&row, "epoch"), i64::try_from(round).unwrap() + 1);
+    }
+}
+
+#[tokio::test]
+async fn attributes_of_newer_code_are_kept() {
+    let table = Table::fresh().await;
+    table
+        .put(
+            [
+                ("pk".to_owned(), s("SYNC#stripe-main")),
+                ("sk".to_owned(), s("CURSOR")),
+                ("zz".to_owned(), s("of a later version")),
+            ]
+            .into(),
+        )
+        .await;
+    let lease = table.sync("one", NOW).await.unwrap();
+    table
+        .ledger
+        .sync_page(&lease, &page("p"), after(60_000))
+        .await
+        .unwrap();
+    table
+        .ledger
+        .sync_advance(lease, after(1), after(2))
+        .await
+        .unwrap();
+    assert_eq!(text(&table.cursor().await, "zz"), "of a later version");
+}

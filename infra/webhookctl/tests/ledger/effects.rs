@@ -1,0 +1,374 @@
+//! What an action does to the world is remembered across attempts, crashes and zombies.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use shared::clock::Millis;
+use shared::effects::{Effect, Effects, Keys, idempotency_key};
+use shared::event::EventKey;
+use shared::ledger::{EffectState, Lease, Settled, Settlement};
+use shared::outcome::Outcome;
+use shared::timing::{CLOCK_MARGIN, LEASE};
+
+use crate::settle::effect;
+use crate::support::{NOW, Table, after, event, lease_over, retry_at};
+
+fn clock() -> Millis {
+    after(100)
+}
+
+/// The first moment at which a lease from [`NOW`] no longer allows to begin something.
+fn nearly_over() -> Millis {
+    NOW + LEASE - CLOCK_MARGIN
+}
+
+/// A downstream that notes each call with its key and answers as it is told.
+#[derive(Default)]
+struct Downstream(RefCell<Vec<String>>);
+
+impl Downstream {
+    fn call(&self, key: &str, answer: Effect) -> Effect {
+        self.0.borrow_mut().push(key.to_owned());
+        answer
+    }
+
+    fn calls(&self) -> Vec<String> {
+        self.0.borrow().clone()
+    }
+}
+
+fn done() -> Effect {
+    Effect::Done {
+        note: "issue 7".into(),
+    }
+}
+
+fn unknown() -> Effect {
+    Effect::Unknown {
+        error: "timeout".into(),
+    }
+}
+
+fn not() -> Effect {
+    Effect::Not(Outcome::retry("503"))
+}
+
+impl Table {
+    /// One attempt with one effect, settled as a processor does: what it came to.
+    async fn attempt(
+        &self,
+        lease: Lease,
+        keys: Keys,
+        world: &Downstream,
+        answer: Effect,
+    ) -> Outcome {
+        let effects = Effects::new(&self.ledger, &lease, clock);
+        let call = async |key: &str| world.call(key, answer);
+        let outcome = effects.once("issue", keys, call).await;
+        let changed = effects.into_changed();
+        let settlement = match &outcome {
+            Outcome::Done => Settlement::Done,
+            _ => retry_at(NOW),
+        };
+        let settled = self
+            .ledger
+            .settle(lease, settlement.clone(), &changed, after(200));
+        assert_eq!(settled.await.unwrap(), Settled::Recorded(settlement));
+        outcome
+    }
+
+    async fn state_of(&self, key: &EventKey, effect: &str) -> EffectState {
+        let row = self.ledger.event(key).await.unwrap().unwrap();
+        row.effects[effect].state
+    }
+}
+
+#[tokio::test]
+async fn the_intent_is_in_the_ledger_before_the_call_and_its_result_after_the_attempt() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let lease = table.lease(&key, NOW).await;
+    let effects = Effects::new(&table.ledger, &lease, clock);
+    let call = async |used: &str| {
+        let row = table.ledger.event(&key).await.unwrap().unwrap();
+        let intent = &row.effects["issue"];
+        assert_eq!((intent.state, intent.at), (EffectState::Intent, clock()));
+        assert_eq!((intent.key.as_str(), intent.keyed), (used, true));
+        assert_eq!(used, idempotency_key(&key, "issue", 0));
+        done()
+    };
+    assert_eq!(
+        effects.once("issue", Keys::Honoured, call).await,
+        Outcome::Done
+    );
+    assert_eq!(table.state_of(&key, "issue").await, EffectState::Intent);
+    let changed = effects.into_changed();
+    let settled = table
+        .ledger
+        .settle(lease, Settlement::Done, &changed, after(200));
+    settled.await.unwrap();
+    let row = table.ledger.event(&key).await.unwrap().unwrap();
+    let kept = &row.effects["issue"];
+    assert_eq!(
+        (kept.state, kept.note.as_str()),
+        (EffectState::Done, "issue 7")
+    );
+}
+
+#[tokio::test]
+async fn a_keyed_effect_costs_no_write_before_the_call() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let lease = table.lease(&key, NOW).await;
+    let before = table.row(&key).await;
+    let effects = Effects::new(&table.ledger, &lease, clock);
+    let outcome = effects.keyed("http", async |_: &str| done()).await;
+    assert_eq!(outcome, Outcome::Done);
+    assert_eq!(table.row(&key).await, before);
+    assert_eq!(effects.into_changed()[0].1.state, EffectState::Done);
+}
+
+type Case = (Keys, fn() -> Effect, usize, &'static str);
+
+#[tokio::test]
+async fn what_is_known_decides_what_the_next_attempt_does() {
+    use Keys::{Honoured, Ignored};
+    // What the first attempt came to, and how often the world is called by two of them.
+    let cases: [Case; 6] = [
+        (Honoured, done, 1, "done"),
+        (Ignored, done, 1, "done"),
+        (Honoured, not, 2, "done"),
+        (Ignored, not, 2, "done"),
+        (Honoured, unknown, 2, "done"),
+        (Ignored, unknown, 1, "unknown"),
+    ];
+    let table = Table::fresh().await;
+    for (index, (keys, first, calls, end)) in cases.into_iter().enumerate() {
+        let key = table.receive(&event(&format!("evt_{index}"))).await;
+        let world = Downstream::default();
+        let lease = table.lease(&key, NOW).await;
+        let effects = Effects::new(&table.ledger, &lease, clock);
+        let call = async |key: &str| world.call(key, first());
+        effects.once("issue", keys, call).await;
+        // Another action of the event failed, so that there is a second attempt.
+        let changed = effects.into_changed();
+        let settled = table
+            .ledger
+            .settle(lease, retry_at(NOW), &changed, after(200));
+        settled.await.unwrap();
+
+        let lease = table.lease(&key, NOW).await;
+        let outcome = table.attempt(lease, keys, &world, done()).await;
+        let case = format!("case {index}: {outcome:?}");
+        assert_eq!(matches!(outcome, Outcome::Done), end == "done", "{case}");
+        assert_eq!(
+            matches!(outcome, Outcome::Unknown { .. }),
+            end == "unknown",
+            "{case}"
+        );
+        let keys = world.calls();
+        assert_eq!(keys.len(), calls, "{case}");
+        assert!(
+            keys.iter().all(|used| *used == keys[0]),
+            "one key in all attempts"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_worker_that_died_in_the_call_leaves_its_intent() {
+    let table = Table::fresh().await;
+    for (keys, calls) in [(Keys::Honoured, 1), (Keys::Ignored, 0)] {
+        let key = table.receive(&event(&format!("evt_{calls}"))).await;
+        let dead = table.lease(&key, NOW).await;
+        let effects = Effects::new(&table.ledger, &dead, clock);
+        {
+            let call = effects.once("issue", keys, async |_: &str| std::future::pending().await);
+            let mut call = Box::pin(call);
+            // It has written its intent once it waits for the world.
+            while table
+                .ledger
+                .event(&key)
+                .await
+                .unwrap()
+                .unwrap()
+                .effects
+                .is_empty()
+            {
+                let turn = futures::future::select(&mut call, Box::pin(tokio::task::yield_now()));
+                turn.await;
+            }
+        }
+        let world = Downstream::default();
+        let lease = table.lease(&key, lease_over()).await;
+        let effects = Effects::new(&table.ledger, &lease, lease_over);
+        let call = async |key: &str| world.call(key, done());
+        let outcome = effects.once("issue", keys, call).await;
+        let unknown = matches!(outcome, Outcome::Unknown { .. });
+        assert_eq!(
+            (world.calls().len(), unknown),
+            (calls, calls == 0),
+            "{outcome:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_broken_off_is_unknown() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let lease = table.lease(&key, NOW).await;
+    let effects = Effects::new(&table.ledger, &lease, clock);
+    for (name, keys) in [("keyed", Keys::Honoured), ("bare", Keys::Ignored)] {
+        let (begun, began) = tokio::sync::oneshot::channel();
+        let call = effects.once(name, keys, async move |_: &str| {
+            begun.send(()).unwrap();
+            std::future::pending().await
+        });
+        // The processor drops the action at its time limit.
+        let began = async { began.await.unwrap() };
+        futures::future::select(Box::pin(call), Box::pin(began)).await;
+        assert_eq!(effects.all_keyed(), keys == Keys::Honoured);
+    }
+    let states: Vec<_> = effects
+        .into_changed()
+        .into_iter()
+        .map(|(_, e)| e.state)
+        .collect();
+    assert_eq!(states, [EffectState::Unknown; 2]);
+}
+
+#[tokio::test]
+async fn a_zombie_touches_neither_the_world_nor_the_row() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let zombie = table.lease(&key, NOW).await;
+    table.lease(&key, lease_over()).await;
+    let before = table.row(&key).await;
+    let world = Downstream::default();
+    // Its own clock stands still, so that only the fence can stop it.
+    let effects = Effects::new(&table.ledger, &zombie, clock);
+    let call = async |key: &str| world.call(key, done());
+    let outcome = effects.once("issue", Keys::Honoured, call).await;
+    assert_eq!(outcome, Outcome::retry("a newer claim holds the event"));
+    assert!(world.calls().is_empty() && effects.into_changed().is_empty());
+    assert_eq!(table.row(&key).await, before);
+}
+
+#[tokio::test]
+async fn nothing_is_begun_in_the_last_seconds_of_a_lease() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let lease = table.lease(&key, NOW).await;
+    let world = Downstream::default();
+    let effects = Effects::new(&table.ledger, &lease, nearly_over);
+    let call = async |key: &str| world.call(key, done());
+    let once = effects.once("issue", Keys::Honoured, call).await;
+    let call = async |key: &str| world.call(key, done());
+    let keyed = effects.keyed("http", call).await;
+    for outcome in [once, keyed] {
+        assert!(matches!(outcome, Outcome::Retry { .. }), "{outcome:?}");
+    }
+    assert!(world.calls().is_empty());
+}
+
+#[tokio::test]
+async fn what_was_held_back_for_the_lease_is_done_by_the_next_attempt() {
+    let table = Table::fresh().await;
+    for keys in [Keys::Honoured, Keys::Ignored] {
+        let key = table.receive(&event(&format!("{keys:?}"))).await;
+        let world = Downstream::default();
+        let lease = table.lease(&key, NOW).await;
+        let effects = Effects::new(&table.ledger, &lease, nearly_over);
+        let call = async |key: &str| world.call(key, done());
+        effects.once("issue", keys, call).await;
+        let changed = effects.into_changed();
+        let settled = table
+            .ledger
+            .settle(lease, retry_at(NOW), &changed, after(200));
+        settled.await.unwrap();
+
+        // It never began, so that it cannot have happened.
+        let lease = table.lease(&key, NOW).await;
+        let outcome = table.attempt(lease, keys, &world, done()).await;
+        assert_eq!(
+            (outcome, world.calls().len()),
+            (Outcome::Done, 1),
+            "{keys:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_intent_is_refused_for_what_is_done() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let lease = table.lease(&key, NOW).await;
+    let effects = [("issue".to_owned(), effect(EffectState::Done))];
+    let settled = table
+        .ledger
+        .settle(lease, retry_at(NOW), &effects, after(5));
+    settled.await.unwrap();
+    let lease = table.lease(&key, NOW).await;
+    let before = table.row(&key).await;
+    let intent = effect(EffectState::Intent);
+    assert!(!table.ledger.intend(&lease, "issue", &intent).await.unwrap());
+    assert_eq!(table.row(&key).await, before);
+    // What is not known to be done may be tried again.
+    for state in [EffectState::Intent, EffectState::Not, EffectState::Unknown] {
+        let name = state.as_str();
+        assert!(
+            table
+                .ledger
+                .intend(&lease, name, &effect(state))
+                .await
+                .unwrap()
+        );
+        assert!(
+            table.ledger.intend(&lease, name, &intent).await.unwrap(),
+            "{name}"
+        );
+        assert_eq!(table.state_of(&key, name).await, EffectState::Intent);
+    }
+    assert_eq!(table.state_of(&key, "issue").await, EffectState::Done);
+}
+
+#[tokio::test]
+async fn a_word_of_newer_code_is_unknown_and_its_entry_is_kept() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    table
+        .edit(&key, |row| {
+            let entry = [("s", "compensated"), ("k", "wh_9")]
+                .map(|(name, value)| (name.to_owned(), crate::support::s(value)));
+            let entry = aws_sdk_dynamodb::types::AttributeValue::M(entry.into());
+            let effects = [("issue".to_owned(), entry)].into();
+            row.insert(
+                "fx".into(),
+                aws_sdk_dynamodb::types::AttributeValue::M(effects),
+            );
+        })
+        .await;
+    let before = table.row(&key).await;
+    let world = Downstream::default();
+    let lease = table.lease(&key, NOW).await;
+    let outcome = table.attempt(lease, Keys::Ignored, &world, done()).await;
+    assert!(matches!(outcome, Outcome::Unknown { .. }), "{outcome:?}");
+    assert!(world.calls().is_empty());
+    assert_eq!(table.row(&key).await["fx"], before["fx"]);
+}
+
+#[tokio::test]
+async fn a_worker_that_finds_its_intent_written_may_go_on() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let lease = table.lease(&key, NOW).await;
+    let (proxy, ledger) = table.through_proxy().await;
+    // The first intent was applied and its answer lost: the second is the same.
+    proxy.lose_answer("UpdateItem", "fx.#n");
+    let intent = effect(EffectState::Intent);
+    assert!(ledger.intend(&lease, "issue", &intent).await.unwrap());
+    assert_eq!(proxy.count()["UpdateItem"], 2);
+    assert_eq!(lease.until(), NOW + LEASE);
+    assert!(lease.holds(NOW + Duration::from_secs(1)));
+}

@@ -1,0 +1,21 @@
+//! The ledger on DynamoDB's wire protocol: every transition accepted and refused, raced, cut off
+//! in the middle, and on rows that other code wrote.
+//!
+//! It runs on the embedded emulator, or on whatever `AWS_ENDPOINT_URL` names. Either is proved
+//! first. Each test has a table of its own, made from `template.yaml`, and chooses its own time.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod bodies;
+mod capacity;
+mod claim;
+mod cursor;
+mod effects;
+mod matrix;
+mod own_writes;
+mod proxy;
+mod receive;
+mod rows;
+mod settle;
+mod support;
+mod sweep;

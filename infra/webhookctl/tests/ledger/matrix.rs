@@ -1,0 +1,315 @@
+//! Every state, and everything that can be tried on it.
+
+use std::time::Duration;
+
+use shared::clock::Millis;
+use shared::event::EventKey;
+use shared::ledger::{
+    Claim, EffectRow, EffectState, Item, Lease, Received, Settled, Settlement, Swept,
+};
+use shared::timing::LEASE;
+
+use crate::support::{ATTEMPTS, NOW, Table, dead, event, ms, n, number, retry_at, s, text};
+
+/// When all of it is tried.
+const THEN: Millis = Millis(NOW.0 + 3_600_000);
+
+/// Where a row stands. A lease that is over and a retry that is due are a matter of time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Stand {
+    Received,
+    Live,
+    Expired,
+    Done,
+    FailedDue,
+    FailedEarly,
+    DeadLetter,
+    Quarantined,
+}
+
+const STANDS: [Stand; 8] = [
+    Stand::Received,
+    Stand::Live,
+    Stand::Expired,
+    Stand::Done,
+    Stand::FailedDue,
+    Stand::FailedEarly,
+    Stand::DeadLetter,
+    Stand::Quarantined,
+];
+
+/// How the lease of a worker stands to the row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fence {
+    Right,
+    /// The row has another epoch, and all else is the worker's.
+    OldEpoch,
+    /// The row has another owner, and all else is the worker's.
+    OtherOwner,
+}
+
+use Fence::{OldEpoch, OtherOwner, Right};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Op {
+    /// The event comes again.
+    Receive,
+    Claim,
+    /// With no attempt left.
+    ClaimUsedUp,
+    Intend(Fence),
+    Done(Fence),
+    Retry(Fence),
+    Dead(Fence),
+    /// The sweep, as the index says.
+    Look,
+    /// The index was behind.
+    LookLate,
+    /// There is no room in the queue.
+    LookFull,
+    LookUsedUp,
+}
+
+/// What is answered, and after the arrow the state of a row that was changed. A row without an
+/// arrow is the same to the byte.
+#[rustfmt::skip]
+const TABLE: [(Op, [&str; 8]); 19] = [
+    //                    received                 live                  expired                  done        failed, due              failed, not due          dead letter  quarantined
+    (Op::Receive,            ["open",                  "open",               "open",                  "settled",  "open",                  "open",                  "settled",   "settled"]),
+    (Op::Claim,              ["leased → processing",   "held",               "leased → processing",   "settled",  "leased → processing",   "not due",               "settled",   "settled"]),
+    (Op::ClaimUsedUp,        ["exhausted → dead_letter", "held",             "exhausted → dead_letter", "settled", "exhausted → dead_letter", "exhausted → dead_letter", "settled", "settled"]),
+    (Op::Intend(Right),      ["refused",               "noted → processing", "noted → processing",    "refused",  "refused",               "refused",               "refused",   "refused"]),
+    (Op::Intend(OldEpoch),   ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused"]),
+    (Op::Intend(OtherOwner), ["refused",               "refused",            "refused",               "refused",  "refused",               "refused",               "refused",   "refused"]),
+    (Op::Done(Right),        ["stale",                 "recorded → done",    "recorded → done",       "stale",    "stale",                 "stale",                 "stale",     "stale"]),
+    (Op::Done(OldEpoch),     ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
+    (Op::Done(OtherOwner),   ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
+    (Op::Retry(Right),       ["stale",                 "recorded → failed",  "recorded → failed",     "stale",    "stale",                 "stale",                 "stale",     "stale"]),
+    (Op::Retry(OldEpoch),    ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
+    (Op::Retry(OtherOwner),  ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
+    // A dead letter that was recorded at another time is another one's, say the sweep's.
+    (Op::Dead(Right),        ["stale",                 "recorded → dead_letter", "recorded → dead_letter", "stale", "stale",                "stale",                 "stale",     "stale"]),
+    (Op::Dead(OldEpoch),     ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
+    (Op::Dead(OtherOwner),   ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
+    (Op::Look,               ["rings → received",      "left → processing",  "rings → processing",    "left",     "rings → failed",        "rings → failed",        "left",      "left"]),
+    (Op::LookLate,           ["left",                  "left",               "left",                  "left",     "left",                  "left",                  "left",      "left"]),
+    (Op::LookFull,           ["held back",             "left → processing",  "held back",             "left",     "rings → failed",        "rings → failed",        "left",      "left"]),
+    (Op::LookUsedUp,         ["exhausted → dead_letter", "left → processing", "exhausted → dead_letter", "left",  "exhausted → dead_letter", "exhausted → dead_letter", "left",  "left"]),
+];
+
+#[tokio::test]
+async fn each_operation_on_each_state_has_its_outcome() {
+    let table = Table::fresh().await;
+    let mut wrong = Vec::new();
+    let mut cells = 0;
+    for (op, outcomes) in TABLE {
+        for (stand, expected) in STANDS.into_iter().zip(outcomes) {
+            cells += 1;
+            let found = Box::pin(try_on(&table, op, stand)).await;
+            if found != expected {
+                wrong.push(format!("{op:?} on {stand:?}: {found}, not {expected}"));
+            }
+        }
+    }
+    assert_eq!(cells, 152);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+async fn try_on(table: &Table, op: Op, stand: Stand) -> String {
+    let event = event(&format!("{op:?}/{stand:?}").replace(['(', ')'], "."));
+    let key = table.receive(&event).await;
+    // The second lease, so that there is an older epoch and a crash.
+    table.lease(&key, NOW).await;
+    let lease = table.lease(&key, THEN - Duration::from_secs(1)).await;
+    let before = table.edit(&key, |row| place(row, op, stand)).await;
+    let answer = Box::pin(carry_out(table, op, &event, &before, lease)).await;
+    let after = table.row(&key).await;
+    if after == before {
+        return answer.to_owned();
+    }
+    assert_sound(&before, &after);
+    format!("{answer} → {}", text(&after, "st"))
+}
+
+/// Puts the row where it is to stand.
+fn place(row: &mut Item, op: Op, stand: Stand) {
+    let pk = text(row, "pk");
+    let owner = text(row, "own");
+    // What newer code may have written.
+    row.insert("zz".into(), s("of a later version"));
+    let fence = match op {
+        Op::Intend(fence) | Op::Done(fence) | Op::Retry(fence) | Op::Dead(fence) => Some(fence),
+        _ => None,
+    };
+    match stand {
+        Stand::Live => {}
+        Stand::Expired => {
+            row.insert("lu".into(), n(THEN.0 - 5_001));
+        }
+        Stand::Received => {
+            row.insert("st".into(), s("received"));
+        }
+        Stand::FailedDue | Stand::FailedEarly => {
+            let early = i64::from(stand == Stand::FailedEarly);
+            row.insert("st".into(), s("failed"));
+            row.insert("due".into(), n(THEN.0 + early));
+            if fence == Some(OldEpoch) {
+                row.insert("due".into(), ms(next_due()));
+            }
+        }
+        Stand::Done => {
+            row.insert("st".into(), s("done"));
+            row.insert("done_at".into(), ms(NOW));
+            row.insert("ttl".into(), n(NOW.secs() + 1));
+            // It is the worker's own only where the epoch says that it is not.
+            let own = fence == Some(OldEpoch);
+            let by = if own { owner.as_str() } else { "another/1" };
+            row.insert("done_by".into(), s(by));
+            row.remove("gpk");
+            row.remove("gsk");
+        }
+        Stand::DeadLetter => {
+            row.insert("st".into(), s("dead_letter"));
+            row.insert("reason".into(), s("permanent"));
+            row.insert("err".into(), s("404"));
+            row.insert("dead_at".into(), ms(NOW));
+            let part = shared::ledger::transition::dead_partition(&pk);
+            row.insert("gpk".into(), s(part));
+            row.insert("gsk".into(), ms(NOW));
+        }
+        Stand::Quarantined => {
+            row.insert("st".into(), s("quarantined"));
+            row.remove("gpk");
+            row.remove("gsk");
+        }
+    }
+    let processing = matches!(stand, Stand::Live | Stand::Expired);
+    match fence {
+        // Only the state is not the worker's.
+        Some(Right) => {}
+        Some(OldEpoch) => {
+            row.insert("epoch".into(), n(number(row, "epoch") + 1));
+        }
+        Some(OtherOwner) => {
+            row.insert("own".into(), s("another/1"));
+        }
+        None if processing => {}
+        None => {
+            row.remove("own");
+            row.remove("lu");
+        }
+    }
+}
+
+async fn carry_out(
+    table: &Table,
+    op: Op,
+    event: &shared::event::Event,
+    row: &Item,
+    lease: Lease,
+) -> &'static str {
+    let ledger = &table.ledger;
+    let key = event.key();
+    let att = u32::try_from(number(row, "att")).unwrap();
+    match op {
+        Op::Receive => match ledger.receive(event, THEN).await.unwrap() {
+            Received::New => "new",
+            Received::Open { .. } => "open",
+            Received::Settled => "settled",
+            Received::Conflict(_) => "conflict",
+        },
+        Op::Claim => claim(table, key, ATTEMPTS).await,
+        Op::ClaimUsedUp => claim(table, key, att).await,
+        Op::Intend(_) => {
+            let effect = EffectRow {
+                state: EffectState::Intent,
+                key: "wh_1".into(),
+                keyed: true,
+                at: THEN,
+                note: String::new(),
+            };
+            let noted = ledger.intend(&lease, "http", &effect).await.unwrap();
+            if noted { "noted" } else { "refused" }
+        }
+        Op::Done(_) => settle(table, lease, Settlement::Done).await,
+        Op::Retry(_) => settle(table, lease, retry_at(next_due())).await,
+        Op::Dead(_) => settle(table, lease, dead()).await,
+        Op::Look => look(table, key, row, (0, ATTEMPTS, true)).await,
+        Op::LookLate => look(table, key, row, (1, ATTEMPTS, true)).await,
+        Op::LookFull => look(table, key, row, (0, ATTEMPTS, false)).await,
+        Op::LookUsedUp => look(table, key, row, (0, att, true)).await,
+    }
+}
+
+async fn claim(table: &Table, key: &EventKey, attempts: u32) -> &'static str {
+    let claim = table.ledger.claim(key, "worker", THEN, LEASE, attempts);
+    match claim.await.unwrap() {
+        Claim::Leased(lease) => {
+            assert_eq!((lease.row.epoch, lease.row.attempts), (3, 3));
+            "leased"
+        }
+        Claim::Settled(_) => "settled",
+        Claim::Held => "held",
+        Claim::NotDue(due) => {
+            assert_eq!(due, THEN + Duration::from_millis(1));
+            "not due"
+        }
+        Claim::Exhausted => "exhausted",
+        Claim::Missing => "missing",
+        Claim::TooNew(_) => "too new",
+    }
+}
+
+async fn settle(table: &Table, lease: Lease, settlement: Settlement) -> &'static str {
+    let settled = table.ledger.settle(lease, settlement.clone(), &[], THEN);
+    match settled.await.unwrap() {
+        Settled::Recorded(recorded) => {
+            assert_eq!(recorded, settlement);
+            "recorded"
+        }
+        Settled::Stale => "stale",
+    }
+}
+
+/// How far the index was behind, the attempts that there may be, and whether there is room.
+async fn look(table: &Table, key: &EventKey, row: &Item, how: (i64, u32, bool)) -> &'static str {
+    let seen = row.get("gsk").map_or(NOW, |_| Millis(number(row, "gsk")));
+    let seen = Millis(seen.0 - how.0);
+    let swept = table.ledger.look(key, seen, how.1, how.2, THEN);
+    match swept.await.unwrap() {
+        Swept::Ring(doorbell, _) => {
+            assert_eq!(doorbell.key, *key);
+            "rings"
+        }
+        Swept::Exhausted => "exhausted",
+        Swept::HeldBack => "held back",
+        Swept::Left => "left",
+    }
+}
+
+fn next_due() -> Millis {
+    THEN + Duration::from_secs(60)
+}
+
+/// What is true of every row that was changed.
+pub(crate) fn assert_sound(before: &Item, after: &Item) {
+    let state = text(after, "st");
+    let has = |name: &str| after.contains_key(name);
+    assert_eq!(has("ttl"), state == "done", "ttl of a row that is {state}");
+    let held = state == "processing";
+    assert_eq!((has("own"), has("lu")), (held, held), "owner of {state}");
+    let (gpk, indexed) = (after.get("gpk"), has("gsk"));
+    match state.as_str() {
+        "done" | "quarantined" => assert_eq!((gpk, indexed), (None, false), "{state}"),
+        "dead_letter" => assert!(text(after, "gpk").starts_with("D#") && indexed),
+        _ => assert!(text(after, "gpk").starts_with("W#") && indexed, "{state}"),
+    }
+    assert!(number(after, "epoch") >= number(before, "epoch"));
+    let kept = [
+        "pk", "sk", "sv", "run", "gen", "rcv", "wid", "sha", "len", "via", "ty", "pvd", "pre",
+        "prv", "cfg", "tpk", "tsk", "b", "enc", "bref", "zz",
+    ];
+    for name in kept {
+        assert_eq!(after.get(name), before.get(name), "{name}");
+    }
+}

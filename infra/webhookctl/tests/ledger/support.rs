@@ -1,0 +1,373 @@
+//! A ledger on a fresh table, its rows as they are stored, and events to put into it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_smithy_types::retry::RetryConfig;
+use bytes::Bytes;
+use shared::clock::Millis;
+use shared::envelope::Envelope;
+use shared::event::{Event, EventKey, Fetched, Via};
+use shared::ledger::{Claim, Item, Lease, Ledger, Settled, Settlement};
+use shared::preset::Preset;
+use shared::secrets::Secret;
+use shared::settings::variable;
+use shared::sign::sign;
+use shared::timing::LEASE;
+use shared::verify::{Arrival, Verifier};
+use webhookctl::stack::clients::{self, Endpoints};
+use webhookctl::stack::preflight::preflight;
+use webhookctl::stack::{Emulators, Naming, Template, create_table};
+
+use crate::proxy::Proxy;
+
+/// When tests happen: late enough that no emulator takes a row for expired.
+pub(crate) const NOW: Millis = Millis(1_900_000_000_000);
+
+/// Attempts that a run may have.
+pub(crate) const ATTEMPTS: u32 = 10;
+
+/// What proves the requests of [`signed`].
+const SECRET: &str = "whsec_dGhyb3ctYXdheSBzZWNyZXQ=";
+
+pub(crate) fn after(ms: u64) -> Millis {
+    NOW + Duration::from_millis(ms)
+}
+
+/// The end of a lease taken at [`NOW`].
+pub(crate) fn lease_end() -> Millis {
+    NOW + LEASE
+}
+
+/// When a lease taken at [`NOW`] may be taken over.
+pub(crate) fn lease_over() -> Millis {
+    lease_end() + Duration::from_millis(5_001)
+}
+
+/// The services that all tests share, until the last of them is over.
+struct Services {
+    endpoints: Endpoints,
+    _emulators: Option<Emulators>,
+}
+
+fn services() -> Arc<Services> {
+    static RUNNING: Mutex<Weak<Services>> = Mutex::new(Weak::new());
+    static PREFLIGHT: OnceLock<Result<(), String>> = OnceLock::new();
+    let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+    let services = running.upgrade().unwrap_or_else(|| {
+        Arc::new(if let Some(url) = variable("AWS_ENDPOINT_URL") {
+            Services {
+                endpoints: Endpoints::all_at(&url),
+                _emulators: None,
+            }
+        } else {
+            let emulators = Emulators::start(None).expect("the emulators start");
+            Services {
+                endpoints: emulators.endpoints().clone(),
+                _emulators: Some(emulators),
+            }
+        })
+    });
+    *running = Arc::downgrade(&services);
+    let proof = PREFLIGHT.get_or_init(|| {
+        let endpoints = services.endpoints.clone();
+        apart(async move {
+            let report = preflight(&endpoints.clients()).await;
+            report.map(|_| ()).map_err(|error| format!("{error:#}"))
+        })
+    });
+    if let Err(error) = proof {
+        panic!("nothing is tested on this emulator: {error}");
+    }
+    services
+}
+
+/// Runs on a runtime of its own, also where another one is running.
+fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    let thread = std::thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .expect("a runtime starts");
+        runtime.block_on(Box::pin(work))
+    });
+    thread.join().expect("it does not panic")
+}
+
+/// A table of one test. It is removed with this.
+pub(crate) struct Table {
+    pub(crate) ledger: Ledger,
+    pub(crate) db: aws_sdk_dynamodb::Client,
+    pub(crate) name: String,
+    pub(crate) bucket: Option<(aws_sdk_s3::Client, String)>,
+    services: Arc<Services>,
+}
+
+impl Table {
+    pub(crate) async fn fresh() -> Self {
+        let services = services();
+        let db = quick(&services.endpoints.dynamodb);
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
+        let template = Template::load(Path::new(path), &Naming::default()).unwrap();
+        let name = format!("ledger-{}", hex::encode(random::<8>()));
+        let definition = template.table_definition().unwrap();
+        Box::pin(create_table(&db, definition, &name))
+            .await
+            .unwrap();
+        Self {
+            ledger: Ledger::new(db.clone(), &name, None),
+            db,
+            name,
+            bucket: None,
+            services,
+        }
+    }
+
+    pub(crate) async fn with_bucket() -> Self {
+        let mut table = Self::fresh().await;
+        let s3 = clients::s3(&table.services.endpoints.s3);
+        let bucket = table.name.clone();
+        s3.create_bucket().bucket(&bucket).send().await.unwrap();
+        table.bucket = Some((s3, bucket));
+        table.ledger = Ledger::new(table.db.clone(), &table.name, table.bucket.clone());
+        table
+    }
+
+    /// A proxy in front of the emulator, and a ledger that goes through it.
+    pub(crate) async fn through_proxy(&self) -> (Proxy, Ledger) {
+        let proxy = Proxy::start(&self.services.endpoints.dynamodb).await;
+        let ledger = Ledger::new(quick(&proxy.url), &self.name, self.bucket.clone());
+        (proxy, ledger)
+    }
+
+    pub(crate) async fn item(&self, pk: &str, sk: &str) -> Option<Item> {
+        let request = self.db.get_item().table_name(&self.name);
+        let request = request.key("pk", s(pk)).key("sk", s(sk));
+        request.consistent_read(true).send().await.unwrap().item
+    }
+
+    /// The state row as it is stored.
+    pub(crate) async fn row(&self, key: &EventKey) -> Item {
+        let row = self.item(&key.pk(), "M").await;
+        row.unwrap_or_else(|| panic!("there is no row for {key}"))
+    }
+
+    pub(crate) async fn put(&self, item: Item) {
+        let request = self.db.put_item().table_name(&self.name);
+        request.set_item(Some(item)).send().await.unwrap();
+    }
+
+    pub(crate) async fn delete(&self, pk: &str, sk: &str) {
+        let request = self.db.delete_item().table_name(&self.name);
+        let request = request.key("pk", s(pk)).key("sk", s(sk));
+        request.send().await.unwrap();
+    }
+
+    /// Changes the state row behind the ledger's back.
+    pub(crate) async fn edit(&self, key: &EventKey, edit: impl FnOnce(&mut Item)) -> Item {
+        let mut row = self.row(key).await;
+        edit(&mut row);
+        self.put(row.clone()).await;
+        row
+    }
+
+    /// All items of a table that has few.
+    pub(crate) async fn all(&self) -> Vec<Item> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a test may look at the whole table"
+        )]
+        let scan = self.db.scan();
+        let request = scan.table_name(&self.name).consistent_read(true);
+        request.send().await.unwrap().items.unwrap_or_default()
+    }
+
+    /// The partition keys of the rows in one part of an index.
+    pub(crate) async fn index(&self, index: &str, hash: &str, part: &str) -> Vec<String> {
+        let request = self.db.query().table_name(&self.name).index_name(index);
+        let answer = request
+            .key_condition_expression("#hash = :part")
+            .expression_attribute_names("#hash", hash)
+            .expression_attribute_values(":part", s(part))
+            .send()
+            .await
+            .unwrap();
+        let keys = answer.items().iter().map(|item| text(item, "pk"));
+        keys.collect()
+    }
+
+    /// Receives an event at [`NOW`].
+    pub(crate) async fn receive(&self, event: &Event) -> EventKey {
+        self.ledger.receive(event, NOW).await.unwrap();
+        event.key().clone()
+    }
+
+    pub(crate) async fn claim(&self, key: &EventKey, now: Millis) -> Claim {
+        self.claim_of(key, now, ATTEMPTS).await
+    }
+
+    pub(crate) async fn claim_of(&self, key: &EventKey, now: Millis, attempts: u32) -> Claim {
+        let claim = self.ledger.claim(key, "worker", now, LEASE, attempts).await;
+        claim.unwrap()
+    }
+
+    /// Claims an event that is free, at `now`.
+    pub(crate) async fn lease(&self, key: &EventKey, now: Millis) -> Lease {
+        leased(self.claim(key, now).await)
+    }
+
+    pub(crate) async fn settle(&self, lease: Lease, settlement: Settlement) -> Settled {
+        let settled = self.ledger.settle(lease, settlement, &[], after(1_000));
+        settled.await.unwrap()
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        let (endpoints, name) = (self.services.endpoints.clone(), self.name.clone());
+        let bucket = self.bucket.take().map(|(_, name)| name);
+        // On a runtime of its own, because that of the test may be gone or failing.
+        apart(async move {
+            let clients = endpoints.clients();
+            let _ = clients
+                .dynamodb
+                .delete_table()
+                .table_name(name)
+                .send()
+                .await;
+            let Some(bucket) = bucket else { return };
+            let listed = clients.s3.list_objects_v2().bucket(&bucket).send().await;
+            for object in listed
+                .iter()
+                .flat_map(aws_sdk_s3::operation::list_objects_v2::ListObjectsV2Output::contents)
+            {
+                let request = clients.s3.delete_object().bucket(&bucket);
+                let _ = request.set_key(object.key.clone()).send().await;
+            }
+            let _ = clients.s3.delete_bucket().bucket(&bucket).send().await;
+        });
+    }
+}
+
+/// A client that tries as often as usual, only sooner.
+fn quick(url: &str) -> aws_sdk_dynamodb::Client {
+    let retries = RetryConfig::standard()
+        .with_max_attempts(3)
+        .with_initial_backoff(Duration::from_millis(5));
+    let config = clients::dynamodb(url).config().to_builder();
+    aws_sdk_dynamodb::Client::from_conf(config.retry_config(retries).build())
+}
+
+pub(crate) fn leased(claim: Claim) -> Lease {
+    match claim {
+        Claim::Leased(lease) => *lease,
+        other => panic!("not leased but {other:?}"),
+    }
+}
+
+pub(crate) fn retry_at(due: Millis) -> Settlement {
+    Settlement::Retry {
+        error: "502".into(),
+        due,
+        ring: None,
+    }
+}
+
+pub(crate) fn dead() -> Settlement {
+    Settlement::DeadLetter {
+        reason: "permanent",
+        error: "404".into(),
+    }
+}
+
+/// A small event as a webhook brings it.
+pub(crate) fn event(id: &str) -> Event {
+    event_with(id, Via::Webhook, format!("{{\"id\":\"{id}\"}}"))
+}
+
+pub(crate) fn event_with(id: &str, via: Via, body: impl Into<Bytes>) -> Event {
+    Event::fetched(Fetched {
+        source: "stripe-main",
+        provider: "stripe",
+        preset: "stripe",
+        id,
+        kind: "invoice.paid",
+        body: body.into(),
+        now: NOW,
+        via,
+        config: "0123456789ab",
+    })
+}
+
+/// An event as the verification makes it of a request that is signed at [`NOW`].
+pub(crate) fn signed(preset: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Event {
+    let secret = Secret::new("current.1", SECRET);
+    let verifier = Verifier {
+        source: format!("{preset}-main"),
+        preset: Preset::embedded(preset, &BTreeMap::new()).unwrap(),
+        variant: "default".into(),
+        config: "0123456789ab".into(),
+    };
+    let mut envelope = Envelope {
+        method: "POST".into(),
+        url: format!("https://hooks.example.test/in/{preset}-main"),
+        headers: headers.iter().copied().collect(),
+        body: body.into(),
+        received_at: NOW,
+    };
+    let scheme = verifier.preset.scheme("default").unwrap();
+    let proof = sign(scheme, &secret, &envelope, NOW).unwrap();
+    let proof = proof.iter().map(|(n, v)| (n.as_str(), v.as_str()));
+    envelope.headers = headers.iter().copied().chain(proof).collect();
+    match verifier.verify(&envelope, &[secret]) {
+        Ok(Arrival::Event(event)) => *event,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) fn github(delivery: &str, body: &str) -> Event {
+    let headers = [("x-github-event", "push"), ("x-github-delivery", delivery)];
+    signed("github", &headers, body.to_owned())
+}
+
+/// Bytes that no compression makes smaller.
+pub(crate) fn noise(bytes: usize) -> Vec<u8> {
+    let mut noise = vec![0; bytes];
+    getrandom::fill(&mut noise).unwrap();
+    noise
+}
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).unwrap();
+    bytes
+}
+
+pub(crate) fn s(text: impl Into<String>) -> AttributeValue {
+    AttributeValue::S(text.into())
+}
+
+pub(crate) fn n(number: impl std::fmt::Display) -> AttributeValue {
+    AttributeValue::N(format!("{number}"))
+}
+
+pub(crate) fn ms(time: Millis) -> AttributeValue {
+    n(time.0)
+}
+
+pub(crate) fn text(item: &Item, name: &str) -> String {
+    match item.get(name) {
+        Some(AttributeValue::S(text)) => text.clone(),
+        other => panic!("{name} is {other:?}"),
+    }
+}
+
+pub(crate) fn number(item: &Item, name: &str) -> i64 {
+    match item.get(name) {
+        Some(AttributeValue::N(digits)) => digits.parse().unwrap(),
+        other => panic!("{name} is {other:?}"),
+    }
+}

@@ -1,0 +1,425 @@
+//! The sweep finds what is open, rings once, and overrules nobody.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use shared::clock::Millis;
+use shared::event::EventKey;
+use shared::ledger::transition::WORK_SHARDS;
+use shared::ledger::{Claim, Settlement, State, Swept};
+use shared::queue::Doorbell;
+use shared::timing::{FIRST_LOOK, LEASE};
+
+use crate::support::{
+    ATTEMPTS, NOW, Table, after, dead, event, lease_over, ms, n, number, retry_at, s,
+};
+
+/// When the sweep first looks at what was received at [`NOW`].
+fn first_look() -> Millis {
+    NOW + FIRST_LOOK
+}
+
+impl Table {
+    async fn look(&self, key: &EventKey, seen: Millis, now: Millis) -> Swept {
+        let swept = self.ledger.look(key, seen, ATTEMPTS, true, now).await;
+        swept.unwrap()
+    }
+
+    async fn to_look_at(&self, now: Millis) -> Vec<(EventKey, Millis)> {
+        let mut found = Vec::new();
+        for shard in 0..WORK_SHARDS {
+            found.extend(self.ledger.to_look_at(shard, now, 500).await.unwrap());
+        }
+        found
+    }
+
+    async fn next_look(&self, key: &EventKey) -> Millis {
+        Millis(number(&self.row(key).await, "gsk"))
+    }
+}
+
+fn ring(key: &EventKey, run: u64, delay: Duration) -> Swept {
+    let key = key.clone();
+    Swept::Ring(Doorbell { key, run }, delay)
+}
+
+#[tokio::test]
+async fn each_open_event_is_found_when_its_time_has_come_and_not_before() {
+    let table = Table::fresh().await;
+    let mut keys = Vec::new();
+    for index in 0..60_u8 {
+        let id = shared::event::Sha::of(&[index]).hex();
+        keys.push(table.receive(&event(&id)).await);
+    }
+    let early = first_look() - Duration::from_millis(1);
+    assert_eq!(table.to_look_at(early).await, []);
+    let found = table.to_look_at(first_look()).await;
+    assert!(found.iter().all(|(_, seen)| *seen == first_look()));
+    let mut found: Vec<EventKey> = found.into_iter().map(|(key, _)| key).collect();
+    found.sort();
+    keys.sort();
+    assert_eq!(found, keys);
+    // Every part of the index has some of them.
+    for shard in 0..WORK_SHARDS {
+        let some = table
+            .ledger
+            .to_look_at(shard, first_look(), 500)
+            .await
+            .unwrap();
+        assert!(!some.is_empty(), "{shard}");
+        let one = table
+            .ledger
+            .to_look_at(shard, first_look(), 1)
+            .await
+            .unwrap();
+        assert_eq!(one, some[..1]);
+    }
+}
+
+#[tokio::test]
+async fn settled_events_are_not_found() {
+    let table = Table::fresh().await;
+    for (index, settlement) in [Settlement::Done, dead()].into_iter().enumerate() {
+        let key = table.receive(&event(&format!("evt_{index}"))).await;
+        let lease = table.lease(&key, NOW).await;
+        table.settle(lease, settlement).await;
+    }
+    assert_eq!(table.to_look_at(Millis(i64::MAX)).await, []);
+}
+
+#[tokio::test]
+async fn a_lost_doorbell_is_rung_for_ever_more_rarely() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    table
+        .edit(&key, |row| drop(row.insert("run".into(), n(2))))
+        .await;
+    let mut now = first_look();
+    let mut pauses = Vec::new();
+    for _ in 0..9 {
+        assert_eq!(
+            table.look(&key, now, now).await,
+            ring(&key, 2, Duration::ZERO)
+        );
+        let row = table.ledger.event(&key).await.unwrap().unwrap();
+        assert_eq!((row.state, row.rung_at), (State::Received, Some(now)));
+        let next = row.next_look.unwrap();
+        pauses.push(next.since(now).as_secs());
+        // Until then there is nothing to see, also for who has the old look in hand.
+        assert_eq!(table.look(&key, now, now).await, Swept::Left);
+        now = next;
+    }
+    assert_eq!(pauses, [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]);
+}
+
+#[tokio::test]
+async fn a_retry_is_rung_for_on_its_time() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let lease = table.lease(&key, NOW).await;
+    let due = after(1_800_000);
+    table.settle(lease, retry_at(due)).await;
+    let look = due - Duration::from_secs(60);
+    assert_eq!(table.next_look(&key).await, look);
+    let now = look + Duration::from_secs(20);
+    let delay = Duration::from_secs(40);
+    // Nobody else rings for it, so that it passes also into a deep queue.
+    let swept = table
+        .ledger
+        .look(&key, look, ATTEMPTS, false, now)
+        .await
+        .unwrap();
+    assert_eq!(swept, ring(&key, 0, delay));
+    let next = due + Duration::from_secs(60);
+    assert_eq!(table.next_look(&key).await, next);
+    assert_eq!(
+        table.look(&key, next, next).await,
+        ring(&key, 0, Duration::ZERO)
+    );
+}
+
+#[tokio::test]
+async fn only_the_first_ring_for_a_retry_passes_into_a_deep_queue() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let lease = table.lease(&key, NOW).await;
+    table.settle(lease, retry_at(after(1_800_000))).await;
+    let mut rung = Vec::new();
+    // It stays due, because its doorbells wait in the deep queue.
+    for _ in 0..4 {
+        let now = table.next_look(&key).await;
+        let swept = table.ledger.look(&key, now, ATTEMPTS, false, now).await;
+        rung.push(matches!(swept.unwrap(), Swept::Ring(..)));
+    }
+    assert_eq!(rung, [true, false, false, false]);
+}
+
+#[tokio::test]
+async fn a_live_lease_is_looked_at_again_when_it_is_over() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let lease = table.lease(&key, first_look()).await;
+    let before = table.row(&key).await;
+    assert_eq!(
+        table.look(&key, first_look(), after(121_000)).await,
+        Swept::Left
+    );
+    let next = lease.until() + Duration::from_secs(10);
+    assert_eq!(table.next_look(&key).await, next);
+    let row = table.row(&key).await;
+    let changed: Vec<_> = row
+        .keys()
+        .filter(|name| row.get(*name) != before.get(*name))
+        .collect();
+    assert_eq!(changed, ["gsk"]);
+    // The worker does not come back.
+    assert_eq!(
+        table.look(&key, next, next).await,
+        ring(&key, 0, Duration::ZERO)
+    );
+}
+
+#[tokio::test]
+async fn a_lease_is_left_alone_until_clocks_must_agree_that_it_is_over() {
+    let table = Table::fresh().await;
+    for (late, rings) in [(0, false), (5_000, false), (5_001, true)] {
+        let key = table.receive(&event(&format!("evt_{late}"))).await;
+        let lease = table.lease(&key, first_look()).await;
+        let now = lease.until() + Duration::from_millis(late);
+        let swept = table.look(&key, first_look(), now).await;
+        assert_eq!(matches!(swept, Swept::Ring(..)), rings, "{late}: {swept:?}");
+        // The same margin holds for the end of the attempts.
+        let key = table.receive(&event(&format!("evt_{late}_used_up"))).await;
+        table.lease(&key, first_look()).await;
+        let swept = table
+            .ledger
+            .look(&key, first_look(), 1, true, now)
+            .await
+            .unwrap();
+        assert_eq!(swept == Swept::Exhausted, rings, "{late}: {swept:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_used_up_becomes_a_dead_letter() {
+    let table = Table::fresh().await;
+    for (name, value, reason) in [
+        ("att", ATTEMPTS, "attempts_exhausted"),
+        ("cr", 3, "crash_loop"),
+    ] {
+        let key = table.receive(&event(name)).await;
+        table
+            .edit(&key, |row| drop(row.insert(name.into(), n(value))))
+            .await;
+        assert_eq!(
+            table.look(&key, first_look(), first_look()).await,
+            Swept::Exhausted
+        );
+        let row = table.ledger.event(&key).await.unwrap().unwrap();
+        assert_eq!(
+            (row.state, row.reason.as_deref()),
+            (State::DeadLetter, Some(reason))
+        );
+        let key = table.receive(&event(&format!("{name}-1"))).await;
+        table
+            .edit(&key, |row| drop(row.insert(name.into(), n(value - 1))))
+            .await;
+        let swept = table.look(&key, first_look(), first_look()).await;
+        assert_eq!(swept, ring(&key, 0, Duration::ZERO));
+    }
+}
+
+#[tokio::test]
+async fn worker_and_sweep_agree_on_what_is_used_up() {
+    let table = Table::fresh().await;
+    let mut apart = Vec::new();
+    for state in ["received", "failed"] {
+        for (att, cr) in [(1, 0), (9, 2), (4, 3), (10, 0), (10, 3)] {
+            for early in [0, 1] {
+                let key = table
+                    .receive(&event(&format!("{state}/{att}/{cr}/{early}")))
+                    .await;
+                let row = table
+                    .edit(&key, |row| {
+                        row.insert("st".into(), s(state));
+                        row.insert("due".into(), ms(after(early)));
+                        row.insert("att".into(), n(att));
+                        row.insert("cr".into(), n(cr));
+                    })
+                    .await;
+                let swept = table.look(&key, first_look(), NOW).await;
+                table.put(row).await;
+                let claim = table.claim(&key, NOW).await;
+                if matches!(claim, Claim::Exhausted) != (swept == Swept::Exhausted) {
+                    apart.push(key.id().to_owned());
+                }
+            }
+        }
+    }
+    assert_eq!(apart, [""; 0], "state/attempts/crashes/milliseconds to go");
+}
+
+#[tokio::test]
+async fn an_event_that_is_gone_is_left() {
+    let table = Table::fresh().await;
+    let key = EventKey::new("stripe-main", "evt_1");
+    assert_eq!(table.look(&key, NOW, NOW).await, Swept::Left);
+    assert!(table.all().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_row_that_only_newer_code_knows_is_not_given_up_by_this() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let before = table
+        .edit(&key, |row| {
+            row.insert("sv".into(), n(3));
+            row.insert("att".into(), n(ATTEMPTS));
+        })
+        .await;
+    let swept = table.look(&key, first_look(), first_look()).await;
+    assert_eq!(swept, Swept::Left);
+    assert_eq!(table.row(&key).await, before);
+}
+
+#[tokio::test]
+async fn of_sixteen_sweeps_at_once_one_rings() {
+    let table = Table::fresh().await;
+    for round in 0..50 {
+        let key = table.receive(&event(&format!("evt_{round}"))).await;
+        let sweeps = (0..16).map(|_| table.look(&key, first_look(), first_look()));
+        let swept = join_all(sweeps).await;
+        let rung = swept
+            .iter()
+            .filter(|swept| matches!(swept, Swept::Ring(..)))
+            .count();
+        let left = swept.iter().filter(|swept| **swept == Swept::Left).count();
+        assert_eq!((rung, left), (1, 15), "round {round}");
+        assert_eq!(number(&table.row(&key).await, "enq_n"), 1);
+    }
+}
+
+/// What happens between the look of a sweep and its note, and that the sweep then leaves the
+/// row to whoever it was.
+#[tokio::test]
+async fn a_sweep_that_was_overtaken_leaves_the_row() {
+    let table = Table::fresh().await;
+    let (proxy, ledger) = table.through_proxy().await;
+    for (index, what) in ["swept", "claimed", "taken over", "done", "failed"]
+        .iter()
+        .enumerate()
+    {
+        let key = table.receive(&event(&format!("evt_{index}"))).await;
+        let mut lease = None;
+        if ["taken over", "done", "failed"].contains(what) {
+            lease = Some(table.lease(&key, NOW).await);
+        }
+        let held = proxy.hold("UpdateItem", "enq_n");
+        let now = first_look();
+        let (swept, overtaken) = tokio::join!(
+            ledger.look(&key, now, ATTEMPTS, true, now),
+            held.meanwhile(async {
+                match *what {
+                    "swept" => drop(table.look(&key, now, now).await),
+                    "claimed" | "taken over" => drop(table.lease(&key, now).await),
+                    "done" => drop(table.settle(lease.unwrap(), Settlement::Done).await),
+                    _ => drop(table.settle(lease.unwrap(), retry_at(now)).await),
+                }
+                table.row(&key).await
+            })
+        );
+        assert_eq!(swept.unwrap(), Swept::Left, "{what}");
+        assert_eq!(table.row(&key).await, overtaken, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_that_waits_for_a_lease_does_not_overrule_how_it_ended() {
+    let table = Table::fresh().await;
+    let (proxy, ledger) = table.through_proxy().await;
+    for (index, settlement) in [Settlement::Done, retry_at(after(9_000)), dead()]
+        .into_iter()
+        .enumerate()
+    {
+        let key = table.receive(&event(&format!("evt_{index}"))).await;
+        let lease = table.lease(&key, first_look()).await;
+        let held = proxy.hold("UpdateItem", "SET gsk = :next");
+        let (swept, settled) = tokio::join!(
+            ledger.look(&key, first_look(), ATTEMPTS, true, first_look()),
+            held.meanwhile(async {
+                table.settle(lease, settlement).await;
+                table.row(&key).await
+            })
+        );
+        assert_eq!(swept.unwrap(), Swept::Left);
+        assert_eq!(table.row(&key).await, settled);
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_gives_up_nothing_that_was_taken_up_since() {
+    let table = Table::fresh().await;
+    let (proxy, ledger) = table.through_proxy().await;
+    for state in [State::Received, State::Failed, State::Processing] {
+        let key = table.receive(&event(state.as_str())).await;
+        let mut now = first_look();
+        if state != State::Received {
+            let lease = table.lease(&key, NOW).await;
+            if state == State::Failed {
+                table.settle(lease, retry_at(NOW)).await;
+                now = table.next_look(&key).await;
+            }
+        }
+        let seen = table.next_look(&key).await;
+        now = now.max(lease_over());
+        // The sweep allows no attempt, the worker ten.
+        let held = proxy.hold("UpdateItem", "dead_at");
+        let (swept, taken) = tokio::join!(
+            ledger.look(&key, seen, 0, true, now),
+            held.meanwhile(async {
+                table.lease(&key, now).await;
+                table.row(&key).await
+            })
+        );
+        assert_eq!(swept.unwrap(), Swept::Left, "{state}");
+        assert_eq!(table.row(&key).await, taken, "{state}");
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_and_a_worker_do_not_disturb_each_other() {
+    let table = Table::fresh().await;
+    for round in 0..50 {
+        let key = table.receive(&event(&format!("evt_{round}"))).await;
+        let now = first_look();
+        let (swept, lease) = tokio::join!(table.look(&key, now, now), table.lease(&key, now));
+        let row = table.ledger.event(&key).await.unwrap().unwrap();
+        assert_eq!(
+            (row.state, row.owner),
+            (State::Processing, lease.row.owner.clone())
+        );
+        assert_eq!((row.epoch, row.attempts), (1, 1));
+        let rung = matches!(swept, Swept::Ring(..));
+        assert_eq!(row.rings, u32::from(rung), "round {round}: {swept:?}");
+        // Whatever the order was, it stays in the index.
+        assert!(row.next_look.unwrap() >= now);
+        assert!(lease.until() == now + LEASE);
+    }
+}
+
+#[tokio::test]
+async fn a_ring_whose_note_was_not_heard_is_late_and_not_lost() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let (proxy, ledger) = table.through_proxy().await;
+    proxy.lose_answer("UpdateItem", "enq_n");
+    let now = first_look();
+    let swept = ledger.look(&key, now, ATTEMPTS, true, now).await.unwrap();
+    assert_eq!(swept, Swept::Left);
+    let next = table.next_look(&key).await;
+    assert_eq!(next, now + Duration::from_secs(60));
+    assert_eq!(
+        table.look(&key, next, next).await,
+        ring(&key, 0, Duration::ZERO)
+    );
+}
