@@ -42,7 +42,8 @@ def main() -> int:
                "--timeout", "1200"]
     for name, value in values.items():
         command += ["--secret", f"{name}={value}"]
-    tests = ["cargo", "test", "-p", "webhookctl", "--test", "ledger", "--test", "journey"]
+    # The whole workspace, so that what is built already is of use.
+    tests = ["cargo", "test", "--workspace", "--locked", "--test", "ledger", "--test", "journey"]
     environment = dict(os.environ)
     environment["MITT_DEMO_SECRETS"] = "\n".join(f"{name}={value}" for name, value in values.items())
     environment["MITT_DEMO_PORTS"] = f"{downstream},{provider}"
