@@ -168,10 +168,9 @@ async fn a_body_is_durable_before_the_row_that_points_to_it() {
     let event = large("evt_1", 3_000);
     let (proxy, ledger) = table.through_proxy().await;
     let held = proxy.hold("PutItem", "attribute_not_exists");
-    let (received, body) = tokio::join!(
-        ledger.receive(&event, NOW),
-        held.meanwhile(table.body_row(&event))
-    );
+    let (received, body) = held
+        .around(ledger.receive(&event, NOW), table.body_row(&event))
+        .await;
     assert_eq!(received.unwrap(), Received::New);
     assert!(body.is_some(), "the row came before its body");
 }
@@ -183,10 +182,12 @@ async fn a_large_body_is_in_the_bucket_before_the_row_that_points_to_it() {
     let (proxy, ledger) = table.through_proxy().await;
     let held = proxy.hold("PutItem", "attribute_not_exists");
     let (s3, bucket) = table.bucket.clone().unwrap();
-    let (received, listed) = tokio::join!(
-        ledger.receive(&event, NOW),
-        held.meanwhile(s3.list_objects_v2().bucket(bucket).send())
-    );
+    let (received, listed) = held
+        .around(
+            ledger.receive(&event, NOW),
+            s3.list_objects_v2().bucket(bucket).send(),
+        )
+        .await;
     assert_eq!(received.unwrap(), Received::New);
     assert_eq!(listed.unwrap().contents().len(), 1);
 }

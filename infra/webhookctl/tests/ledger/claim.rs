@@ -312,13 +312,12 @@ async fn who_sees_it_used_up_does_not_overrule_who_took_it_since() {
     // A worker that allows one attempt is about to record the dead letter. One that allows ten
     // works meanwhile and fails again.
     let held = proxy.hold("UpdateItem", "dead_at");
-    let (claim, ()) = tokio::join!(
-        ledger.claim(&key, "worker", NOW, LEASE, 1),
-        held.meanwhile(async {
+    let (claim, ()) = held
+        .around(ledger.claim(&key, "worker", NOW, LEASE, 1), async {
             let lease = table.lease(&key, NOW).await;
             table.settle(lease, retry_at(after(60_000))).await;
         })
-    );
+        .await;
     // It looked again and saw the second failure too, so that the history has both.
     assert!(matches!(claim.unwrap(), Claim::Exhausted));
     let row = table.ledger.event(&key).await.unwrap().unwrap();
@@ -337,11 +336,49 @@ async fn who_takes_over_late_finds_it_held() {
     table.lease(&key, NOW).await;
     let (proxy, ledger) = table.through_proxy().await;
     let held = proxy.hold("UpdateItem", "cr :one");
-    let (claim, other) = tokio::join!(
-        ledger.claim(&key, "worker", lease_over(), LEASE, ATTEMPTS),
-        held.meanwhile(table.lease(&key, lease_over()))
-    );
+    let (claim, other) = held
+        .around(
+            ledger.claim(&key, "worker", lease_over(), LEASE, ATTEMPTS),
+            table.lease(&key, lease_over()),
+        )
+        .await;
     assert!(matches!(claim.unwrap(), Claim::Held));
     let row = table.ledger.event(&key).await.unwrap().unwrap();
     assert_eq!((row.epoch, row.owner), (2, other.row.owner));
+}
+
+#[tokio::test]
+async fn a_lease_that_was_prolonged_meanwhile_is_not_taken_over() {
+    let table = Table::fresh().await;
+    let (proxy, ledger) = table.through_proxy().await;
+    for attempts in [ATTEMPTS, 1] {
+        let key = table.receive(&event(&format!("evt_{attempts}"))).await;
+        table.lease(&key, NOW).await;
+        // A version that prolongs its leases does so under the same epoch.
+        let write = if attempts == 1 { "dead_at" } else { "cr :one" };
+        let held = proxy.hold("UpdateItem", write);
+        let prolong =
+            |row: &mut shared::ledger::Item| drop(row.insert("lu".into(), ms(lease_over())));
+        let claim = ledger.claim(&key, "worker", lease_over(), LEASE, attempts);
+        let (claim, prolonged) = held.around(claim, table.edit(&key, prolong)).await;
+        assert!(matches!(claim, Ok(Claim::Held)), "{claim:?}");
+        assert_eq!(table.row(&key).await, prolonged);
+    }
+}
+
+#[tokio::test]
+async fn who_takes_over_has_seen_whom() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    table.lease(&key, NOW).await;
+    let (proxy, ledger) = table.through_proxy().await;
+    let held = proxy.hold("UpdateItem", "cr :one");
+    // Another took over meanwhile, and its lease is over as well by the clock of the first.
+    let late = lease_over() + LEASE + LEASE;
+    let claim = ledger.claim(&key, "worker", late, LEASE, ATTEMPTS);
+    let (claim, _) = held.around(claim, table.lease(&key, lease_over())).await;
+    let lease = leased(claim.unwrap());
+    assert_eq!((lease.row.epoch, lease.row.crashes), (3, 2));
+    // Refused, refused for the epoch, looked at again, granted.
+    assert_eq!(proxy.count()["UpdateItem"], 4);
 }

@@ -167,10 +167,12 @@ async fn a_settlement_is_stale_when_another_claimed_before_it_was_sent_again() {
     proxy.lose_answer("UpdateItem", ":h");
     let held = proxy.hold("UpdateItem", ":h");
     // It was recorded, and then the event went on: nothing follows from it any more.
-    let (settled, next) = tokio::join!(
-        ledger.settle(lease, retry_at(NOW), &[], NOW),
-        held.meanwhile(table.lease(&key, NOW))
-    );
+    let (settled, next) = held
+        .around(
+            ledger.settle(lease, retry_at(NOW), &[], NOW),
+            table.lease(&key, NOW),
+        )
+        .await;
     assert_eq!(settled.unwrap(), Settled::Stale);
     assert_eq!(next.row.epoch, 2);
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures::future::{Either, LocalBoxFuture, select};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -42,12 +43,22 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Does something while the request waits, then lets it go.
-    pub(crate) async fn meanwhile<T>(self, deed: impl Future<Output = T>) -> T {
-        self.arrived.await.expect("the request comes");
-        let done = deed.await;
-        self.release.send(()).expect("the request still waits");
-        done
+    /// Makes a call, does something while its request waits, and lets it go.
+    pub(crate) fn around<'a, C: 'a, T: 'a>(
+        self,
+        call: impl Future<Output = C> + 'a,
+        meanwhile: impl Future<Output = T> + 'a,
+    ) -> LocalBoxFuture<'a, (C, T)> {
+        Box::pin(async move {
+            let mut call = Box::pin(call);
+            match select(&mut call, self.arrived).await {
+                Either::Left(_) => panic!("it ended without the request that was waited for"),
+                Either::Right((arrived, _)) => arrived.expect("the proxy is there"),
+            }
+            let done = meanwhile.await;
+            self.release.send(()).expect("the request still waits");
+            (call.await, done)
+        })
     }
 }
 

@@ -316,9 +316,8 @@ async fn a_sweep_that_was_overtaken_leaves_the_row() {
         }
         let held = proxy.hold("UpdateItem", "enq_n");
         let now = first_look();
-        let (swept, overtaken) = tokio::join!(
-            ledger.look(&key, now, ATTEMPTS, true, now),
-            held.meanwhile(async {
+        let (swept, overtaken) = held
+            .around(ledger.look(&key, now, ATTEMPTS, true, now), async {
                 match *what {
                     "swept" => drop(table.look(&key, now, now).await),
                     "claimed" | "taken over" => drop(table.lease(&key, now).await),
@@ -327,7 +326,7 @@ async fn a_sweep_that_was_overtaken_leaves_the_row() {
                 }
                 table.row(&key).await
             })
-        );
+            .await;
         assert_eq!(swept.unwrap(), Swept::Left, "{what}");
         assert_eq!(table.row(&key).await, overtaken, "{what}");
     }
@@ -344,13 +343,15 @@ async fn a_sweep_that_waits_for_a_lease_does_not_overrule_how_it_ended() {
         let key = table.receive(&event(&format!("evt_{index}"))).await;
         let lease = table.lease(&key, first_look()).await;
         let held = proxy.hold("UpdateItem", "SET gsk = :next");
-        let (swept, settled) = tokio::join!(
-            ledger.look(&key, first_look(), ATTEMPTS, true, first_look()),
-            held.meanwhile(async {
-                table.settle(lease, settlement).await;
-                table.row(&key).await
-            })
-        );
+        let (swept, settled) = held
+            .around(
+                ledger.look(&key, first_look(), ATTEMPTS, true, first_look()),
+                async {
+                    table.settle(lease, settlement).await;
+                    table.row(&key).await
+                },
+            )
+            .await;
         assert_eq!(swept.unwrap(), Swept::Left);
         assert_eq!(table.row(&key).await, settled);
     }
@@ -374,13 +375,12 @@ async fn a_sweep_gives_up_nothing_that_was_taken_up_since() {
         now = now.max(lease_over());
         // The sweep allows no attempt, the worker ten.
         let held = proxy.hold("UpdateItem", "dead_at");
-        let (swept, taken) = tokio::join!(
-            ledger.look(&key, seen, 0, true, now),
-            held.meanwhile(async {
+        let (swept, taken) = held
+            .around(ledger.look(&key, seen, 0, true, now), async {
                 table.lease(&key, now).await;
                 table.row(&key).await
             })
-        );
+            .await;
         assert_eq!(swept.unwrap(), Swept::Left, "{state}");
         assert_eq!(table.row(&key).await, taken, "{state}");
     }
