@@ -7,7 +7,7 @@ PYTHON ?= python3
 CHECK := .venv/check
 MINISTACK := .venv/ministack
 
-.PHONY: help run dev build release check test test-rust test-template second-opinion venv clean
+.PHONY: help run dev build release check test vectors test-rust test-template second-opinion venv clean
 
 help: ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -34,6 +34,9 @@ test: test-rust test-template second-opinion ## Every test
 test-rust: build ## Units, the ledger, the functions and the journey, on the embedded stack
 	$(CARGO) build --workspace --examples --locked
 	$(CARGO) test --workspace --locked
+
+vectors: ## Real signed requests of 70 providers; FILE=path takes another set
+	MITT_VECTORS=$(abspath $(FILE)) $(CARGO) test --locked -p shared --test vectors -- --nocapture
 
 test-template: $(CHECK)/stamp ## The template's invariants, and that its gate refuses faults
 	$(CHECK)/bin/python -m pytest -q infra/tests

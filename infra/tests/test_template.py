@@ -223,7 +223,7 @@ def test_the_access_log_holds_nothing_that_a_sender_chose(template):
 
 RIGHTS = {
     "CatcherRole": {
-        "Inbox": "dynamodb:PutItem",
+        "Inbox": "dynamodb:PutItem dynamodb:UpdateItem",
         "Bodies": "s3:PutObject",
         "Doorbell": "sqs:SendMessage",
         "Spill": "sqs:SendMessage",
@@ -274,13 +274,24 @@ def test_no_role_may_delete_scan_or_do_anything_at_all(template):
 
 
 def test_functions_reach_only_their_rows_of_the_table(template):
-    rows = {"CatcherRole": ["E#*"], "ProcessorRole": ["E#*"], "BackupSyncRole": ["E#*", "SYNC#*", "SYS"]}
+    rows = {
+        "CatcherRole": {"PutEvents": ["E#*", "Q#*"], "CountRefused": ["Q#*"]},
+        "ProcessorRole": {"WorkOnEvents": ["E#*"]},
+        "BackupSyncRole": {"KeepLedger": ["E#*", "SYNC#*", "SYS"]},
+    }
     for role, allowed in rows.items():
-        (statement,) = [s for s in statements(template, role) if target(s) == "Inbox"]
-        assert statement["Condition"] == {
-            "ForAllValues:StringLike": {"dynamodb:LeadingKeys": allowed},
-            "Null": {"dynamodb:LeadingKeys": False},
-        }
+        granted = {s["Sid"]: s for s in statements(template, role) if target(s) == "Inbox"}
+        assert granted.keys() == allowed.keys(), role
+        for sid, statement in granted.items():
+            assert statement["Condition"] == {
+                "ForAllValues:StringLike": {"dynamodb:LeadingKeys": allowed[sid]},
+                "Null": {"dynamodb:LeadingKeys": False},
+            }, sid
+
+
+def test_the_catcher_changes_no_event_that_it_has_written(template):
+    changes = [s for s in statements(template, "CatcherRole") if "dynamodb:UpdateItem" in listed(s["Action"])]
+    assert [s["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] for s in changes] == [["Q#*"]]
 
 
 def test_only_this_account_may_use_a_role(template):
@@ -399,6 +410,7 @@ BROKEN = [
     (test_no_role_may_delete_scan_or_do_anything_at_all, "parameter/${AWS::StackName}/ingress/*", "*"),
     (test_functions_reach_only_their_rows_of_the_table, "dynamodb:LeadingKeys: [E#*]", "dynamodb:LeadingKeys: ['*']"),
     (test_functions_reach_only_their_rows_of_the_table, "                  'Null': { dynamodb:LeadingKeys: false }\n", ""),
+    (test_the_catcher_changes_no_event_that_it_has_written, "dynamodb:LeadingKeys: [Q#*]", "dynamodb:LeadingKeys: [E#*, Q#*]"),
     (test_only_this_account_may_use_a_role, "Service: lambda.amazonaws.com", "AWS: '*'"),
     (test_only_this_account_may_use_a_role, "aws:SourceAccount: !Ref AWS::AccountId", "aws:SourceAccount: '*'"),
     (test_a_second_stack_fits_into_the_same_account, "Name: !Sub ${AWS::StackName}-sweep", "Name: mitt-sweep"),

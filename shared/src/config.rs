@@ -4,6 +4,7 @@
 //! refused as a whole, with the line and what was meant.
 
 mod duration;
+mod quarantine;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +15,9 @@ use sha2::{Digest, Sha256};
 
 use crate::backoff::Backoff;
 use crate::preset::Preset;
-use crate::verify::Verifier;
+use crate::quarantine::Limits;
+use crate::verify::{Trust, Verifier};
+use quarantine::FileQuarantine;
 
 /// The file as it was at build.
 pub const EMBEDDED: &str = include_str!("../../infra/sources.toml");
@@ -42,6 +45,8 @@ pub struct Source {
     pub secret: String,
     /// Bytes. What is larger is answered with 413.
     pub max_body: usize,
+    /// How much of what is refused is kept.
+    pub quarantine: Limits,
     pub backoff: Backoff,
     pub actions: Vec<Action>,
     pub sync: Option<SourceSync>,
@@ -154,7 +159,11 @@ struct FileSource {
     secret: Option<String>,
     #[serde(default)]
     params: BTreeMap<String, String>,
+    #[serde(default)]
+    trust: Trust,
     max_body: Option<usize>,
+    #[serde(default)]
+    quarantine: FileQuarantine,
     #[serde(default)]
     retry: FileRetry,
     #[serde(default)]
@@ -200,7 +209,7 @@ impl FileSource {
     fn checked(self, forward: &Forward, hash: &str) -> anyhow::Result<Source> {
         check_name("a source's name", &self.name)?;
         let preset = Preset::embedded(&self.preset, &self.params)?;
-        if preset.scheme(&self.variant).is_none() {
+        let Some(scheme) = preset.scheme(&self.variant) else {
             let known: Vec<_> = preset
                 .schemes
                 .iter()
@@ -212,6 +221,9 @@ impl FileSource {
                 self.variant,
                 known.join(", ")
             );
+        };
+        if let Some(reason) = scheme.unusable(&self.trust) {
+            bail!("preset {}, variant {:?}: {reason}", preset.id, self.variant);
         }
         let max_body = self.max_body.unwrap_or(DEFAULT_MAX_BODY);
         ensure!(
@@ -241,11 +253,13 @@ impl FileSource {
             .transpose()
             .context("sync")?;
         Ok(Source {
+            quarantine: self.quarantine.checked().context("quarantine")?,
             backoff: self.retry.checked().context("retry")?,
             verifier: Verifier {
                 source: self.name.clone(),
                 preset,
                 variant: self.variant,
+                trust: self.trust,
                 config: hash.to_owned(),
             },
             name: self.name,
@@ -436,6 +450,12 @@ secret = "orders"
             ),
             ("attempts = 3", "attempts = 0", "between 1 and 50"),
             ("\"2m\"", "\"2 parsecs\"", "2 parsecs"),
+            ("schema = 1", "schema = 1\nquarantine = 5", "`quarantine`"),
+            (
+                "retry = {",
+                "quarantine = { perday = 1 }\nretry = {",
+                "`per_day`",
+            ),
             ("secret = \"orders\"", "", "needs a secret"),
             ("schema = 1", "schema = 2", "schema 2"),
             ("schema = 1", "schema = ", "line 2"),

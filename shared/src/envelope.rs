@@ -19,6 +19,17 @@ pub struct Envelope {
 }
 
 impl Envelope {
+    /// The public URL without its query.
+    pub fn public_url(&self) -> &str {
+        self.url.split(['?', '#']).next().unwrap_or_default()
+    }
+
+    /// The path with the query, as received.
+    pub fn path(&self) -> &str {
+        let after = self.url.split_once("://").map_or("", |(_, after)| after);
+        after.find('/').map_or("/", |at| &after[at..])
+    }
+
     /// The first value of a query parameter, decoded.
     pub fn query(&self, name: &str) -> Option<String> {
         let (_, query) = self.url.split_once('?')?;
@@ -27,6 +38,26 @@ impl Envelope {
             (form_decode(key) == name).then(|| form_decode(value))
         })
     }
+}
+
+/// The fields of an urlencoded body, decoded, in their order. A field without a value has an
+/// empty one.
+pub(crate) fn form_fields(body: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let decode = |text: &[u8]| {
+        let spaced: Vec<u8> = text
+            .iter()
+            .map(|b| if *b == b'+' { b' ' } else { *b })
+            .collect();
+        percent_encoding::percent_decode(&spaced).collect()
+    };
+    body.split(|b| *b == b'&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| {
+            let at = pair.iter().position(|b| *b == b'=');
+            let (key, value) = at.map_or((pair, &pair[..0]), |at| (&pair[..at], &pair[at + 1..]));
+            (decode(key), decode(value))
+        })
+        .collect()
 }
 
 pub(crate) fn form_decode(text: &str) -> String {
@@ -58,6 +89,12 @@ impl Headers {
             .iter()
             .filter(move |(key, _)| key == name)
             .map(|(_, value)| value.trim())
+    }
+
+    /// Puts one there in place of any other of its name, which is in lower case.
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.0.retain(|(known, _)| known != name);
+        self.0.push((name.to_owned(), value.to_owned()));
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {

@@ -21,6 +21,7 @@ pub struct Event {
     pub(crate) provider: String,
     pub(crate) preset: String,
     pub(crate) kind: String,
+    pub(crate) items: Vec<Item>,
     pub(crate) delivery: Option<String>,
     pub(crate) content_type: Option<String>,
     pub(crate) headers: BTreeMap<String, String>,
@@ -32,6 +33,14 @@ pub struct Event {
     pub(crate) secret: Option<String>,
     pub(crate) once_per_body: bool,
     pub(crate) config: String,
+}
+
+/// One of the things that an event tells of: a batch tells of many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// The provider's id. It may be that of an entity, and come again with another event of it.
+    pub id: Option<String>,
+    pub kind: String,
 }
 
 /// What names an event that was fetched from the provider's API.
@@ -59,6 +68,10 @@ impl Event {
             provider: event.provider.to_owned(),
             preset: event.preset.to_owned(),
             kind: event.kind.to_owned(),
+            items: vec![Item {
+                id: Some(event.id.to_owned()),
+                kind: event.kind.to_owned(),
+            }],
             delivery: None,
             content_type: Some("application/json".to_owned()),
             headers: BTreeMap::new(),
@@ -85,6 +98,16 @@ impl Event {
     /// The provider's name for what happened, such as `invoice.paid`; empty when it names nothing.
     pub fn kind(&self) -> &str {
         &self.kind
+    }
+
+    /// What it tells of: one thing, unless the provider sends batches.
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// The provider's id of this delivery, where it has one.
+    pub fn delivery(&self) -> Option<&str> {
+        self.delivery.as_deref()
     }
 
     pub fn body(&self) -> &Bytes {
@@ -172,7 +195,12 @@ pub struct EventId(String);
 
 impl EventId {
     pub fn new(received_at: Millis, key: &EventKey) -> Self {
-        let digest = Sha256::digest(key.pk());
+        Self::named(received_at, &key.pk())
+    }
+
+    /// The id of what stands at this place of the table, whether it is an event or not yet.
+    pub(crate) fn named(received_at: Millis, place: &str) -> Self {
+        let digest = Sha256::digest(place);
         let random = digest
             .iter()
             .take(10)

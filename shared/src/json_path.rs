@@ -1,20 +1,58 @@
-//! Reads single values out of a JSON document without building it.
+//! Reads values out of a JSON document without building it.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Dotted keys into a JSON document, such as `data.object.id`.
+/// Dotted keys into a JSON document, such as `data.object.id`; `[*]` stands for every element of
+/// an array, as in `value[*].id`. A key that holds a dot is quoted: `data.'odata.etag'`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(try_from = "String")]
-pub struct JsonPath(Vec<String>);
+pub struct JsonPath(Vec<Step>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Key(String),
+    Each,
+}
 
 impl JsonPath {
-    /// `None` when a key is empty.
+    /// `None` when a key is empty, or a quote or bracket is not closed.
     pub fn parse(text: &str) -> Option<Self> {
-        let keys: Vec<String> = text.split('.').map(str::to_owned).collect();
-        keys.iter().all(|key| !key.is_empty()).then_some(Self(keys))
+        let mut steps = Vec::new();
+        let mut rest = text;
+        loop {
+            if let Some(after) = rest.strip_prefix('\'') {
+                let (key, after) = after.split_once('\'')?;
+                steps.push(Step::Key(key.to_owned()));
+                rest = after;
+            } else if !rest.starts_with('[') {
+                let end = rest.find(['.', '[']).unwrap_or(rest.len());
+                steps.push(Step::Key(rest[..end].to_owned()));
+                rest = &rest[end..];
+            }
+            while let Some(after) = rest.strip_prefix("[*]") {
+                steps.push(Step::Each);
+                rest = after;
+            }
+            if rest.is_empty() {
+                break;
+            }
+            rest = rest.strip_prefix('.')?;
+        }
+        let full = |step: &Step| match step {
+            Step::Key(key) => !key.is_empty() && !key.contains('\''),
+            Step::Each => true,
+        };
+        steps.iter().all(full).then_some(Self(steps))
+    }
+
+    /// Whether it leads to many values.
+    pub fn is_many(&self) -> bool {
+        self.0.contains(&Step::Each)
     }
 
     /// The scalar at this path as text: numbers as they were written, `null` as absent.
@@ -22,23 +60,20 @@ impl JsonPath {
     /// A document may hold a key twice; the last one counts, as it does for the parsers that
     /// most handlers use. An object or an array where a scalar is expected is an error.
     pub fn scalar(&self, json: &[u8]) -> Result<Option<String>, NotThere> {
-        let Some(raw) = self.raw(json)? else {
-            return Ok(None);
-        };
-        match raw.get().as_bytes().first() {
-            Some(b'n') => Ok(None),
-            Some(b'{' | b'[') => Err(NotThere::NoScalar),
-            Some(b'"') => serde_json::from_str(raw.get())
-                .map(Some)
-                .map_err(|_| NotThere::NoJson),
-            _ => Ok(Some(raw.get().to_owned())),
-        }
+        self.raw(json)?.map_or(Ok(None), scalar)
     }
 
-    /// The text of the value at this path, as it stands in the document.
+    /// The text of the value at this path, as it stands in the document; of many, the first.
     pub fn raw<'j>(&self, json: &'j [u8]) -> Result<Option<&'j RawValue>, NotThere> {
+        Ok(self.all(json)?.into_iter().next().flatten())
+    }
+
+    /// Everything at this path: for each array element on the way one entry, also when the value
+    /// is not in it. Nothing when there is no such array, or it is empty.
+    pub fn all<'j>(&self, json: &'j [u8]) -> Result<Vec<Option<&'j RawValue>>, NotThere> {
+        let mut found = Vec::new();
         let mut document = serde_json::Deserializer::from_slice(json);
-        let found = Walk(&self.0)
+        Walk(&self.0, &mut found)
             .deserialize(&mut document)
             .map_err(|_| NotThere::NoJson)?;
         document.end().map_err(|_| NotThere::NoJson)?;
@@ -46,9 +81,56 @@ impl JsonPath {
     }
 }
 
+impl JsonPath {
+    /// The places themselves, made where there are none.
+    pub(crate) fn places<'v>(&self, json: &'v mut Value) -> Vec<&'v mut Value> {
+        let mut places = vec![json];
+        for step in &self.0 {
+            places = match step {
+                Step::Key(key) => places
+                    .into_iter()
+                    .filter_map(|place| {
+                        if place.is_null() {
+                            *place = Value::Object(serde_json::Map::new());
+                        }
+                        let map = place.as_object_mut()?;
+                        Some(map.entry(key.clone()).or_insert(Value::Null))
+                    })
+                    .collect(),
+                Step::Each => places
+                    .into_iter()
+                    .filter_map(Value::as_array_mut)
+                    .flatten()
+                    .collect(),
+            };
+        }
+        places
+    }
+}
+
+/// The text of a scalar; `null` is absent.
+pub fn scalar(raw: &RawValue) -> Result<Option<String>, NotThere> {
+    match raw.get().as_bytes().first() {
+        Some(b'n') => Ok(None),
+        Some(b'{' | b'[') => Err(NotThere::NoScalar),
+        Some(b'"') => serde_json::from_str(raw.get())
+            .map(Some)
+            .map_err(|_| NotThere::NoJson),
+        _ => Ok(Some(raw.get().to_owned())),
+    }
+}
+
 impl fmt::Display for JsonPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.join("."))
+        for (index, step) in self.0.iter().enumerate() {
+            let dot = if index == 0 { "" } else { "." };
+            match step {
+                Step::Each => f.write_str("[*]")?,
+                Step::Key(key) if key.contains(['.', '[']) => write!(f, "{dot}'{key}'")?,
+                Step::Key(key) => write!(f, "{dot}{key}")?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -71,68 +153,84 @@ pub enum NotThere {
 }
 
 /// Steps down along the keys; whatever lies beside the path is skipped, not built.
-struct Walk<'p>(&'p [String]);
+struct Walk<'p, 'f, 'j>(&'p [Step], &'f mut Vec<Option<&'j RawValue>>);
 
-impl<'de> DeserializeSeed<'de> for Walk<'_> {
-    type Value = Option<&'de RawValue>;
+impl<'j> DeserializeSeed<'j> for Walk<'_, '_, 'j> {
+    type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<Self::Value, D::Error> {
+    fn deserialize<D: Deserializer<'j>>(self, value: D) -> Result<(), D::Error> {
         if self.0.is_empty() {
-            return <&RawValue as serde::Deserialize>::deserialize(value).map(Some);
+            let raw = <&RawValue as serde::Deserialize>::deserialize(value)?;
+            self.1.push(Some(raw));
+            return Ok(());
         }
         value.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Walk<'_> {
-    type Value = Option<&'de RawValue>;
+impl<'j> Visitor<'j> for Walk<'_, '_, 'j> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let Some((key, rest)) = self.0.split_first() else {
-            return Err(A::Error::custom("the path has ended"));
-        };
-        let mut found = None;
-        while let Some(name) = map.next_key::<std::borrow::Cow<'de, str>>()? {
-            if name == key.as_str() {
-                found = map.next_value_seed(Walk(rest))?;
-            } else {
-                map.next_value::<IgnoredAny>()?;
+    fn visit_map<A: MapAccess<'j>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self(steps, found) = self;
+        let before = found.len();
+        while let Some(name) = map.next_key::<Cow<'j, str>>()? {
+            match steps {
+                [Step::Key(key), rest @ ..] if *key == name => {
+                    found.truncate(before);
+                    map.next_value_seed(Walk(rest, found))?;
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
             }
         }
-        Ok(found)
+        Ok(())
     }
 
-    fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        while seq.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(None)
+    fn visit_seq<A: SeqAccess<'j>>(self, mut seq: A) -> Result<(), A::Error> {
+        let Self(steps, found) = self;
+        let [Step::Each, rest @ ..] = steps else {
+            while seq.next_element::<IgnoredAny>()?.is_some() {}
+            return Ok(());
+        };
+        loop {
+            let before = found.len();
+            if seq.next_element_seed(Walk(rest, found))?.is_none() {
+                return Ok(());
+            }
+            if found.len() == before {
+                found.push(None);
+            }
+        }
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
     }
 
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(None)
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
     }
 }
 
@@ -166,6 +264,32 @@ mod tests {
             Ok(Some("two".into()))
         );
         assert_eq!(scalar("a.id", r#"{"a":{"id":"one"},"a":{}}"#), Ok(None));
+    }
+
+    #[test]
+    fn every_element_has_an_entry() {
+        let all = |path: &str, json: &str| {
+            let path = JsonPath::parse(path).unwrap();
+            let found = path.all(json.as_bytes()).unwrap();
+            let text = found.iter().map(|raw| raw.map(|raw| raw.get().to_owned()));
+            text.collect::<Vec<_>>()
+        };
+        let json = r#"{"v":[{"a.b":1},{},3,{"a.b":null}],"e":[],"o":{"v":[[1],[2,3]]}}"#;
+        assert_eq!(
+            all("v[*].'a.b'", json),
+            [Some("1".into()), None, None, Some("null".into())]
+        );
+        assert_eq!(all("e[*]", json), []);
+        assert_eq!(all("none[*].x", json), []);
+        assert_eq!(all("o.v[*][*]", json).len(), 3);
+        assert_eq!(all("[*].id", r#"[{"id":1}]"#), [Some("1".into())]);
+        assert_eq!(all("v[*]", r#"{"v":[1,2],"v":[3]}"#), [Some("3".into())]);
+        for path in ["v[*].'a.b'", "[*]", "a.b[*][*].c"] {
+            assert_eq!(JsonPath::parse(path).unwrap().to_string(), path);
+        }
+        for bad in ["", "a.", ".a", "a..b", "a[0]", "a'b", "'a", "a[*]b"] {
+            assert_eq!(JsonPath::parse(bad), None, "{bad}");
+        }
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! [`Ledger`](ledger::Ledger) keeps one row for it, the [`Queue`](queue::Queue) carries only the
 //! key: a *doorbell*. A *claim* yields a *lease* with an *epoch*; an *attempt* ends in an
 //! [`Outcome`](outcome::Outcome), and what it did to the world is in its
-//! [`Effects`](effects::Effects).
+//! [`Effects`](effects::Effects). A request that cannot be proven is kept for a while in the
+//! [`Quarantine`](quarantine::Quarantine).
 //!
 //! Three sentences carry the design. An event is in the ledger before anyone is told of it. Only
 //! the newest claim may write. The queue is a doorbell: losing a message loses time, never an
@@ -31,6 +32,7 @@ pub mod inbox;
 pub mod ledger;
 pub mod outbound;
 pub mod outcome;
+pub mod quarantine;
 pub mod queue;
 
 pub mod aws;

@@ -6,6 +6,7 @@ use crate::aws::{Aws, Patience};
 use crate::config::Config;
 use crate::inbox::Inbox;
 use crate::ledger::Ledger;
+use crate::quarantine::Quarantine;
 use crate::queue::Queue;
 use crate::secrets::Secrets;
 
@@ -53,6 +54,7 @@ pub struct Parts {
     pub config: Config,
     pub secrets: Secrets,
     pub inbox: Inbox,
+    pub quarantine: Quarantine,
 }
 
 impl Parts {
@@ -64,6 +66,7 @@ impl Parts {
         Ok(Self {
             config: settings.config()?,
             secrets: Secrets::new(aws.ssm(), &settings.secrets_path),
+            quarantine: Quarantine::new(aws.dynamodb(), &settings.table),
             inbox: Inbox {
                 ledger: Ledger::new(aws.dynamodb(), &settings.table, Some(bodies)),
                 queue: Queue::new(aws.sqs(), &settings.queue_url),

@@ -6,17 +6,21 @@
 
 mod http;
 
+use std::time::Duration;
+
 use shared::clock::{Clock, Millis};
 use shared::config::Source;
 use shared::envelope::Envelope;
 use shared::event::Event;
 use shared::ledger::Received;
 use shared::preset::Reply;
+use shared::quarantine::{Kept, Refused};
 use shared::queue::Doorbell;
 use shared::secrets::Live;
 use shared::settings::Parts;
 use shared::timing::KEEP_BUDGET;
 use shared::verify::{Arrival, Reason, Rejected};
+use tokio::time::Instant;
 
 pub use http::{Request, Response};
 
@@ -32,22 +36,29 @@ impl Catcher {
     }
 
     /// Answers a request in time. The doorbell has a share of its own: an event
-    /// that became durable at the last moment is acknowledged, heard or not.
+    /// that became durable at the last moment is acknowledged, heard or not. What is refused is
+    /// kept in what is left of the first share, and stays refused, kept or not.
     pub async fn answer(&self, request: Request) -> Response {
         let now = (self.clock)();
+        let began = Instant::now();
         let receiving = Box::pin(self.receive(request, now));
         let Ok(answer) = tokio::time::timeout(KEEP_BUDGET, receiving).await else {
             tracing::error!("the stores took too long");
             return undecided();
         };
-        if let Some(doorbell) = &answer.doorbell {
-            self.parts.inbox.announce(doorbell).await;
+        match &answer.then {
+            Then::Nothing => {}
+            Then::Ring(doorbell) => self.parts.inbox.announce(doorbell).await,
+            Then::PutAside(refused) => {
+                let left = KEEP_BUDGET.saturating_sub(began.elapsed());
+                self.put_aside(refused, now, left).await;
+            }
         }
         answer.response
     }
 
     /// The cheapest refusals come first.
-    async fn receive(&self, request: Request, now: Millis) -> Answer {
+    async fn receive(&self, request: Request, now: Millis) -> Answer<'_> {
         let Some(source) = request
             .source()
             .and_then(|name| self.parts.config.source(name))
@@ -94,7 +105,14 @@ impl Catcher {
             }
             Ok(Err(Rejected(reason))) => {
                 tracing::warn!(source = source.name, verification = "refused", reason = %reason, "refused a request to {}: {reason}", source.name);
-                Response::new(401, "application/json", r#"{"error":"not verified"}"#).into()
+                Answer {
+                    response: Response::new(401, "application/json", r#"{"error":"not verified"}"#),
+                    then: Then::PutAside(PutAside {
+                        source,
+                        envelope,
+                        reason,
+                    }),
+                }
             }
             Err(error) => {
                 tracing::error!(
@@ -130,7 +148,7 @@ impl Catcher {
         Ok(source.verifier.verify(envelope, &again))
     }
 
-    async fn keep(&self, source: &Source, event: &Event, now: Millis) -> Answer {
+    async fn keep(&self, source: &Source, event: &Event, now: Millis) -> Answer<'_> {
         let kept = match self.parts.inbox.keep(event, now).await {
             Ok(kept) => kept,
             Err(error) => {
@@ -157,22 +175,72 @@ impl Catcher {
         let ack = &source.verifier.preset.ack;
         Answer {
             response: Response::new(ack.ok, &ack.content_type, ack.body.as_str()),
-            doorbell: kept.doorbell,
+            then: kept.doorbell.map_or(Then::Nothing, Then::Ring),
+        }
+    }
+
+    /// Keeps what was refused, in case that the fault is ours. Nothing depends on it.
+    async fn put_aside(&self, aside: &PutAside<'_>, now: Millis, left: Duration) {
+        let source = aside.source;
+        // They were read for the verdict, so nobody is asked.
+        let Ok(secrets) = self.parts.secrets.live(&source.secret, now).await else {
+            return;
+        };
+        let refused = Refused {
+            source,
+            envelope: &aside.envelope,
+            reason: aside.reason,
+            secrets: &secrets,
+        };
+        match self.parts.quarantine.keep(&refused, now, left).await {
+            Ok(Kept::Here(id)) => {
+                tracing::info!(quarantine.id = %id, source = source.name, "kept the refused request as {id}");
+            }
+            Ok(Kept::Full) => {
+                tracing::warn!(
+                    source = source.name,
+                    "the quarantine of {} is full for today",
+                    source.name
+                );
+            }
+            Ok(Kept::TooLarge | Kept::Unasked) => {}
+            Err(error) => {
+                tracing::warn!(
+                    source = source.name,
+                    error = format!("{error:#}"),
+                    "could not keep a refused request to {}",
+                    source.name
+                );
+            }
         }
     }
 }
 
-/// What the sender is told, and whom we have to tell.
-struct Answer {
+/// What the sender is told, and what we do before.
+struct Answer<'c> {
     response: Response,
-    doorbell: Option<Doorbell>,
+    then: Then<'c>,
 }
 
-impl From<Response> for Answer {
+enum Then<'c> {
+    Nothing,
+    /// An event is durable, and somebody has to be told.
+    Ring(Doorbell),
+    PutAside(PutAside<'c>),
+}
+
+/// A request that was refused, whole.
+struct PutAside<'c> {
+    source: &'c Source,
+    envelope: Envelope,
+    reason: Reason,
+}
+
+impl From<Response> for Answer<'_> {
     fn from(response: Response) -> Self {
         Self {
             response,
-            doorbell: None,
+            then: Then::Nothing,
         }
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use shared::aws::{Aws, Patience};
 use shared::config::{Config, EMBEDDED};
 use shared::ledger::Ledger;
+use shared::quarantine::Quarantine;
 use shared::secrets::Secrets;
 
 use crate::cli::Global;
@@ -29,6 +30,8 @@ pub struct Local {
     pub ssm: String,
     pub table: String,
     pub bucket: String,
+    /// Where doorbells ring.
+    pub queue_url: String,
     /// SSM path of the catcher's secrets.
     pub secrets_path: String,
     pub sources: PathBuf,
@@ -39,6 +42,7 @@ pub struct Inbox {
     /// The name of the context, for documents and footers.
     pub name: String,
     pub ledger: Ledger,
+    pub quarantine: Quarantine,
     pub config: Config,
     pub local: Option<Local>,
 }
@@ -134,6 +138,7 @@ impl Inbox {
                 .into());
         };
         let clients = local.endpoints().clients();
+        let quarantine = Quarantine::new(clients.dynamodb.clone(), &local.table);
         let ledger = Ledger::new(
             clients.dynamodb,
             &local.table,
@@ -142,6 +147,7 @@ impl Inbox {
         Ok(Self {
             name: "local".to_owned(),
             ledger,
+            quarantine,
             config: local.config()?,
             local: Some(local),
         })
@@ -156,6 +162,7 @@ impl Inbox {
         Ok(Self {
             name: table.to_owned(),
             ledger: Ledger::new(aws.dynamodb(), table, None),
+            quarantine: Quarantine::new(aws.dynamodb(), table),
             config: Config::parse(EMBEDDED)?,
             local: None,
         })

@@ -193,7 +193,7 @@ pub fn random_hex(bytes: usize) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use shared::verify::{Arrival, Verifier};
+    use shared::verify::{Arrival, Trust, Verifier};
 
     use super::*;
 
@@ -206,6 +206,7 @@ mod tests {
                 source: "s".into(),
                 preset: preset.clone(),
                 variant: "default".into(),
+                trust: Trust::default(),
                 config: "c".into(),
             };
             let secret = Secret::new("current", "whsec_l4i9h/X/cKTZd5/NKsxmnDU0YMuhxDfR");

@@ -2,6 +2,7 @@
 
 mod dev;
 mod inbox;
+mod quarantine;
 mod send;
 mod sources;
 mod view;
@@ -19,6 +20,7 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Send(args) => send::send(args, &global, out).await,
         Command::Inbox(InboxCommand::List(args)) => inbox::list(args, &global, out).await,
         Command::Inbox(InboxCommand::Inspect(args)) => inbox::inspect(args, &global, out).await,
+        Command::Quarantine(command) => quarantine::run(command, &global, out).await,
         Command::Sources(SourcesCommand::Check(args)) => sources::check(&args, out),
     }
 }

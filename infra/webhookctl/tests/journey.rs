@@ -12,6 +12,7 @@ use aws_sdk_ssm::types::ParameterType;
 use futures::FutureExt;
 use serde_json::{Value, json};
 use shared::ledger::Ledger;
+use shared::quarantine::Quarantine;
 use shared::settings::variable;
 use webhookctl::demo::{self, DemoSecrets, Deployment, Fate, StandIns};
 use webhookctl::stack::{Endpoints, Options, Stack};
@@ -84,6 +85,7 @@ async fn on_the_embedded_stack() -> anyhow::Result<Vec<Fate>> {
     let bodies = (clients.s3, stack.bucket("Bodies")?.to_owned());
     let deployment = Deployment {
         url: stack.front_url(),
+        quarantine: Quarantine::new(clients.dynamodb.clone(), stack.table()?),
         ledger: Ledger::new(clients.dynamodb, stack.table()?, Some(bodies)),
         secrets,
         sync: &sync,
@@ -115,6 +117,7 @@ async fn on_a_deployment(outputs: &str) -> anyhow::Result<Vec<Fate>> {
     let sync = || invoke(&endpoint, function, json!({"task": "sync"})).boxed();
     let deployment = Deployment {
         url: output("ApiUrl")?.trim_end_matches('/').to_owned(),
+        quarantine: Quarantine::new(clients.dynamodb.clone(), output("TableName")?),
         ledger: Ledger::new(
             clients.dynamodb,
             output("TableName")?,

@@ -22,9 +22,9 @@ const LARGEST_ROW: usize = 32 * 1024;
 const LARGEST: u64 = 4 * 1024 * 1024;
 
 /// A body as it is stored.
-pub(super) struct Packed {
-    bytes: Vec<u8>,
-    encoding: &'static str,
+pub(crate) struct Packed {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) encoding: &'static str,
 }
 
 /// The exact bytes that arrived, checked against their hash.
@@ -41,7 +41,7 @@ pub enum NoBody {
 }
 
 impl Packed {
-    pub(super) fn new(body: &[u8]) -> Self {
+    pub(crate) fn new(body: &[u8]) -> Self {
         match zstd::bulk::compress(body, 3) {
             Ok(packed) if packed.len() < body.len() => Self {
                 bytes: packed,
@@ -157,7 +157,7 @@ fn stored(item: &Item) -> Option<(Vec<u8>, bool)> {
 
 /// The output is capped by what was said to be in it, and then compared with the hash: a stored
 /// body can neither fill the memory nor pass for another.
-fn unpack(bytes: &[u8], zstd: bool, len: u64, sha: &Sha) -> Result<Body, NoBody> {
+pub(crate) fn unpack(bytes: &[u8], zstd: bool, len: u64, sha: &Sha) -> Result<Body, NoBody> {
     let body = if zstd {
         let cap = len.min(LARGEST) + 1;
         let mut out = Vec::new();

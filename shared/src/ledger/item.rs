@@ -6,41 +6,41 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use super::Item;
 use crate::clock::Millis;
 
-pub(super) fn s(text: impl Into<String>) -> AttributeValue {
+pub(crate) fn s(text: impl Into<String>) -> AttributeValue {
     AttributeValue::S(text.into())
 }
 
-pub(super) fn n(number: impl std::fmt::Display) -> AttributeValue {
+pub(crate) fn n(number: impl std::fmt::Display) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
-pub(super) fn ms(time: Millis) -> AttributeValue {
+pub(crate) fn ms(time: Millis) -> AttributeValue {
     n(time.0)
 }
 
-pub(super) fn b(bytes: impl Into<Vec<u8>>) -> AttributeValue {
+pub(crate) fn b(bytes: impl Into<Vec<u8>>) -> AttributeValue {
     AttributeValue::B(Blob::new(bytes))
 }
 
-pub(super) fn text<'i>(item: &'i Item, name: &str) -> Option<&'i str> {
+pub(crate) fn text<'i>(item: &'i Item, name: &str) -> Option<&'i str> {
     item.get(name)?.as_s().ok().map(String::as_str)
 }
 
-pub(super) fn number<T: std::str::FromStr>(item: &Item, name: &str) -> Option<T> {
+pub(crate) fn number<T: std::str::FromStr>(item: &Item, name: &str) -> Option<T> {
     item.get(name)?.as_n().ok()?.parse().ok()
 }
 
-pub(super) fn time(item: &Item, name: &str) -> Option<Millis> {
+pub(crate) fn time(item: &Item, name: &str) -> Option<Millis> {
     number(item, name).map(Millis)
 }
 
-pub(super) fn bytes<'i>(item: &'i Item, name: &str) -> Option<&'i [u8]> {
+pub(crate) fn bytes<'i>(item: &'i Item, name: &str) -> Option<&'i [u8]> {
     item.get(name)?.as_b().ok().map(AsRef::as_ref)
 }
 
 /// About how many bytes DynamoDB counts for an item: the names, and the values by their kind.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/CapacityUnitCalculations.html>
-pub(super) fn size(item: &Item) -> usize {
+pub(crate) fn size(item: &Item) -> usize {
     item.iter()
         .map(|(name, value)| name.len() + value_size(value))
         .sum()

@@ -2,7 +2,8 @@
 //!
 //! All rows of the inbox are in one DynamoDB table, defined in `template.yaml`. What a change
 //! asks for and does is in [`transition`], as pure functions; what a refused change means is
-//! decided over rows, beside the method that made it. Only this module talks to the table.
+//! decided over rows, beside the method that made it. Only this module and
+//! [`quarantine`](crate::quarantine) talk to the table.
 //!
 //! | item | pk | sk |
 //! |---|---|---|
@@ -14,7 +15,7 @@
 mod body;
 mod claim;
 mod cursor;
-mod item;
+pub(crate) mod item;
 mod read;
 mod receive;
 mod row;
@@ -30,6 +31,7 @@ use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 
 pub use body::{Body, NoBody};
+pub(crate) use body::{Packed, unpack};
 pub use claim::{Claim, Lease};
 pub use cursor::{Cursor, Paused, SyncLease};
 pub use read::Listed;

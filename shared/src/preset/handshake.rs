@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::ensure;
+use regex_lite::Regex;
 use serde::Deserialize;
 
 use super::{Location, Part, Template};
-use crate::envelope::Envelope;
+use crate::envelope::{Envelope, form_fields};
 use crate::json_path::JsonPath;
-
-/// The longest value of a request that an answer repeats.
-const LONGEST_ECHO: usize = 4096;
+use crate::secrets::Secret;
 
 /// A `[[handshake]]` table.
 #[derive(Clone, Debug, Deserialize)]
@@ -20,7 +20,15 @@ pub struct Handshake {
     /// had by anybody.
     #[serde(default)]
     pub require_signature: bool,
-    reply: ReplyAt,
+    /// Answer only while the source waits for its first secret, and never after.
+    #[serde(default)]
+    pub arming_only: bool,
+    /// What a text of the sender must look like to be repeated or signed.
+    #[serde(default, deserialize_with = "super::scheme::regex")]
+    pub charset: Option<Regex>,
+    /// Where the sender puts the secret of all that follows.
+    pub store_secret_from: Option<Location>,
+    pub(crate) reply: ReplyAt,
 }
 
 /// All that is named must be there.
@@ -29,68 +37,201 @@ pub struct Handshake {
 struct When {
     method: String,
     #[serde(default)]
-    json: BTreeMap<String, String>,
+    header: Conditions,
     #[serde(default)]
-    query: Vec<String>,
+    query: Conditions,
+    #[serde(default)]
+    json: Conditions,
+    #[serde(default)]
+    form: Conditions,
+}
+
+/// A list of names that must be there, or a table of names and what they must be.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Conditions {
+    There(Vec<String>),
+    Are(BTreeMap<String, Condition>),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Condition {
+    There(bool),
+    Is(String),
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ReplyAt {
+pub(crate) struct ReplyAt {
     #[serde(default = "ok")]
-    status: u16,
-    #[serde(default = "plain")]
-    content_type: String,
-    body: Option<Template>,
+    pub(crate) status: u16,
+    pub(crate) content_type: Option<String>,
+    pub(crate) body: Option<Template>,
+    pub(crate) json: Option<Json>,
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, Template>,
+}
+
+/// A JSON answer whose texts are templates.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Json {
+    Text(Template),
+    Flag(bool),
+    Number(i64),
+    List(Vec<Json>),
+    Table(BTreeMap<String, Json>),
 }
 
 /// The answer to a handshake.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Reply {
     pub status: u16,
     pub content_type: String,
     pub body: String,
+    /// Names in lower case.
+    pub headers: BTreeMap<String, String>,
+    /// A secret that the sender has set with this request. Who answers must have stored it first.
+    pub secret: Option<Secret>,
+}
+
+impl Reply {
+    /// An answer without a body.
+    pub fn empty(status: u16) -> Self {
+        Self {
+            status,
+            content_type: "text/plain".to_owned(),
+            body: String::new(),
+            headers: BTreeMap::new(),
+            secret: None,
+        }
+    }
 }
 
 impl Handshake {
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        ensure!(
+            (200..500).contains(&self.reply.status),
+            "the status of a reply is between 200 and 499"
+        );
+        ensure!(
+            self.reply.body.is_none() || self.reply.json.is_none(),
+            "a reply has a body or json, not both"
+        );
+        ensure!(
+            !self.signs() || self.charset.is_some(),
+            "an answer that signs the sender's text needs a charset"
+        );
+        ensure!(
+            self.store_secret_from.is_none() || self.arming_only,
+            "store_secret_from goes with arming_only"
+        );
+        let all = [&self.when.header, &self.when.query, &self.when.form];
+        ensure!(
+            all.iter()
+                .all(|conditions| conditions.each().all(|(name, _)| !name.is_empty())),
+            "a condition names nothing"
+        );
+        ensure!(
+            self.when
+                .json
+                .each()
+                .all(|(path, _)| JsonPath::parse(path).is_some()),
+            "a condition has no good path"
+        );
+        Ok(())
+    }
+
     pub fn matches(&self, envelope: &Envelope) -> bool {
         envelope.method == self.when.method
-            && self
-                .when
-                .query
-                .iter()
-                .all(|name| envelope.query(name).is_some())
-            && self.when.json.iter().all(|(path, expected)| {
-                JsonPath::parse(path)
-                    .and_then(|path| path.scalar(&envelope.body).ok().flatten())
-                    .is_some_and(|value| value == *expected)
+            && self.when.header.hold(|name| {
+                let value = envelope.headers.all(name).next();
+                value.map(str::to_owned)
+            })
+            && self.when.query.hold(|name| envelope.query(name))
+            && (self.when.json.is_empty() || self.when.json.hold(|path| json(envelope, path)))
+            && (self.when.form.is_empty() || {
+                let fields = form_fields(&envelope.body);
+                self.when.form.hold(|name| {
+                    let mut values = fields.iter().filter(|(key, _)| key == name.as_bytes());
+                    let (_, value) = values.next()?;
+                    Some(String::from_utf8_lossy(value).into_owned())
+                })
             })
     }
 
-    /// The reply; `None` when the request lacks what it would repeat.
-    pub fn reply(&self, envelope: &Envelope) -> Option<Reply> {
-        let mut body = String::new();
-        for part in self.reply.body.iter().flat_map(|template| &template.0) {
-            match part {
-                Part::Literal(text) => body.push_str(text),
-                Part::At(at @ (Location::Json(_) | Location::Query(_) | Location::Header(_))) => {
-                    body.push_str(&at.find(envelope).ok().flatten()?);
-                }
-                _ => return None,
-            }
+    /// Whether an answer takes the secret, to sign the sender's text with it.
+    pub fn signs(&self) -> bool {
+        let signs = |part: &Part| matches!(part, Part::HmacHex(_) | Part::HmacBase64(_));
+        self.reply
+            .templates()
+            .into_iter()
+            .any(|template| template.any(&signs))
+    }
+}
+
+/// A scalar as text; a list or a table is there, but is no text that anything can equal.
+fn json(envelope: &Envelope, path: &str) -> Option<String> {
+    let path = JsonPath::parse(path)?;
+    let raw = path.raw(&envelope.body).ok().flatten()?;
+    match crate::json_path::scalar(raw) {
+        Ok(text) => text,
+        Err(_) => Some(String::new()),
+    }
+}
+
+impl Conditions {
+    fn each(&self) -> Box<dyn Iterator<Item = (&str, &Condition)> + '_> {
+        const THERE: Condition = Condition::There(true);
+        match self {
+            Self::There(names) => Box::new(names.iter().map(|name| (name.as_str(), &THERE))),
+            Self::Are(conditions) => Box::new(conditions.iter().map(|(n, c)| (n.as_str(), c))),
         }
-        (body.len() <= LONGEST_ECHO).then(|| Reply {
-            status: self.reply.status,
-            content_type: self.reply.content_type.clone(),
-            body,
+    }
+
+    fn is_empty(&self) -> bool {
+        self.each().next().is_none()
+    }
+
+    /// An expected value that is empty was never given, and nothing equals it.
+    fn hold(&self, find: impl Fn(&str) -> Option<String>) -> bool {
+        self.each().all(|(name, condition)| match condition {
+            Condition::There(there) => find(name).is_some() == *there,
+            Condition::Is(expected) => {
+                !expected.is_empty() && find(name).is_some_and(|value| value == *expected)
+            }
         })
+    }
+}
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self::There(Vec::new())
+    }
+}
+
+impl ReplyAt {
+    fn templates(&self) -> Vec<&Template> {
+        let mut found: Vec<&Template> = self.body.iter().chain(self.headers.values()).collect();
+        if let Some(json) = &self.json {
+            json.collect(&mut found);
+        }
+        found
+    }
+}
+
+impl Json {
+    fn collect<'t>(&'t self, found: &mut Vec<&'t Template>) {
+        match self {
+            Self::Text(template) => found.push(template),
+            Self::Flag(_) | Self::Number(_) => {}
+            Self::List(items) => items.iter().for_each(|item| item.collect(found)),
+            Self::Table(items) => items.values().for_each(|item| item.collect(found)),
+        }
     }
 }
 
 fn ok() -> u16 {
     200
-}
-
-fn plain() -> String {
-    "text/plain".to_owned()
 }

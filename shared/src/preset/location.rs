@@ -4,9 +4,11 @@ use std::fmt;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use crate::envelope::Envelope;
-use crate::json_path::{JsonPath, NotThere};
+use crate::envelope::{Envelope, form_fields};
+use crate::event::Sha;
+use crate::json_path::{JsonPath, NotThere, scalar};
 
 /// One place in a request that holds one value.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -14,16 +16,43 @@ use crate::json_path::{JsonPath, NotThere};
 pub enum Location {
     /// `header:NAME|NAME2`: the first header that is there.
     Header(Vec<String>),
+    /// `header-numbered:PREFIX`: `PREFIX1`, `PREFIX2` and so on.
+    HeaderNumbered(String),
     /// `sig:KEY`: a field inside the signature header.
     Sig(String),
     /// `json:PATH`: dotted keys into the body.
     Json(JsonPath),
+    /// `item:PATH`: the same inside one item of a batch.
+    Item(JsonPath),
     /// `form:NAME`: a field of an urlencoded body.
     Form(String),
     /// `query:NAME`
     Query(String),
+    /// `jwt:CLAIM`: a claim of the token that proved the request.
+    Jwt(String),
+    /// `body:sha256`: the hash of the exact body, in hex.
+    BodySha256,
     /// `const:VALUE`
     Const(String),
+}
+
+/// What a location is looked up in. Items and claims are there only when the verification has
+/// them.
+#[derive(Clone, Copy)]
+pub struct Place<'e> {
+    pub envelope: &'e Envelope,
+    pub item: Option<&'e RawValue>,
+    pub claims: Option<&'e serde_json::Map<String, serde_json::Value>>,
+}
+
+impl<'e> From<&'e Envelope> for Place<'e> {
+    fn from(envelope: &'e Envelope) -> Self {
+        Self {
+            envelope,
+            item: None,
+            claims: None,
+        }
+    }
 }
 
 impl Location {
@@ -32,46 +61,71 @@ impl Location {
             format!("{text:?} is no location; a location is like header:NAME or json:a.b")
         })?;
         ensure!(!name.is_empty(), "{text:?} names nothing");
+        let path = || JsonPath::parse(name).with_context(|| format!("{text:?} has no good path"));
         Ok(match place {
             "header" => Self::Header(name.split('|').map(str::to_ascii_lowercase).collect()),
+            "header-numbered" => Self::HeaderNumbered(name.to_ascii_lowercase()),
             "sig" => Self::Sig(name.to_owned()),
-            "json" => Self::Json(
-                JsonPath::parse(name).with_context(|| format!("{text:?} has an empty key"))?,
-            ),
+            "json" => Self::Json(path()?),
+            "item" => Self::Item(path()?),
             "form" => Self::Form(name.to_owned()),
             "query" => Self::Query(name.to_owned()),
+            "jwt" => Self::Jwt(name.to_owned()),
+            "body" if name == "sha256" => Self::BodySha256,
             "const" => Self::Const(name.to_owned()),
             _ => bail!(
-                "{text:?}: there is no place {place:?}; there are header, sig, json, form, query, const"
+                "{text:?}: there is no place {place:?}; there are header, header-numbered, sig, \
+                 json, item, form, query, jwt, body:sha256, const"
             ),
         })
     }
 
-    /// The value in a request. `Sig` fields are only known to the verification and are absent
-    /// here.
-    pub fn find(&self, envelope: &Envelope) -> Result<Option<String>, Unreadable> {
+    /// The value. `sig:` fields and numbered headers are only known to the verification and are
+    /// absent here.
+    pub fn find<'e>(&self, place: impl Into<Place<'e>>) -> Result<Option<String>, Unreadable> {
+        let place = place.into();
+        let envelope = place.envelope;
         match self {
             Self::Header(names) => {
                 for name in names {
-                    if let Some(value) = envelope
-                        .headers
-                        .one(name)
-                        .map_err(|_| Unreadable::RepeatedHeader)?
-                    {
+                    let value = envelope.headers.one(name);
+                    if let Some(value) = value.map_err(|_| Unreadable::RepeatedHeader)? {
                         return Ok(Some(value.to_owned()));
                     }
                 }
                 Ok(None)
             }
-            Self::Sig(_) => Ok(None),
-            Self::Json(path) => path.scalar(&envelope.body).map_err(|error| match error {
-                NotThere::NoJson => Unreadable::NoJson,
-                NotThere::NoScalar => Unreadable::NoScalar,
-            }),
-            Self::Form(name) => Ok(form_field(&envelope.body, name)),
+            Self::HeaderNumbered(_) | Self::Sig(_) => Ok(None),
+            Self::Json(path) => path.scalar(&envelope.body).map_err(Unreadable::from),
+            Self::Item(path) => match place.item {
+                Some(item) => path.scalar(item.get().as_bytes()).map_err(Unreadable::from),
+                None => Ok(None),
+            },
+            Self::Form(name) => {
+                let mut fields = form_fields(&envelope.body).into_iter();
+                let value = fields.find(|(key, _)| key == name.as_bytes());
+                Ok(value.and_then(|(_, value)| String::from_utf8(value).ok()))
+            }
             Self::Query(name) => Ok(envelope.query(name)),
+            Self::Jwt(claim) => match place.claims.and_then(|claims| claims.get(claim)) {
+                Some(serde_json::Value::String(text)) => Ok(Some(text.clone())),
+                Some(serde_json::Value::Number(number)) => Ok(Some(number.to_string())),
+                None => Ok(None),
+                Some(_) => Err(Unreadable::NoScalar),
+            },
+            Self::BodySha256 => Ok(Some(Sha::of(&envelope.body).hex())),
             Self::Const(value) => Ok(Some(value.clone())),
         }
+    }
+
+    /// All values at a path with `[*]`; any other location has one at most.
+    pub fn find_all(&self, envelope: &Envelope) -> Result<Vec<Option<String>>, Unreadable> {
+        let Self::Json(path) = self else {
+            return Ok(vec![self.find(envelope)?]);
+        };
+        let values = path.all(&envelope.body)?;
+        let text = |raw: Option<&RawValue>| raw.map_or(Ok(None), scalar);
+        Ok(values.into_iter().map(text).collect::<Result<_, _>>()?)
     }
 }
 
@@ -80,10 +134,14 @@ impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Header(names) => write!(f, "header:{}", names.join("|")),
+            Self::HeaderNumbered(prefix) => write!(f, "header-numbered:{prefix}"),
             Self::Sig(key) => write!(f, "sig:{key}"),
             Self::Json(path) => write!(f, "json:{path}"),
+            Self::Item(path) => write!(f, "item:{path}"),
             Self::Form(name) => write!(f, "form:{name}"),
             Self::Query(name) => write!(f, "query:{name}"),
+            Self::Jwt(claim) => write!(f, "jwt:{claim}"),
+            Self::BodySha256 => f.write_str("body:sha256"),
             Self::Const(value) => write!(f, "const:{value}"),
         }
     }
@@ -105,6 +163,15 @@ pub enum Unreadable {
     NoScalar,
 }
 
+impl From<NotThere> for Unreadable {
+    fn from(not_there: NotThere) -> Self {
+        match not_there {
+            NotThere::NoJson => Self::NoJson,
+            NotThere::NoScalar => Self::NoScalar,
+        }
+    }
+}
+
 /// Places to look at, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
@@ -113,20 +180,16 @@ pub struct Locations(pub Vec<Location>);
 impl Locations {
     /// The first value that is there and is not empty. A place that cannot be read is as good as
     /// absent: what it would have named has other names, down to the hash of the body.
-    pub fn first(&self, envelope: &Envelope) -> Option<String> {
+    pub fn first<'e>(&self, place: impl Into<Place<'e>>) -> Option<String> {
+        self.named(place).map(|(_, value)| value)
+    }
+
+    /// The same, with the place where it stands.
+    pub(crate) fn named<'e>(&self, place: impl Into<Place<'e>>) -> Option<(&Location, String)> {
+        let place = place.into();
         self.0.iter().find_map(|at| {
-            at.find(envelope)
-                .ok()
-                .flatten()
-                .filter(|value| !value.is_empty())
+            let value = at.find(place).ok().flatten();
+            Some((at, value.filter(|value| !value.is_empty())?))
         })
     }
-}
-
-fn form_field(body: &[u8], name: &str) -> Option<String> {
-    let text = std::str::from_utf8(body).ok()?;
-    text.split('&').find_map(|pair| {
-        let (key, value) = pair.split_once('=')?;
-        (crate::envelope::form_decode(key) == name).then(|| crate::envelope::form_decode(value))
-    })
 }

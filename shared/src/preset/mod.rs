@@ -8,8 +8,10 @@
 //! time, a request never chooses the variant, an empty secret never matches.
 
 mod handshake;
+mod jwt;
 mod location;
 mod scheme;
+mod signature;
 mod sync;
 mod template;
 
@@ -18,11 +20,14 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
+use crate::json_path::JsonPath;
+
+pub(crate) use handshake::Json;
 pub use handshake::{Handshake, Reply};
-pub use location::{Location, Locations, Unreadable};
-pub use scheme::{
-    Duplicates, Encoding, Format, Hash, KeyForm, Kind, Scheme, Signature, Timestamp, Unit,
-};
+pub use jwt::{Alg, Jwt, KeySource};
+pub use location::{Location, Locations, Place, Unreadable};
+pub use scheme::{BodyHash, Code, Fetch, Hash, KeyForm, Kind, Scheme, Timestamp, Unit, UrlForm};
+pub use signature::{Duplicates, Encoding, Format, Signature};
 pub use sync::{Auth, Page, Request, Sync};
 pub use template::{Part, Template};
 
@@ -39,6 +44,9 @@ pub struct Preset {
     pub docs: String,
     /// When the facts were last compared with `docs`, as `yyyy-mm`.
     pub checked: String,
+    /// Other names of it: senders with the very same scheme.
+    #[serde(default)]
+    pub aliases: Vec<String>,
     /// A scheme and not a provider: the source's own name stands for the provider.
     #[serde(default)]
     pub generic: bool,
@@ -60,9 +68,16 @@ pub struct Preset {
 }
 
 impl Preset {
-    /// The embedded preset with this id; `params` replace the defaults of its file.
+    /// The embedded preset with this id or alias; `params` replace the defaults of its file. No
+    /// other preset is read for it.
     pub fn embedded(id: &str, params: &BTreeMap<String, String>) -> anyhow::Result<Self> {
-        let Some((_, text)) = EMBEDDED.iter().find(|(name, _)| *name == id) else {
+        let alias = format!("{id:?}");
+        let is_alias = |line: &str| line.starts_with("aliases = [") && line.contains(&alias);
+        let mut presets = EMBEDDED.iter();
+        let found = presets
+            .find(|(name, _)| *name == id)
+            .or_else(|| EMBEDDED.iter().find(|(_, text)| text.lines().any(is_alias)));
+        let Some((_, text)) = found else {
             let known: Vec<_> = Self::ids().collect();
             bail!("there is no preset {id:?}; there are {}", known.join(", "));
         };
@@ -91,9 +106,21 @@ impl Preset {
             preset.scheme("default").is_some(),
             "one [[verify]] must be the default variant"
         );
+        for handshake in &preset.handshakes {
+            handshake.check().context("a handshake")?;
+        }
+        let many = |at: &Locations| at.0.iter().any(|at| matches!(at, Location::Item(_)));
+        ensure!(
+            preset.event.batch.is_some() || !(many(&preset.event.id) || many(&preset.event.kind)),
+            "an item: location goes with event.batch"
+        );
         ensure!(
             (200..300).contains(&preset.ack.ok),
             "ack.ok must be a 2xx status"
+        );
+        ensure!(
+            (400..500).contains(&preset.ack.bad_signature),
+            "ack.bad_signature must be a 4xx status"
         );
         Ok(preset)
     }
@@ -137,7 +164,8 @@ pub struct EventAt {
     /// The provider's event id: the first location that has one.
     #[serde(default)]
     pub id: Locations,
-    /// Parts that make an id together, where no single value does.
+    /// Parts that name the event together, where no single value does. With them, `id` is what
+    /// people are shown and no more: it may be that of an entity which has many events.
     #[serde(default)]
     pub composite: Vec<Location>,
     #[serde(default, rename = "type")]
@@ -145,6 +173,27 @@ pub struct EventAt {
     /// The id of this delivery, where a provider counts deliveries apart from events.
     #[serde(default)]
     pub delivery: Locations,
+    /// When it happened, for people.
+    #[serde(default)]
+    pub time: Locations,
+    /// Whose event it is, where one source hears of many accounts.
+    #[serde(default)]
+    pub account: Locations,
+    /// The items, where a delivery holds many events. It is kept as one.
+    pub batch: Option<JsonPath>,
+    #[serde(default)]
+    pub fallback: Fallback,
+}
+
+/// What names an event that has no id.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fallback {
+    /// The hash of its body.
+    #[default]
+    BodyHash,
+    /// The time of its arrival as well: the same body again means another event.
+    Arrival,
 }
 
 /// How a provider wants to be answered.
@@ -152,6 +201,10 @@ pub struct EventAt {
 #[serde(deny_unknown_fields, default)]
 pub struct Ack {
     pub ok: u16,
+    /// What a request with a wrong signature is answered.
+    pub bad_signature: u16,
+    /// A status that stops all retries, for people.
+    pub stop_retry_status: Option<u16>,
     pub content_type: String,
     pub body: String,
     /// How long the provider waits, in milliseconds.
@@ -162,6 +215,8 @@ impl Default for Ack {
     fn default() -> Self {
         Self {
             ok: 200,
+            bad_signature: 401,
+            stop_retry_status: None,
             content_type: "text/plain".to_owned(),
             body: String::new(),
             deadline_ms: None,
@@ -177,6 +232,8 @@ pub struct Retry {
     pub horizon: Option<String>,
     #[serde(default)]
     pub schedule: Vec<String>,
+    /// How many times.
+    pub max: Option<u32>,
     /// Whether each attempt is signed with a fresh time.
     pub resigned: Option<bool>,
     pub attempt_header: Option<String>,

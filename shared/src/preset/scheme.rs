@@ -1,10 +1,15 @@
 //! One way of signing a request.
 
-use anyhow::ensure;
-use serde::Deserialize;
+use std::collections::BTreeMap;
 
-use super::{Location, Template};
+use anyhow::{Context as _, ensure};
+use regex_lite::Regex;
+use serde::{Deserialize, Deserializer};
+
+use super::{Encoding, Jwt, KeySource, Location, Part, Signature, Template};
 use crate::event::Proven;
+use crate::json_path::JsonPath;
+use crate::verify::Trust;
 
 /// A `[[verify]]` table: a variant that the operator selects by name. The request never does.
 #[derive(Clone, Debug, Deserialize)]
@@ -17,9 +22,30 @@ pub struct Scheme {
     pub hash: Hash,
     #[serde(default)]
     pub key: KeyForm,
+    #[serde(default)]
     pub message: Template,
+    #[serde(default)]
     pub sig: Signature,
     pub ts: Option<Timestamp>,
+    pub jwt: Option<Jwt>,
+    /// The ways in which the provider may have written the URL that it signed.
+    #[serde(default = "as_is")]
+    pub url_forms: Vec<UrlForm>,
+    /// A digest that must be that of the body.
+    pub body_hash: Option<BodyHash>,
+    /// Headers and the value that each must have, alone or in a list with commas.
+    #[serde(default)]
+    pub require_header: BTreeMap<String, String>,
+    /// Headers that must be among those that the sender says it signed.
+    #[serde(default)]
+    pub require_signed: Vec<String>,
+    /// Each of these items is signed by itself. All have to hold, and there has to be one.
+    pub for_each: Option<JsonPath>,
+    /// A message of this shape is never accepted, however it is signed.
+    #[serde(default, deserialize_with = "regex")]
+    pub reject_message_regex: Option<Regex>,
+    /// What is fetched from the provider, where nothing is signed.
+    pub fetch: Option<Fetch>,
     #[serde(default = "body")]
     pub proves: Proven,
 }
@@ -30,15 +56,31 @@ impl Scheme {
             self.ts.is_some() || !self.message.needs_timestamp(),
             "the message has a {{ts}}, but there is no ts"
         );
+        self.sig.check()?;
+        let code = matches!(self.kind, Kind::Code(_));
         ensure!(
-            matches!(self.sig.from, Location::Header(_)),
-            "sig.from must be a header"
+            code || (self.kind == Kind::Jwt) == self.jwt.is_some(),
+            "kind = \"jwt\" and the table jwt go together"
         );
-        let listed = !matches!(self.sig.format, Format::Plain);
+        if let Some(jwt) = &self.jwt {
+            jwt.check()?;
+        }
+        let answers = |part: &Part| {
+            matches!(
+                part,
+                Part::HmacHex(_) | Part::HmacBase64(_) | Part::Sha256Hex(_)
+            )
+        };
         ensure!(
-            listed != self.sig.take.is_empty(),
-            "sig.take goes with a list format, and only there"
+            !self.message.any(&answers),
+            "only an answer has {{hmac_hex:…}} and its like"
         );
+        let secret = |part: &Part| *part == Part::Secret;
+        ensure!(
+            code || (self.kind == Kind::Hash) == self.message.any(&secret),
+            "{{secret}} goes with kind = \"hash\", and only there"
+        );
+        ensure!(!self.url_forms.is_empty(), "url_forms is empty");
         if let Some(ts) = &self.ts {
             ensure!(
                 ts.past >= 0 && ts.future >= 0,
@@ -47,13 +89,93 @@ impl Scheme {
         }
         Ok(())
     }
+
+    /// Why a source with this trust cannot use it, as a sentence.
+    pub fn unusable(&self, trust: &Trust) -> Option<String> {
+        match &self.kind {
+            Kind::Code(Code::Missing(name)) => Some(format!(
+                "its signature needs code ({name}) that is not written yet"
+            )),
+            Kind::Code(_) if !trust.certificates.has_roots() => Some(
+                "it needs trust.certificates with roots, and the certificates by_url".to_owned(),
+            ),
+            Kind::Jwt => {
+                let jwt = self.jwt.as_ref()?;
+                let empty = |claim: &Option<String>| claim.as_deref() == Some("");
+                if empty(&jwt.aud) || empty(&jwt.email) {
+                    return Some("a parameter that its token has to claim is not set".to_owned());
+                }
+                let keys = matches!(jwt.key, KeySource::Jwks(_)) && trust.jwks.is_none();
+                keys.then(|| "it needs trust.jwks, the key set of the provider".to_owned())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it proves anything with a secret.
+    pub fn needs_secret(&self) -> bool {
+        match &self.kind {
+            Kind::FetchBack | Kind::None => false,
+            Kind::Jwt => self
+                .jwt
+                .as_ref()
+                .is_some_and(|jwt| jwt.key == KeySource::Secret),
+            _ => true,
+        }
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "String")]
 pub enum Kind {
     /// A keyed hash over the message.
     Hmac,
+    /// A plain hash over a message that holds the secret.
+    Hash,
+    /// The secret itself.
+    Token,
+    /// User and password.
+    Basic,
+    /// Public keys.
+    Ed25519,
+    EcdsaP256,
+    RsaSha256,
+    /// A signed token with claims.
+    Jwt,
+    /// Nothing is proven; what is meant is fetched from the provider.
+    FetchBack,
+    None,
+    /// `code:<name>`
+    Code(Code),
+}
+
+/// Providers whose signature is code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Code {
+    PayPal,
+    Sns,
+    /// Known by name; a source that selects it is refused.
+    Missing(String),
+}
+
+impl From<String> for Kind {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "hmac" => Self::Hmac,
+            "hash" => Self::Hash,
+            "token" => Self::Token,
+            "basic" => Self::Basic,
+            "ed25519" => Self::Ed25519,
+            "ecdsa-p256" => Self::EcdsaP256,
+            "rsa-sha256" => Self::RsaSha256,
+            "jwt" => Self::Jwt,
+            "fetch-back" => Self::FetchBack,
+            "none" => Self::None,
+            "code:paypal" => Self::Code(Code::PayPal),
+            "code:sns" => Self::Code(Code::Sns),
+            _ => Self::Code(Code::Missing(text)),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -65,6 +187,17 @@ pub enum Hash {
     Sha512,
 }
 
+impl Hash {
+    /// The bytes of a digest.
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Self::Sha1 => 20,
+            Self::Sha256 => 32,
+            Self::Sha512 => 64,
+        }
+    }
+}
+
 /// How the secret that the operator pasted becomes a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -74,65 +207,49 @@ pub enum KeyForm {
     Utf8,
     Base64,
     Hex,
-    /// Base64 after an optional `whsec_`.
+    /// Base64 after an optional `v1,` and an optional `whsec_`.
     Whsec,
     /// Base64 after `whsec_`; its bytes as they are without.
     WhsecOrUtf8,
+    /// The SHA-1 digest of its bytes.
+    Sha1OfUtf8,
+    /// A public key: base64 after an optional `whpk_`.
+    Whpk,
+    /// A public key in PEM.
+    Pem,
+    /// A public key: base64 of its `SubjectPublicKeyInfo`.
+    SpkiBase64,
 }
 
-/// Where the signatures stand and how they are written.
+/// How a provider may write the URL that it signs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UrlForm {
+    AsIs,
+    StripPort,
+    AddDefaultPort,
+    /// With the twelve escapes decoded that HubSpot lists.
+    DecodeSafe,
+}
+
+/// Where a digest of the body stands.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Signature {
+pub struct BodyHash {
     pub from: Location,
     #[serde(default)]
-    pub format: Format,
-    /// Between the entries of a list.
-    #[serde(default = "comma")]
-    pub entry: String,
-    /// Between tag and value of an entry.
-    #[serde(default = "comma")]
-    pub tag_sep: String,
-    /// The tags that count; others are passed over.
-    #[serde(default)]
-    pub take: Vec<String>,
-    #[serde(default)]
-    pub prefix: String,
-    #[serde(default)]
     pub enc: Encoding,
-    #[serde(default)]
-    pub duplicates: Duplicates,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Format {
-    /// The header is the signature.
-    #[default]
-    Plain,
-    /// `t=1,v1=aa,v1=bb`
-    KvList,
-    /// `v1,aa v1,bb`
-    TaggedList,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Encoding {
-    #[default]
-    Hex,
-    Base64,
-}
-
-/// What a repeated signature header means.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Duplicates {
-    /// Somebody added one.
-    #[default]
-    Reject,
-    /// The provider documents that it sends several; any may match.
-    Any,
+/// What an unsigned notice refers to.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fetch {
+    pub url: Template,
+    pub auth: String,
+    /// What each value put into the URL must look like.
+    #[serde(deserialize_with = "needed_regex")]
+    pub allow: Regex,
 }
 
 /// The signed time and how far it may be from ours. Both ends of the window are inside it.
@@ -148,6 +265,9 @@ pub struct Timestamp {
     /// Seconds.
     #[serde(default = "five_minutes")]
     pub future: i64,
+    /// Whether the window counts. Where a provider states none, the time is only signed.
+    #[serde(default = "yes")]
+    pub enforce: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -156,14 +276,30 @@ pub enum Unit {
     #[default]
     S,
     Ms,
+    /// Milliseconds from 13 digits on, seconds below: a wrong reading is decades off.
+    Auto,
+    Rfc3339,
+}
+
+/// Compiles a pattern of a preset.
+pub(super) fn compiled(text: &str) -> anyhow::Result<Regex> {
+    regex_lite::RegexBuilder::new(text)
+        .size_limit(1 << 20)
+        .build()
+        .with_context(|| format!("the pattern {text:?}"))
+}
+
+pub(super) fn needed_regex<'de, D: Deserializer<'de>>(from: D) -> Result<Regex, D::Error> {
+    let text = String::deserialize(from)?;
+    compiled(&text).map_err(|error| serde::de::Error::custom(format!("{error:#}")))
+}
+
+pub(super) fn regex<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Regex>, D::Error> {
+    needed_regex(from).map(Some)
 }
 
 fn default_variant() -> String {
     "default".to_owned()
-}
-
-fn comma() -> String {
-    ",".to_owned()
 }
 
 fn body() -> Proven {
@@ -172,4 +308,12 @@ fn body() -> Proven {
 
 fn five_minutes() -> i64 {
     300
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn as_is() -> Vec<UrlForm> {
+    vec![UrlForm::AsIs]
 }

@@ -1,43 +1,45 @@
-//! Keys and keyed hashes.
+//! Keyed hashes, and plain ones.
 
-use base64::Engine as _;
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
-use sha2::{Sha256, Sha512};
+use sha2::{Digest, Sha256, Sha512};
+use subtle::ConstantTimeEq as _;
 
-use super::Piece;
-use super::candidates::BASE64;
-use crate::preset::{Hash, KeyForm};
+use super::message::Piece;
+use crate::preset::Hash;
 
-/// The key that a secret stands for. An empty or undecodable secret is none: the empty key is
-/// known to everybody.
-pub(crate) fn key(form: KeyForm, secret: &str) -> Option<Vec<u8>> {
-    let secret = secret.trim_end_matches(['\r', '\n']);
-    let key = match form {
-        KeyForm::Utf8 => secret.as_bytes().to_vec(),
-        KeyForm::Base64 => BASE64.decode(secret).ok()?,
-        KeyForm::Hex => hex::decode(secret).ok()?,
-        KeyForm::Whsec => BASE64
-            .decode(secret.strip_prefix("whsec_").unwrap_or(secret))
-            .ok()?,
-        KeyForm::WhsecOrUtf8 => match secret.strip_prefix("whsec_") {
-            Some(encoded) => BASE64.decode(encoded).ok()?,
-            None => secret.as_bytes().to_vec(),
-        },
-    };
-    (!key.is_empty()).then_some(key)
-}
-
-/// Whether a signature is that of the message under the key, in constant time.
-pub(crate) fn matches(hash: Hash, key: &[u8], message: &[Piece<'_>], signature: &[u8]) -> bool {
-    fn check<M: Mac + KeyInit>(key: &[u8], message: &[Piece<'_>], signature: &[u8]) -> bool {
-        fed::<M>(key, message).is_some_and(|mac| mac.verify_slice(signature).is_ok())
+/// Whether one of the signatures is that of the message under the key, in constant time. The
+/// message is hashed once.
+pub(super) fn matches(
+    hash: Hash,
+    key: &[u8],
+    message: &[Piece<'_>],
+    signatures: &[Vec<u8>],
+) -> bool {
+    fn check<M: Mac + KeyInit + Clone>(key: &[u8], message: &[Piece<'_>], all: &[Vec<u8>]) -> bool {
+        fed::<M>(key, message).is_some_and(|mac| {
+            let good = |signature: &Vec<u8>| mac.clone().verify_slice(signature).is_ok();
+            all.iter().any(good)
+        })
     }
     match hash {
-        Hash::Sha1 => check::<Hmac<Sha1>>(key, message, signature),
-        Hash::Sha256 => check::<Hmac<Sha256>>(key, message, signature),
-        Hash::Sha512 => check::<Hmac<Sha512>>(key, message, signature),
+        Hash::Sha1 => check::<Hmac<Sha1>>(key, message, signatures),
+        Hash::Sha256 => check::<Hmac<Sha256>>(key, message, signatures),
+        Hash::Sha512 => check::<Hmac<Sha512>>(key, message, signatures),
     }
+}
+
+/// Whether one of the signatures is the hash of the message, which holds the secret.
+pub(super) fn hashes(hash: Hash, message: &[Piece<'_>], signatures: &[Vec<u8>]) -> bool {
+    let digest = digest(hash, message);
+    signatures
+        .iter()
+        .any(|signature| bool::from(signature.ct_eq(&digest)))
+}
+
+/// Whether two texts are the same, in constant time and whatever their lengths are.
+pub(super) fn same(one: &[u8], other: &[u8]) -> bool {
+    Sha256::digest(one).ct_eq(&Sha256::digest(other)).into()
 }
 
 /// The signature of a message.
@@ -54,11 +56,27 @@ pub(crate) fn sign(hash: Hash, key: &[u8], message: &[Piece<'_>]) -> Vec<u8> {
     }
 }
 
+/// The hash of a message.
+pub(crate) fn digest(hash: Hash, message: &[Piece<'_>]) -> Vec<u8> {
+    fn make<D: Digest>(message: &[Piece<'_>]) -> Vec<u8> {
+        let mut digest = D::new();
+        for piece in message {
+            digest.update(piece);
+        }
+        digest.finalize().to_vec()
+    }
+    match hash {
+        Hash::Sha1 => make::<Sha1>(message),
+        Hash::Sha256 => make::<Sha256>(message),
+        Hash::Sha512 => make::<Sha512>(message),
+    }
+}
+
 /// `None` for no key: HMAC takes keys of any length.
 fn fed<M: Mac + KeyInit>(key: &[u8], message: &[Piece<'_>]) -> Option<M> {
     let mut mac = <M as KeyInit>::new_from_slice(key).ok()?;
     for piece in message {
-        mac.update(piece.bytes());
+        mac.update(piece);
     }
     Some(mac)
 }

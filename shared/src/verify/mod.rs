@@ -3,24 +3,31 @@
 //! The rules here are not a preset's to change. The operator's configuration chooses the scheme,
 //! never the request. All live secrets are tried, newest first. Decoded bytes are compared in
 //! constant time. Timestamps are digits only, and the window is judged at the time of receipt.
-//! The body is read only where the preset names a field of it, after the signature held.
+//! The body is read only where the preset names a field of it. Nothing is fetched: certificates
+//! and key sets are given by [`Trust`].
 
 mod candidates;
+mod code;
+mod decode;
+mod event;
+mod jwks;
+mod jwt;
+mod key;
 mod mac;
+mod message;
+mod prove;
+mod reply;
+mod token;
+mod trust;
+mod url;
+mod window;
 
-use std::collections::BTreeMap;
-
-use crate::clock::Millis;
-use crate::envelope::{Envelope, Headers};
-use crate::event::{Event, EventKey, Sha, Via, words};
-use crate::preset::{
-    Format, Location, Part, Preset, Reply, Scheme, Template, Timestamp, Unit, Unreadable,
-};
+use crate::envelope::Envelope;
+use crate::event::{Event, words};
+use crate::preset::{Code, Handshake, Kind, Part, Preset, Reply, Scheme, Unreadable};
 use crate::secrets::Secret;
-use candidates::{Candidate, candidates};
-
-/// The longest value of a header that is kept with an event.
-const LONGEST_HEADER: usize = 512;
+pub use jwks::Jwks;
+pub use trust::{Certificates, Trust};
 
 /// What a source is to the verification.
 #[derive(Clone, Debug)]
@@ -30,11 +37,13 @@ pub struct Verifier {
     pub preset: Preset,
     /// The scheme that the operator selected.
     pub variant: String,
+    /// What is trusted beside the secrets.
+    pub trust: Trust,
     /// Hash of the configuration in force, kept with each event.
     pub config: String,
 }
 
-/// A request that was proven.
+/// A request that was proven, or that has an answer of its own.
 #[derive(Debug)]
 pub enum Arrival {
     Event(Box<Event>),
@@ -55,25 +64,58 @@ words! {
         MalformedTimestamp = "malformed_timestamp",
         MalformedBody = "malformed_body",
         UnknownVersion = "unknown_version",
+        NoMatchingKey = "no_matching_key",
         BadSignature = "bad_signature",
+        BadCredentials = "bad_credentials",
+        BadBodyHash = "bad_body_hash",
+        BadUrlHash = "bad_url_hash",
         TimestampTooOld = "timestamp_too_old",
         TimestampInFuture = "timestamp_in_future",
         DuplicateHeader = "duplicate_header",
+        AlgNotAllowed = "alg_not_allowed",
+        ClaimMismatch = "claim_mismatch",
+        UnknownKey = "unknown_key",
+        UntrustedCertUrl = "untrusted_cert_url",
+        UntrustedCert = "untrusted_cert",
+        TopicNotAllowed = "topic_not_allowed",
         /// Our own fault: there is no secret to compare with. The sender is not refused for it.
         NoSecret = "no_secret",
+        /// Nothing is decided: the certificate or key that the sender names is not here yet, and
+        /// may be fetched. [`Verifier::wanted`] says from where.
+        NotFetched = "not_fetched",
+    }
+}
+
+impl Reason {
+    /// Whether nothing was decided about the sender, so that it should try again.
+    pub fn is_undecided(self) -> bool {
+        matches!(self, Self::NoSecret | Self::NotFetched)
+    }
+
+    /// Whether other secrets might lead to another verdict.
+    pub fn is_of_secrets(self) -> bool {
+        matches!(
+            self,
+            Self::BadSignature | Self::BadCredentials | Self::NoSecret | Self::TopicNotAllowed
+        )
     }
 }
 
 impl Verifier {
-    /// The answer to a handshake that asks for no signature, if the request is one.
+    /// The answer to a handshake that asks for neither signature nor secret, if the request is
+    /// one. It needs no secrets, so that it can be had while their store is down.
     pub fn greet(&self, envelope: &Envelope) -> Option<Reply> {
-        let mut open = self
-            .preset
-            .handshakes
-            .iter()
-            .filter(|handshake| !handshake.require_signature);
-        open.find(|handshake| handshake.matches(envelope))?
-            .reply(envelope)
+        let handshake = self.handshake(envelope)?;
+        let open = !(handshake.require_signature || handshake.arming_only || handshake.signs());
+        if !open {
+            return None;
+        }
+        self.reply(handshake, envelope, &[]).ok()
+    }
+
+    /// Whether the request is a handshake, whatever its method.
+    pub fn is_handshake(&self, envelope: &Envelope) -> bool {
+        self.handshake(envelope).is_some()
     }
 
     /// Proves a request. Nothing else makes an [`Event`] of an [`Envelope`].
@@ -82,288 +124,79 @@ impl Verifier {
             .preset
             .scheme(&self.variant)
             .ok_or(Rejected(Reason::NoSecret))?;
-        let matched = prove(scheme, envelope, secrets)?;
-
-        let handshakes = &self.preset.handshakes;
-        if let Some(handshake) = handshakes
-            .iter()
-            .find(|handshake| handshake.matches(envelope))
-        {
-            let reply = handshake
-                .reply(envelope)
-                .ok_or(Rejected(Reason::MissingField))?;
-            return Ok(Arrival::Handshake(reply));
+        if let Some(handshake) = self.handshake(envelope) {
+            let armed = self.trust.arming.unwrap_or(secrets.is_empty());
+            if handshake.arming_only && !armed {
+                return Ok(Arrival::Handshake(Reply::empty(401)));
+            }
+            if handshake.require_signature {
+                prove::prove(scheme, &self.trust, envelope, secrets)?;
+            }
+            return self
+                .reply(handshake, envelope, secrets)
+                .map(Arrival::Handshake);
         }
+        // Webhooks are posted. Another method counts only where it is signed itself.
+        let method = |part: &Part| *part == Part::Method;
+        if envelope.method != "POST" && !scheme.message.any(&method) {
+            return Ok(Arrival::Handshake(Reply::empty(405)));
+        }
+        let proof = prove::prove(scheme, &self.trust, envelope, secrets)?;
         Ok(Arrival::Event(Box::new(
-            self.event(scheme, envelope, matched),
+            self.event(scheme, envelope, &proof),
         )))
     }
 
-    fn event(&self, scheme: &Scheme, envelope: &Envelope, matched: &Secret) -> Event {
-        let at = &self.preset.event;
-        let sha = Sha::of(&envelope.body);
-        let (id, once_per_body) = self.event_id(scheme, envelope, &sha);
-        let content_type = envelope.headers.one("content-type").ok().flatten();
-        Event {
-            key: EventKey::new(&self.source, &id),
-            provider: if self.preset.generic {
-                self.source.clone()
-            } else {
-                self.preset.id.clone()
-            },
-            preset: self.preset.id.clone(),
-            kind: cut(&at.kind.first(envelope).unwrap_or_default(), 128).to_owned(),
-            delivery: at
-                .delivery
-                .first(envelope)
-                .map(|id| cut(&id, 128).to_owned()),
-            content_type: content_type.map(|value| cut(value, 128).to_owned()),
-            headers: self.kept_headers(scheme, &envelope.headers),
-            body: envelope.body.clone(),
-            sha,
-            received_at: envelope.received_at,
-            via: Via::Webhook,
-            proven: scheme.proves,
-            secret: Some(matched.label().to_owned()),
-            once_per_body,
-            config: self.config.clone(),
-        }
-    }
-
-    /// The provider's event id, and whether it stands outside the signature.
-    ///
-    /// Where there is none, the hash of the body names the event: a constant would collapse all
-    /// events into one.
-    fn event_id(&self, scheme: &Scheme, envelope: &Envelope, sha: &Sha) -> (String, bool) {
-        let at = &self.preset.event;
-        for location in &at.id.0 {
-            if let Some(id) = location
-                .find(envelope)
-                .ok()
-                .flatten()
-                .filter(|id| !id.is_empty())
-            {
-                return (id, !signed(location, &scheme.message));
-            }
-        }
-        let parts: Option<Vec<String>> = at
-            .composite
-            .iter()
-            .map(|location| location.find(envelope).ok().flatten())
-            .collect();
-        match parts {
-            Some(parts) if !parts.is_empty() => {
-                let unsigned = at
-                    .composite
-                    .iter()
-                    .any(|location| !signed(location, &scheme.message));
-                (parts.join("/"), unsigned)
-            }
-            _ => (format!("sha256:{}", sha.hex()), false),
-        }
-    }
-
-    /// What of the headers is kept: what the preset names, so that a request can be verified
-    /// again, and who the sender says it is.
-    fn kept_headers(&self, scheme: &Scheme, headers: &Headers) -> BTreeMap<String, String> {
-        let at = &self.preset.event;
-        let in_message = scheme.message.0.iter().filter_map(|part| match part {
-            Part::At(location) => Some(location),
+    /// The URL that has to be fetched before the request can be judged: that of a certificate or
+    /// of a key set. It is one that this preset may fetch.
+    pub fn wanted(&self, envelope: &Envelope) -> Option<String> {
+        let scheme = self.preset.scheme(&self.variant)?;
+        match &scheme.kind {
+            Kind::Code(Code::PayPal) => code::paypal::wanted(&self.trust, envelope),
+            Kind::Code(Code::Sns) => code::sns::wanted(&self.trust, envelope),
+            Kind::Jwt => jwt::wanted(scheme.jwt.as_ref()?, &self.trust),
             _ => None,
-        });
-        let named = [&scheme.sig.from]
-            .into_iter()
-            .chain(scheme.ts.as_ref().map(|ts| &ts.from))
-            .chain(in_message)
-            .chain(
-                at.id
-                    .0
-                    .iter()
-                    .chain(&at.composite)
-                    .chain(&at.kind.0)
-                    .chain(&at.delivery.0),
-            );
-        let mut kept = BTreeMap::new();
-        for location in named {
-            let Location::Header(names) = location else {
-                continue;
-            };
-            for name in names {
-                let values: Vec<&str> = headers.all(name).collect();
-                if !values.is_empty() {
-                    kept.insert(
-                        name.clone(),
-                        cut(&values.join(","), LONGEST_HEADER).to_owned(),
-                    );
-                }
-            }
-        }
-        if let Ok(Some(agent)) = headers.one("user-agent") {
-            kept.insert("user-agent".to_owned(), cut(agent, 64).to_owned());
-        }
-        kept
-    }
-}
-
-/// The secret that matches.
-fn prove<'s>(
-    scheme: &Scheme,
-    envelope: &Envelope,
-    secrets: &'s [Secret],
-) -> Result<&'s Secret, Rejected> {
-    let keys: Vec<(&Secret, Vec<u8>)> = secrets
-        .iter()
-        .filter_map(|secret| key(scheme.key, secret.expose()).map(|key| (secret, key)))
-        .collect();
-    if keys.is_empty() {
-        return Err(Rejected(Reason::NoSecret));
-    }
-    let candidates = candidates(scheme, &envelope.headers)?;
-    let mut verdict = Rejected(Reason::BadSignature);
-    for candidate in &candidates {
-        let timestamp = timestamp(scheme, envelope, candidate)?;
-        let message = message(scheme, envelope, timestamp.as_deref())?;
-        let Some((secret, _)) = keys
-            .iter()
-            .find(|(_, key)| mac::matches(scheme.hash, key, &message, &candidate.signature))
-        else {
-            continue;
-        };
-        // The window is checked on the entry that matched.
-        match in_window(
-            scheme.ts.as_ref(),
-            timestamp.as_deref(),
-            envelope.received_at,
-        ) {
-            Ok(()) => return Ok(secret),
-            Err(rejected) => verdict = rejected,
         }
     }
-    Err(verdict)
-}
 
-/// The text of the signed time.
-fn timestamp(
-    scheme: &Scheme,
-    envelope: &Envelope,
-    candidate: &Candidate<'_>,
-) -> Result<Option<String>, Rejected> {
-    let Some(ts) = &scheme.ts else {
-        return Ok(None);
-    };
-    let text = match &ts.from {
-        Location::Sig(key) => candidate.field(key)?.map(str::to_owned),
-        location => find(location, envelope)?,
-    };
-    let text = text
-        .filter(|text| !text.is_empty())
-        .ok_or(Rejected(Reason::MissingHeader))?;
-    // 15 digits are the year 33658 in milliseconds: what is longer is no time.
-    if text.len() > 15 || !text.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(Rejected(Reason::MalformedTimestamp));
-    }
-    Ok(Some(text))
-}
-
-fn in_window(ts: Option<&Timestamp>, text: Option<&str>, now: Millis) -> Result<(), Rejected> {
-    let (Some(ts), Some(text)) = (ts, text) else {
-        return Ok(());
-    };
-    let signed: i64 = text
-        .parse()
-        .map_err(|_| Rejected(Reason::MalformedTimestamp))?;
-    let signed = match ts.unit {
-        Unit::S => signed,
-        Unit::Ms => signed / 1000,
-    };
-    let age = now.secs() - signed;
-    if age > ts.past {
-        Err(Rejected(Reason::TimestampTooOld))
-    } else if -age > ts.future {
-        Err(Rejected(Reason::TimestampInFuture))
-    } else {
-        Ok(())
-    }
-}
-
-/// The pieces of the signed message, in order; the body is one of them, not a copy.
-pub(crate) fn message<'e>(
-    scheme: &Scheme,
-    envelope: &'e Envelope,
-    ts: Option<&str>,
-) -> Result<Vec<Piece<'e>>, Rejected> {
-    scheme
-        .message
-        .0
-        .iter()
-        .map(|part| {
-            Ok(match part {
-                Part::Literal(text) => Piece::Text(text.clone()),
-                Part::Body => Piece::Bytes(&envelope.body),
-                Part::Timestamp => Piece::Text(ts.unwrap_or_default().to_owned()),
-                Part::Method => Piece::Text(envelope.method.clone()),
-                Part::Url => Piece::Text(envelope.url.clone()),
-                Part::At(location) => {
-                    let missing = match location {
-                        Location::Header(_) => Reason::MissingHeader,
-                        _ => Reason::MissingField,
-                    };
-                    let text = find(location, envelope)?.filter(|text| !text.is_empty());
-                    Piece::Text(text.ok_or(Rejected(missing))?)
-                }
-            })
-        })
-        .collect()
-}
-
-/// A stretch of the signed message.
-#[derive(Debug)]
-pub(crate) enum Piece<'e> {
-    Text(String),
-    Bytes(&'e [u8]),
-}
-
-impl Piece<'_> {
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Text(text) => text.as_bytes(),
-            Self::Bytes(bytes) => bytes,
+    /// The URL by which the operator's side confirms what a verified event asks to confirm, such
+    /// as a subscription of Amazon SNS. It is to be fetched once the event is durable.
+    pub fn confirmation(&self, event: &Event) -> Option<String> {
+        let scheme = self.preset.scheme(&self.variant)?;
+        match &scheme.kind {
+            Kind::Code(Code::Sns) => code::sns::confirmation(event.body()),
+            _ => None,
         }
     }
+
+    fn handshake(&self, envelope: &Envelope) -> Option<&Handshake> {
+        let mut handshakes = self.preset.handshakes.iter();
+        handshakes.find(|handshake| handshake.matches(envelope))
+    }
+
+    fn reply(
+        &self,
+        handshake: &Handshake,
+        envelope: &Envelope,
+        secrets: &[Secret],
+    ) -> Result<Reply, Rejected> {
+        let scheme = self.preset.scheme(&self.variant);
+        let scheme: &Scheme = scheme.ok_or(Rejected(Reason::NoSecret))?;
+        reply::reply(handshake, scheme, envelope, secrets)
+    }
 }
 
-fn find(location: &Location, envelope: &Envelope) -> Result<Option<String>, Rejected> {
-    location.find(envelope).map_err(|error| {
-        Rejected(match error {
-            Unreadable::RepeatedHeader => Reason::DuplicateHeader,
-            Unreadable::NoJson => Reason::MalformedBody,
-            Unreadable::NoScalar => Reason::MissingField,
-        })
+fn unreadable(error: Unreadable) -> Rejected {
+    Rejected(match error {
+        Unreadable::RepeatedHeader => Reason::DuplicateHeader,
+        Unreadable::NoJson => Reason::MalformedBody,
+        Unreadable::NoScalar => Reason::MissingField,
     })
 }
 
-/// Whether a signature over this message covers what stands at this location.
-fn signed(location: &Location, message: &Template) -> bool {
-    message.0.iter().any(|part| match (part, location) {
-        (Part::Body, Location::Json(_) | Location::Form(_)) | (Part::Url, Location::Query(_)) => {
-            true
-        }
-        (Part::At(named), location) => named == location,
-        _ => false,
-    })
-}
-
-fn cut(text: &str, longest: usize) -> &str {
-    let mut end = longest.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
-}
-
-/// Whether a header holds a list of tagged signatures.
-fn is_list(format: Format) -> bool {
-    format != Format::Plain
-}
-
-pub(crate) use mac::{key, sign as mac_sign};
+pub(crate) use candidates::Group;
+pub(crate) use decode::encode;
+pub(crate) use key::key;
+pub(crate) use mac::{digest, sign as mac_sign};
+pub(crate) use message::{Context, message};
+pub(crate) use window::written;

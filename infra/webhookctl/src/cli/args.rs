@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::help;
+use super::quarantine::QuarantineCommand;
 use super::values::{self, Assignment, ColorChoice, SecretFrom, Tamper};
 use crate::inspect::Status;
 use crate::output::Format;
@@ -125,6 +126,9 @@ pub enum Command {
     /// Stored events: list, inspect
     #[command(subcommand, arg_required_else_help = true)]
     Inbox(InboxCommand),
+    /// Requests that were refused, kept apart from the inbox for a week
+    #[command(subcommand, arg_required_else_help = true)]
+    Quarantine(QuarantineCommand),
     /// Who sends to us, and with which secret
     #[command(subcommand, arg_required_else_help = true)]
     Sources(SourcesCommand),

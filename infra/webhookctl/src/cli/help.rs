@@ -7,6 +7,7 @@ Start here:
   webhookctl inbox list --status failed      what is broken
   webhookctl inbox inspect <ID>              why, and what to do next
   webhookctl send stripe --tamper body       see a forged webhook refused
+  webhookctl quarantine list                 what was refused, and whether it matches by now
 
 Exit codes, JSON shapes and environment variables: webhookctl help output";
 
@@ -34,6 +35,7 @@ Exit codes
     4  no credentials, expired, or not allowed (the message names the missing IAM action)
     5  the answer is no: a sources file has a fault, the demo went otherwise than expected
     6  done in part: the outcome waited for is not `done`
+    7  refused: confirmation missing or wrong
   130  stopped with Ctrl-C
 
 Errors
@@ -45,5 +47,6 @@ Errors
 Environment
   WEBHOOKCTL_CONTEXT  WEBHOOKCTL_OUTPUT  WEBHOOKCTL_TIPS=0
   AWS_REGION  AWS_ENDPOINT_URL  AWS_ACCESS_KEY_ID  AWS_SECRET_ACCESS_KEY  AWS_SESSION_TOKEN
-  MITT_TABLE  NO_COLOR  CLICOLOR_FORCE  COLUMNS
+  MITT_TABLE  MITT_QUEUE_URL  MITT_BODY_BUCKET  MITT_SECRETS_PATH
+  NO_COLOR  CLICOLOR_FORCE  COLUMNS
 ";

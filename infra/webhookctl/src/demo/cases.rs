@@ -13,7 +13,7 @@ use shared::verify::Arrival;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::provider::Failure;
-use super::{Deployment, Fate, StandIns, wait_for};
+use super::{Deployment, Fate, PATIENCE, StandIns, wait_for};
 use crate::samples::{Sample, Signed, random_hex};
 
 pub(super) struct Demo<'d> {
@@ -83,7 +83,7 @@ impl Demo<'_> {
         self.tell(fate)
     }
 
-    /// Signed with another secret: refused, and nothing is kept in the inbox.
+    /// Signed with another secret: refused, and kept in the quarantine and nowhere else.
     async fn forged(&self) -> anyhow::Result<()> {
         let sample = find("github", None)?;
         let secret = Secret::new("forged", random_hex(20)?);
@@ -99,6 +99,13 @@ impl Demo<'_> {
         same(&mut fate, "status", 401, sent.status);
         let row = self.deployment.ledger.event(&sent.key).await?;
         same(&mut fate, "a row in the ledger", false, row.is_some());
+        let quarantine = &self.deployment.quarantine;
+        let now = Millis::now();
+        let held = quarantine.held("github-main", now - PATIENCE, now, now);
+        let mut held = held.await?;
+        held.retain(|held| held.body().is_ok_and(|body| body == sent.signed.body));
+        let reasons: Vec<&str> = held.iter().map(|held| held.reason.as_str()).collect();
+        same(&mut fate, "in quarantine", vec!["bad_signature"], reasons);
         self.tell(fate)
     }
 

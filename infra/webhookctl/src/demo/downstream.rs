@@ -13,7 +13,7 @@ use shared::clock::Millis;
 use shared::envelope::{Envelope, Headers};
 use shared::preset::Preset;
 use shared::secrets::Secret;
-use shared::verify::Verifier;
+use shared::verify::{Trust, Verifier};
 
 /// What it saw under one idempotency key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,6 +87,7 @@ impl Downstream {
             source: "mitt".into(),
             preset,
             variant: "default".into(),
+            trust: Trust::default(),
             config: String::new(),
         };
         let headers: Headers = headers

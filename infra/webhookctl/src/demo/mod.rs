@@ -17,6 +17,7 @@ use shared::clock::Millis;
 use shared::config::Config;
 use shared::event::EventKey;
 use shared::ledger::{Ledger, Row};
+use shared::quarantine::Quarantine;
 use shared::secrets::Secret;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -39,6 +40,7 @@ pub struct Deployment<'d> {
     /// `{url}/in/{source}` is the address of a source.
     pub url: String,
     pub ledger: Ledger,
+    pub quarantine: Quarantine,
     pub secrets: DemoSecrets,
     /// Runs backup-sync with `{"task":"sync"}`, as its schedule would.
     pub sync: &'d (dyn Fn() -> BoxFuture<'d, anyhow::Result<()>> + Sync),

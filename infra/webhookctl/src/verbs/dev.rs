@@ -12,6 +12,7 @@ use serde_json::json;
 use shared::clock::Millis;
 use shared::config::{ActionKind, Config};
 use shared::ledger::Ledger;
+use shared::quarantine::Quarantine;
 
 use super::view;
 use crate::cli::DevArgs;
@@ -216,6 +217,7 @@ fn local(stack: &Stack, sources: &Path) -> anyhow::Result<Local> {
         ssm: endpoints.ssm.clone(),
         table: stack.table()?.to_owned(),
         bucket: stack.bucket("Bodies")?.to_owned(),
+        queue_url: stack.queue_url("Doorbell")?.to_owned(),
         secrets_path: stack.secrets_path("Catcher")?.to_owned(),
         sources: sources.to_owned(),
     })
@@ -230,6 +232,7 @@ async fn demonstrate(
 ) -> anyhow::Result<Exit> {
     let clients = stack.clients();
     let bodies = (clients.s3, stack.bucket("Bodies")?.to_owned());
+    let quarantine = Quarantine::new(clients.dynamodb.clone(), stack.table()?);
     let ledger = Ledger::new(clients.dynamodb, stack.table()?, Some(bodies));
     let sync = || {
         async {
@@ -244,6 +247,7 @@ async fn demonstrate(
     let deployment = Deployment {
         url: stack.front_url(),
         ledger: ledger.clone(),
+        quarantine,
         secrets: secrets.clone(),
         sync: &sync,
     };
@@ -428,7 +432,8 @@ impl Teller<'_> {
             "\n  Now try, in another terminal:\n\
              \x20   webhookctl send stripe --wait\n\
              \x20   webhookctl send github --tamper body\n\
-             \x20   webhookctl inbox list\n\n\
+             \x20   webhookctl inbox list\n\
+             \x20   webhookctl quarantine list\n\n\
              \x20 Ctrl-C stops it.\n",
         )
     }

@@ -269,11 +269,19 @@ async fn read(
 }
 
 fn chosen<'i>(inbox: &'i Inbox, args: &'i ListArgs) -> Result<Vec<&'i str>, CliError> {
-    let known = inbox.sources();
     if args.source.is_empty() {
-        return Ok(known);
+        return Ok(inbox.sources());
     }
-    for name in &args.source {
+    known_sources(inbox, &args.source)
+}
+
+/// The sources that were asked for, if there are such.
+pub(super) fn known_sources<'i>(
+    inbox: &Inbox,
+    asked: &'i [String],
+) -> Result<Vec<&'i str>, CliError> {
+    let known = inbox.sources();
+    for name in asked {
         if !known.contains(&name.as_str()) {
             let error = CliError::usage(
                 "usage.source",
@@ -287,7 +295,7 @@ fn chosen<'i>(inbox: &'i Inbox, args: &'i ListArgs) -> Result<Vec<&'i str>, CliE
             );
         }
     }
-    Ok(args.source.iter().map(String::as_str).collect())
+    Ok(asked.iter().map(String::as_str).collect())
 }
 
 fn asked(args: &ListArgs) -> String {

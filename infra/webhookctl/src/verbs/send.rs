@@ -14,7 +14,7 @@ use shared::config::{Config, Source};
 use shared::event::EventKey;
 use shared::preset::{Location, Preset};
 use shared::secrets::Secret;
-use shared::verify::{Arrival, Verifier};
+use shared::verify::{Arrival, Trust, Verifier};
 
 use crate::cli::{Assignment, Global, SecretFrom, SendArgs, Tamper};
 use crate::output::error::nearest;
@@ -80,6 +80,9 @@ pub(super) async fn send(
             }
             let text = text(&told, &target, args.tamper);
             out.document("send", &told, told.id.as_deref().unwrap_or_default(), &text)?;
+            if told.status == 401 && target.inbox.is_some() {
+                out.tip("webhookctl quarantine list");
+            }
         }
     }
     Ok(exit)
@@ -114,6 +117,7 @@ async fn target(name: &str, args: &SendArgs, global: &Global) -> anyhow::Result<
             source,
             preset,
             variant: "default".into(),
+            trust: Trust::default(),
             config: String::new(),
         };
         return Ok(Target {

@@ -396,6 +396,37 @@ async fn without_secrets_at_the_start_nobody_is_refused() {
 }
 
 #[tokio::test]
+async fn a_refusal_is_a_refusal_in_time_whether_it_can_be_kept_or_not() {
+    let mut shaky = Shaky::start().await;
+    for fault in [&FAULTS[..], &[Fault::Gone]].concat() {
+        shaky.expect_kept("all well, cold", b"").await;
+        shaky.dynamodb.break_down(fault).await;
+        for again in ["first", "second"] {
+            let forged = with(
+                shaky.inbox.github("1", b""),
+                "x-hub-signature-256",
+                &format!("sha256={}", "0".repeat(64)),
+            );
+            let start = Instant::now();
+            let answer = shaky.inbox.post("github-main", &forged, b"").await;
+            let took = start.elapsed();
+            assert_eq!(answer.status, 401, "dynamodb {fault:?}: {answer:?}");
+            assert!(took <= PROMISE, "dynamodb {fault:?}: only after {took:?}");
+            // What failed a moment ago is not waited for once more.
+            assert!(
+                again == "first" || took < Duration::from_millis(500),
+                "dynamodb {fault:?}, again: only after {took:?}"
+            );
+        }
+        shaky.inbox.is_unharmed();
+        if !matches!(fault, Fault::Gone) {
+            shaky.dynamodb.mend().await;
+            shaky.inbox.kill_catcher().await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn secrets_once_read_outlast_their_store() {
     let mut shaky = Shaky::start().await;
     shaky.expect_kept("all well, cold", b"").await;

@@ -8,5 +8,6 @@ mod bad_input;
 mod budget;
 mod events;
 mod forged;
+mod quarantine;
 mod support;
 mod vectors;

@@ -14,6 +14,7 @@ mod effects;
 mod matrix;
 mod own_writes;
 mod proxy;
+mod quarantine;
 mod receive;
 mod rows;
 mod settle;

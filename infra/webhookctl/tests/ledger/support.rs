@@ -17,7 +17,7 @@ use shared::secrets::Secret;
 use shared::settings::variable;
 use shared::sign::sign;
 use shared::timing::LEASE;
-use shared::verify::{Arrival, Verifier};
+use shared::verify::{Arrival, Trust, Verifier};
 use webhookctl::stack::clients::{self, Endpoints};
 use webhookctl::stack::preflight::preflight;
 use webhookctl::stack::{Emulators, Naming, Template, create_table};
@@ -309,6 +309,7 @@ pub(crate) fn signed(preset: &str, headers: &[(&str, &str)], body: impl Into<Byt
         source: format!("{preset}-main"),
         preset: Preset::embedded(preset, &BTreeMap::new()).unwrap(),
         variant: "default".into(),
+        trust: Trust::default(),
         config: "0123456789ab".into(),
     };
     let mut envelope = Envelope {

@@ -102,6 +102,10 @@ fn the_other_verbs_parse_too() {
         "webhookctl send stripe --to http://127.0.0.1:1 --source s --data - --curl",
         "webhookctl send --list",
         "webhookctl inbox inspect evt_01 --full",
+        "webhookctl quarantine ls -s a -s b --reason bad_signature --since 2h --until 1h --flat -n 5",
+        "webhookctl quarantine inspect evt_01 --reveal --secrets-path /mitt",
+        "webhookctl quarantine reverify --dry-run --queue-url u --body-bucket b",
+        "webhookctl quarantine purge -s a --confirm 118",
         "webhookctl sources check",
         "webhookctl sources check other.toml -c prod --region r --table t --endpoint-url u",
     ] {

@@ -1,0 +1,141 @@
+//! Arguments of `quarantine`.
+
+use clap::{Args, Subcommand};
+use shared::verify::Reason;
+
+use super::values;
+use crate::output::CliError;
+use crate::output::error::nearest;
+use crate::output::time::When;
+
+#[derive(Debug, Subcommand)]
+pub enum QuarantineCommand {
+    /// List refused requests by source and reason, and whether they match today's secrets
+    #[command(visible_alias = "ls")]
+    List(HeldListArgs),
+    /// Show one refused request
+    #[command(visible_alias = "show")]
+    Inspect(HeldInspectArgs),
+    /// Verify refused requests with today's secrets; the genuine ones enter the inbox
+    ///
+    /// They enter as of their time of receipt, which also decides whether they came in time. What
+    /// is forged stays. What has entered before is not looked at again.
+    Reverify(ReverifyArgs),
+    /// Delete refused requests; they are deleted after a week anyway
+    Purge(PurgeArgs),
+}
+
+/// What of the quarantine a command is about.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Selection")]
+pub struct HeldSelection {
+    /// Source name (repeatable)
+    #[arg(short, long, value_name = "SOURCE")]
+    pub source: Vec<String>,
+    #[arg(
+        long,
+        value_name = "REASON",
+        value_parser = reason,
+        help = "Why they were refused: bad_signature, missing_header, … (repeatable)"
+    )]
+    pub reason: Vec<Reason>,
+    /// Received at or after: 2h, 3d, 09:10, 2026-11-20, 2026-11-20T09:10:00Z
+    #[arg(long, value_name = "TIME", value_parser = values::when)]
+    pub since: Option<When>,
+    /// Received before
+    #[arg(long, value_name = "TIME", value_parser = values::when)]
+    pub until: Option<When>,
+}
+
+/// What a deployment does not say of itself; its stack has it as an output. The running `dev`
+/// does say it.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Deployment")]
+pub struct SecretsAt {
+    /// Path of the secrets, the output `SecretsPath` [default: by the table's name]
+    #[arg(long, value_name = "PATH", env = "MITT_SECRETS_PATH", hide_env = true)]
+    pub secrets_path: Option<String>,
+}
+
+/// The door of a deployment's inbox.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Deployment")]
+pub struct DoorAt {
+    /// Queue of doorbells, the output `QueueUrl`
+    #[arg(long, value_name = "URL", env = "MITT_QUEUE_URL", hide_env = true)]
+    pub queue_url: Option<String>,
+    /// Bucket of large bodies, the output `BodyBucket`
+    #[arg(long, value_name = "NAME", env = "MITT_BODY_BUCKET", hide_env = true)]
+    pub body_bucket: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct HeldListArgs {
+    /// Each request on a line of its own, newest first
+    #[arg(long)]
+    pub flat: bool,
+    /// How many, at most, with --flat
+    #[arg(short = 'n', long = "limit", value_name = "N", default_value_t = 200,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: u32,
+    #[command(flatten)]
+    pub selection: HeldSelection,
+    #[command(flatten)]
+    pub secrets_at: SecretsAt,
+}
+
+#[derive(Debug, Args)]
+pub struct HeldInspectArgs {
+    /// Id, or a unique prefix of it
+    pub id: String,
+    /// Also the body, the query and the credentials in the headers
+    #[arg(long)]
+    pub reveal: bool,
+    #[command(flatten)]
+    pub secrets_at: SecretsAt,
+}
+
+#[derive(Debug, Args)]
+pub struct ReverifyArgs {
+    /// Say what would happen, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub selection: HeldSelection,
+    #[command(flatten)]
+    pub secrets_at: SecretsAt,
+    #[command(flatten)]
+    pub door_at: DoorAt,
+}
+
+#[derive(Debug, Args)]
+pub struct PurgeArgs {
+    /// The number of requests that goes, as it was shown
+    #[arg(long, value_name = "N")]
+    pub confirm: Option<usize>,
+    #[command(flatten)]
+    pub selection: HeldSelection,
+}
+
+fn reason(text: &str) -> Result<Reason, CliError> {
+    Reason::parse(text).ok_or_else(|| {
+        let known: Vec<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+        let error = CliError::usage("usage.reason", format!("unknown reason '{text}'"));
+        match nearest(text, known.iter().copied()) {
+            Some(meant) => error.tip(format!("did you mean '{meant}'?")),
+            None => error.tip(format!("one of: {}", known.join(", "))),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_read_and_a_wrong_one_is_answered() {
+        assert_eq!(reason("bad_signature").unwrap(), Reason::BadSignature);
+        let error = reason("bad_signatur").unwrap_err();
+        assert_eq!(error.tip.as_deref(), Some("did you mean 'bad_signature'?"));
+    }
+}

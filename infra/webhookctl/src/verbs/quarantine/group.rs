@@ -1,0 +1,136 @@
+//! Refused requests of one source and one reason, as one row.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use shared::quarantine::{Held, Verdict};
+use shared::verify::Reason;
+
+use super::finding::{Found, what};
+use crate::output::table::Weight;
+use crate::output::time::{age, rfc3339};
+use crate::output::{Column, safe};
+
+#[derive(Serialize)]
+pub(super) struct Group {
+    reason: String,
+    /// Those that were not released.
+    requests: usize,
+    released: usize,
+    source: String,
+    what: &'static str,
+    finding: String,
+    /// How many match which secret now.
+    matches: BTreeMap<String, usize>,
+    bytes: u64,
+    newest_at: String,
+    oldest_at: String,
+    /// The newest of them.
+    id: String,
+    #[serde(skip)]
+    newest: i64,
+}
+
+impl Group {
+    pub(super) fn all(found: &[Found<'_>]) -> Vec<Self> {
+        let mut groups: BTreeMap<(&str, &str), Vec<&Found<'_>>> = BTreeMap::new();
+        for one in found {
+            let key = (one.held.source.as_str(), one.held.reason.as_str());
+            groups.entry(key).or_default().push(one);
+        }
+        let groups = groups.into_iter();
+        groups
+            .filter_map(|((source, reason), of)| Self::new(source, reason, &of))
+            .collect()
+    }
+
+    fn new(source: &str, reason: &str, of: &[&Found<'_>]) -> Option<Self> {
+        let (newest, oldest) = (of.first()?.held, of.last()?.held);
+        let mut matches: BTreeMap<String, usize> = BTreeMap::new();
+        for secret in of.iter().filter_map(|one| one.secret()) {
+            *matches.entry(secret.to_owned()).or_default() += 1;
+        }
+        let released = of.iter().filter(|one| one.held.released.is_some()).count();
+        let waiting = of.len() - released;
+        Some(Self {
+            reason: reason.to_owned(),
+            requests: waiting,
+            released,
+            source: source.to_owned(),
+            what: what(reason),
+            finding: finding(of, &matches, waiting),
+            matches,
+            bytes: of.iter().map(|one| one.held.stored).sum(),
+            newest_at: rfc3339(newest.received_at.0),
+            oldest_at: rfc3339(oldest.received_at.0),
+            id: newest.id.to_string(),
+            newest: newest.received_at.0,
+        })
+    }
+
+    /// Whether some of them would enter the inbox now.
+    pub(super) fn has_genuine(&self) -> bool {
+        !self.matches.is_empty()
+    }
+
+    pub(super) fn source(&self) -> &str {
+        &self.source
+    }
+}
+
+fn finding(of: &[&Found<'_>], matches: &BTreeMap<String, usize>, waiting: usize) -> String {
+    if waiting == 0 {
+        return "all released".to_owned();
+    }
+    if !matches.is_empty() {
+        let matches = matches
+            .iter()
+            .map(|(secret, count)| format!("{count} of {waiting} match secret {secret}"));
+        return matches.collect::<Vec<_>>().join(", ");
+    }
+    if of.iter().all(|one| one.verdict.is_none()) {
+        return "not checked".to_owned();
+    }
+    let held: Vec<&Held> = of.iter().map(|one| one.held).collect();
+    let unmatched =
+        |one: &&Found<'_>| matches!(one.verdict, Some(Verdict::Refused(Reason::BadSignature)));
+    let what = match waiting {
+        _ if !of.iter().all(unmatched) => "still refused",
+        1 => "matches no secret",
+        _ => "none matches a secret",
+    };
+    format!("{what}; {}", addresses(&held))
+}
+
+/// Where requests came from: one address that sends many is a scan more often than a provider.
+pub(super) fn addresses(held: &[&Held]) -> String {
+    let seen: BTreeSet<&str> = held.iter().filter_map(|held| held.address()).collect();
+    match seen.first() {
+        None => "from nowhere known".to_owned(),
+        Some(only) if seen.len() == 1 => format!("from {}", safe(only)),
+        Some(_) => format!("from {} addresses", seen.len()),
+    }
+}
+
+pub(super) fn columns(now: i64) -> Vec<Column<'static, Group>> {
+    vec![
+        Column::whole("REASON", "reason").weight(Weight::Essential),
+        Column::whole("REQUESTS", "requests")
+            .right()
+            .weight(Weight::Essential),
+        Column::whole("SOURCE", "source").weight(Weight::Essential),
+        Column::whole("NEWEST", "newest_at")
+            .right()
+            .shown(move |group: &Group| age(group.newest, now))
+            .weight(Weight::Lesser),
+        Column::text("WHAT", "what", 20).weight(Weight::Lesser),
+        Column::text("FINDING", "finding", 24).weight(Weight::Main),
+        Column::whole("RELEASED", "released")
+            .right()
+            .weight(Weight::Extra),
+        Column::whole("BYTES", "bytes")
+            .right()
+            .weight(Weight::Extra),
+        Column::whole("OLDEST", "oldest_at").weight(Weight::Extra),
+    ]
+}

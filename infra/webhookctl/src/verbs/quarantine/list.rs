@@ -1,0 +1,230 @@
+//! `quarantine list`
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::quarantine::{Held, Tally};
+
+use super::finding::Found;
+use super::group::{self, Group};
+use super::reach::Keys;
+use super::{asked, chosen, sources};
+use crate::cli::{Global, HeldListArgs};
+use crate::output::table::{Weight, thousands};
+use crate::output::time::{age, rfc3339};
+use crate::output::{Column, Exit, Format, List, Printer};
+use crate::place::Inbox;
+
+const DAY_MS: i64 = 24 * 3600 * 1000;
+
+pub(super) async fn list(
+    args: HeldListArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let inbox = Inbox::open(global)?;
+    let now = Millis::now();
+    let held = chosen(&inbox, &args.selection, now).await?;
+    let keys = match Keys::read(&inbox, global, &args.secrets_at, now).await {
+        Ok(keys) => Some(keys),
+        Err(error) => {
+            out.say(&format!(
+                "nothing is checked, because the secrets cannot be read: {error:#}"
+            ));
+            None
+        }
+    };
+    let found: Vec<Found<'_>> = held
+        .iter()
+        .map(|held| Found::new(held, &inbox.config, keys.as_ref()))
+        .collect();
+    for line in spent(&inbox, &sources(&inbox, &args.selection.source)?, now).await? {
+        out.say(&line);
+    }
+    if args.flat || out.format == Format::Ids {
+        flat(&inbox, &args, &found, now, out)?;
+    } else {
+        grouped(&inbox, &args, &found, now, out)?;
+    }
+    Ok(Exit::Done)
+}
+
+fn grouped(
+    inbox: &Inbox,
+    args: &HeldListArgs,
+    found: &[Found<'_>],
+    now: Millis,
+    out: &mut Printer,
+) -> anyhow::Result<()> {
+    let items = Group::all(found);
+    let genuine = items.iter().find(|group| group.has_genuine());
+    let tip = match (genuine, items.first()) {
+        (Some(group), _) => Some(format!(
+            "webhookctl quarantine reverify --source {} --dry-run",
+            group.source()
+        )),
+        (None, Some(_)) => Some("webhookctl quarantine list --flat".to_owned()),
+        (None, None) => None,
+    };
+    out.list(&List {
+        command: "quarantine.list",
+        context: &inbox.name,
+        as_of: rfc3339(now.0),
+        columns: group::columns(now.0),
+        id: "id",
+        items,
+        next_cursor: None,
+        truncated: false,
+        footer: None,
+        empty: empty(args),
+        tip,
+    })
+}
+
+fn flat(
+    inbox: &Inbox,
+    args: &HeldListArgs,
+    found: &[Found<'_>],
+    now: Millis,
+    out: &mut Printer,
+) -> anyhow::Result<()> {
+    let limit = args.limit as usize;
+    let items: Vec<HeldRow> = found.iter().take(limit).map(HeldRow::new).collect();
+    let tip = items
+        .first()
+        .map(|row| format!("webhookctl quarantine inspect {}", row.id));
+    let truncated = found.len() > items.len();
+    let footer = truncated.then(|| {
+        format!(
+            "{} newest of {}; narrow it with --since and --until, or raise -n",
+            items.len(),
+            found.len()
+        )
+    });
+    out.list(&List {
+        command: "quarantine.requests",
+        context: &inbox.name,
+        as_of: rfc3339(now.0),
+        columns: columns(now.0),
+        id: "id",
+        items,
+        next_cursor: None,
+        truncated,
+        footer,
+        empty: empty(args),
+        tip,
+    })
+}
+
+fn empty(args: &HeldListArgs) -> String {
+    format!(
+        "No refused request is kept ({}); they are deleted after a week.",
+        asked(&args.selection)
+    )
+}
+
+/// The days on which more was refused than is kept.
+async fn spent(inbox: &Inbox, sources: &[&str], now: Millis) -> anyhow::Result<Vec<String>> {
+    let mut lines = Vec::new();
+    for source in sources {
+        for days in 0..7 {
+            let at = Millis(now.0 - days * DAY_MS);
+            let Some(tally) = inbox.quarantine.tally(source, at).await? else {
+                continue;
+            };
+            lines.extend(line(&tally));
+        }
+    }
+    Ok(lines)
+}
+
+fn line(tally: &Tally) -> Option<String> {
+    let Tally {
+        source,
+        day,
+        requests,
+        too_large,
+        bytes,
+        ..
+    } = tally;
+    let spent = tally.is_spent();
+    let kept = requests.saturating_sub(*too_large);
+    let large = match too_large {
+        0 => String::new(),
+        _ => format!(", {too_large} too large to keep"),
+    };
+    let end = if spent {
+        "; the budget of the day is spent, later ones were not kept"
+    } else {
+        ""
+    };
+    let bytes = thousands(*bytes);
+    let said = format!("{source}, {day}: {kept} kept, {bytes} bytes{large}{end}");
+    (spent || *too_large > 0).then_some(said)
+}
+
+/// A refused request as one row.
+#[derive(Serialize)]
+pub(super) struct HeldRow {
+    pub(super) id: String,
+    source: String,
+    reason: String,
+    status: &'static str,
+    received_at: String,
+    address: Option<String>,
+    body_bytes: u64,
+    stored_bytes: u64,
+    finding: String,
+    secret: Option<String>,
+    event: Option<String>,
+    #[serde(skip)]
+    received: i64,
+}
+
+impl HeldRow {
+    pub(super) fn new(found: &Found<'_>) -> Self {
+        let held = found.held;
+        Self {
+            id: held.id.to_string(),
+            source: held.source.clone(),
+            reason: held.reason.clone(),
+            status: status(held),
+            received_at: rfc3339(held.received_at.0),
+            address: held.address().map(str::to_owned),
+            body_bytes: held.body_len,
+            stored_bytes: held.stored,
+            finding: found.text(),
+            secret: found.secret().map(str::to_owned),
+            event: held
+                .released
+                .as_ref()
+                .and_then(|released| released.key.clone()),
+            received: held.received_at.0,
+        }
+    }
+}
+
+pub(super) fn status(held: &Held) -> &'static str {
+    if held.released.is_some() {
+        "released"
+    } else {
+        "quarantined"
+    }
+}
+
+fn columns(now: i64) -> Vec<Column<'static, HeldRow>> {
+    vec![
+        Column::whole("AGE", "received_at")
+            .right()
+            .shown(move |row: &HeldRow| age(row.received, now)),
+        Column::id("id"),
+        Column::whole("SOURCE", "source"),
+        Column::whole("REASON", "reason"),
+        Column::status("status"),
+        Column::text("FROM", "address", 12).weight(Weight::Lesser),
+        Column::whole("BYTES", "body_bytes")
+            .right()
+            .weight(Weight::Lesser),
+        Column::text("FINDING", "finding", 16).weight(Weight::Essential),
+        Column::whole("EVENT", "event").weight(Weight::Extra),
+    ]
+}

@@ -1,0 +1,85 @@
+//! `quarantine purge`: only as many as were shown.
+
+use futures::StreamExt;
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::quarantine::Held;
+
+use super::group::addresses;
+use super::{asked, chosen, plural};
+use crate::cli::{Global, PurgeArgs};
+use crate::output::table::thousands;
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+
+/// Requests that are deleted at a time.
+const AT_ONCE: usize = 8;
+
+#[derive(Serialize)]
+struct Purged {
+    deleted: usize,
+    bytes: u64,
+}
+
+pub(super) async fn purge(
+    args: PurgeArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let inbox = Inbox::open(global)?;
+    let held = chosen(&inbox, &args.selection, Millis::now()).await?;
+    let count = held.len();
+    if count == 0 && args.confirm.is_none_or(|confirmed| confirmed == 0) {
+        out.say(&format!(
+            "No refused request is kept ({}).",
+            asked(&args.selection)
+        ));
+        return Ok(Exit::Done);
+    }
+    let bytes = held.iter().map(|held| held.stored).sum();
+    let all: Vec<&Held> = held.iter().collect();
+    let what = format!(
+        "{}, {} bytes, {}",
+        plural(count, "request"),
+        thousands(bytes),
+        addresses(&all)
+    );
+    match args.confirm {
+        Some(confirmed) if confirmed == count => {}
+        None => {
+            return Err(CliError::new(
+                "quarantine.confirm",
+                Exit::Refused,
+                format!("say how many: --confirm {count}"),
+            )
+            .note(format!("{what}; this cannot be undone"))
+            .into());
+        }
+        Some(confirmed) => {
+            return Err(CliError::new(
+                "quarantine.confirm_mismatch",
+                Exit::Refused,
+                format!(
+                    "the selection holds {}, but --confirm says {confirmed}; nothing was deleted",
+                    plural(count, "request")
+                ),
+            )
+            .note(what)
+            .tip("look again with `webhookctl quarantine list`")
+            .into());
+        }
+    }
+    let mut deleted = futures::stream::iter(&held)
+        .map(|held| inbox.quarantine.purge(held))
+        .buffer_unordered(AT_ONCE);
+    while let Some(result) = deleted.next().await {
+        result?;
+    }
+    let purged = Purged {
+        deleted: count,
+        bytes,
+    };
+    let text = format!("{what}: deleted\n");
+    out.document("quarantine.purge", &purged, "", &text)?;
+    Ok(Exit::Done)
+}

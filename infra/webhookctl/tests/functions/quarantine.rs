@@ -1,0 +1,459 @@
+//! What is refused is kept for a while, within bounds, and can be let in later.
+
+use std::collections::BTreeSet;
+use std::process::Output;
+use std::time::Duration;
+
+use aws_sdk_ssm::types::ParameterType;
+use futures::{StreamExt as _, stream};
+use serde_json::{Value, json};
+use shared::clock::Millis;
+use shared::event::EventKey;
+use shared::ledger::{Ledger, Row, State};
+use shared::quarantine::{Held, Quarantine, Tally};
+use tokio::process::Command;
+use webhookctl::stack::{Options, names};
+
+use super::bad_input::noise;
+use super::support::{Answer, Headers, Inbox, headers, here, hex, options, request, unique, with};
+
+/// More than any source keeps.
+const FLOOD: usize = 1_000;
+
+async fn start(options: Options) -> Inbox {
+    Inbox::start(Options {
+        sources_file: Some(here().join("quarantine.toml")),
+        ..options
+    })
+    .await
+}
+
+impl Inbox {
+    fn quarantine(&self) -> Quarantine {
+        Quarantine::new(self.stack.clients().dynamodb, self.stack.table().unwrap())
+    }
+
+    async fn held(&self, source: &str) -> Vec<Held> {
+        let now = Millis::now();
+        let from = now - Duration::from_secs(3600);
+        let held = self.quarantine().held(source, from, now, now).await;
+        held.unwrap()
+    }
+
+    async fn tally(&self, source: &str) -> Option<Tally> {
+        let tally = self.quarantine().tally(source, Millis::now()).await;
+        tally.unwrap()
+    }
+
+    /// Signed with a secret that is none of ours.
+    fn forged(&self, body: &[u8]) -> Headers {
+        let signature = hex(b"another secret", &[body]);
+        self.must_not_log(&signature);
+        let signed = self.github(&unique(), body);
+        with(
+            signed,
+            "x-hub-signature-256",
+            &format!("sha256={signature}"),
+        )
+    }
+
+    /// `webhookctl`, as an operator has it for a deployment.
+    async fn webhookctl(&self, line: &str) -> Output {
+        let at = self.stack.endpoints();
+        let path = self.stack.secrets_path("Catcher").unwrap();
+        Command::new(env!("CARGO_BIN_EXE_webhookctl"))
+            .args(line.split(' '))
+            .current_dir(self.stack.folder())
+            .env("AWS_REGION", names::REGION)
+            .env("AWS_ACCESS_KEY_ID", names::ACCESS_KEY)
+            .env("AWS_SECRET_ACCESS_KEY", names::SECRET_KEY)
+            .env("AWS_ENDPOINT_URL_DYNAMODB", &at.dynamodb)
+            .env("AWS_ENDPOINT_URL_SQS", &at.sqs)
+            .env("AWS_ENDPOINT_URL_S3", &at.s3)
+            .env("AWS_ENDPOINT_URL_SSM", &at.ssm)
+            .env("MITT_TABLE", self.stack.table().unwrap())
+            .env("MITT_QUEUE_URL", self.stack.queue_url("Doorbell").unwrap())
+            .env("MITT_BODY_BUCKET", self.stack.bucket("Bodies").unwrap())
+            .env("MITT_SECRETS_PATH", path)
+            .output()
+            .await
+            .unwrap()
+    }
+
+    async fn says(&self, line: &str) -> Value {
+        let output = self.webhookctl(&format!("{line} -o json")).await;
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{line}: {told}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+fn is_refused(answer: &Answer) {
+    assert_eq!(answer.status, 401, "{answer:?}");
+    assert_eq!(answer.text(), r#"{"error":"not verified"}"#);
+}
+
+#[tokio::test]
+async fn a_forged_request_is_kept_byte_for_byte_and_not_for_long() {
+    let inbox = start(options()).await;
+    let mut body = noise(3_000);
+    body.extend(inbox.canary().as_bytes());
+    let cookie = inbox.canary();
+    let sent = with(inbox.forged(&body), "cookie", &cookie);
+    let sent = with(sent, "content-type", "application/octet-stream");
+    let before = Millis::now();
+    is_refused(
+        &inbox
+            .request("POST", "/in/github-main?a=1", &sent, &body)
+            .await,
+    );
+
+    let held = inbox.held("github-main").await;
+    let [held] = held.as_slice() else {
+        panic!("{held:?}")
+    };
+    let envelope = held.envelope().unwrap();
+    assert_eq!(envelope.body, body);
+    assert!(held.received_at >= before && held.received_at <= Millis::now());
+    assert_eq!(
+        (envelope.method.as_str(), held.reason.as_str()),
+        ("POST", "bad_signature")
+    );
+    assert!(
+        envelope.url.ends_with("/in/github-main?a=1"),
+        "{}",
+        envelope.url
+    );
+    for (name, value) in sent.iter().filter(|(name, _)| name != "cookie") {
+        assert_eq!(
+            envelope.headers.one(name),
+            Ok(Some(value.as_str())),
+            "{name}"
+        );
+    }
+    assert_eq!(envelope.headers.one("cookie"), Ok(None));
+    let now = Millis::now().secs();
+    let week = 7 * 24 * 3600;
+    for (_, ttl) in inbox.times_to_live("Q#github-main").await {
+        assert!((now + week - 60..=now + week).contains(&ttl), "{ttl}");
+    }
+    let listed = inbox.says("quarantine list --flat").await;
+    assert_eq!(listed["items"][0]["id"], json!(held.id.as_str()));
+    assert_eq!(listed["items"][0]["finding"], "still bad_signature");
+    inbox.is_unharmed();
+}
+
+#[tokio::test]
+async fn what_is_our_own_fault_or_not_wanted_or_too_large_is_not_kept() {
+    let inbox = start(options()).await;
+    let body = inbox.canary();
+    let signed = inbox.github(&unique(), body.as_bytes());
+    let answer = inbox.post("secretless", &signed, body.as_bytes()).await;
+    assert!(answer.asks_for_another_try(), "{answer:?}");
+    is_refused(&inbox.post("slack-main", &signed, body.as_bytes()).await);
+    for source in ["secretless", "slack-main"] {
+        assert!(inbox.held(source).await.is_empty(), "{source}");
+        assert_eq!(inbox.tally(source).await, None, "{source}");
+    }
+    let large = noise(70_000);
+    let sent = with(
+        inbox.forged(&large),
+        "content-type",
+        "application/octet-stream",
+    );
+    is_refused(&inbox.post("github-main", &sent, &large).await);
+    assert!(inbox.held("github-main").await.is_empty());
+    let tally = inbox.tally("github-main").await.unwrap();
+    assert_eq!((tally.requests, tally.too_large, tally.bytes), (1, 1, 0));
+    inbox.is_unharmed();
+}
+
+#[tokio::test]
+async fn a_flood_leaves_no_more_than_its_bound_and_learns_nothing() {
+    let inbox = start(Options {
+        max_processes: 4,
+        ..options()
+    })
+    .await;
+    let small = inbox.canary().into_bytes();
+    let large = noise(3_000);
+    for (source, body) in [("github-main", small), ("stripe-main", large)] {
+        let sent = match source {
+            "github-main" => inbox.forged(&body),
+            _ => with(
+                inbox.timed(source, "", &Millis::now().secs().to_string(), b"other"),
+                "content-type",
+                "application/octet-stream",
+            ),
+        };
+        let posts = (0..FLOOD).map(|_| inbox.post(source, &sent, &body));
+        let answers: Vec<Answer> = stream::iter(posts).buffer_unordered(16).collect().await;
+        assert_eq!(answers.len(), FLOOD);
+        is_refused(&answers[0]);
+        assert!(answers.iter().all(|answer| answer == &answers[0]));
+    }
+    let processes = inbox.stack.function_processes("Catcher").unwrap();
+    assert!(processes.len() > 1, "{processes:?}");
+
+    let held = inbox.held("github-main").await;
+    let tally = inbox.tally("github-main").await.unwrap();
+    assert_eq!((held.len(), tally.requests), (60, 60));
+    let held = inbox.held("stripe-main").await;
+    let bytes: u64 = held.iter().map(|held| held.stored).sum();
+    assert!((20..=33).contains(&held.len()), "{}", held.len());
+    assert!((90_000..=100_000).contains(&bytes), "{bytes}");
+    assert_eq!(inbox.tally("stripe-main").await.unwrap().bytes, bytes);
+    // Requests and tallies, and nothing else.
+    assert_eq!(inbox.times_to_live("Q#").await.len(), 60 + held.len() + 2);
+    inbox.tells_nothing();
+
+    let listed = inbox.webhookctl("quarantine list").await;
+    let told = String::from_utf8(listed.stderr).unwrap();
+    assert!(
+        told.contains("github-main") && told.contains("is spent"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
+    let inbox = start(Options {
+        mappings: true,
+        ..options()
+    })
+    .await;
+    let new_secret = inbox.canary();
+    let signed = |id: &str, body: &[u8]| {
+        let signature = hex(new_secret.as_bytes(), &[body]);
+        inbox.must_not_log(&signature);
+        let signed = inbox.github(id, body);
+        with(
+            signed,
+            "x-hub-signature-256",
+            &format!("sha256={signature}"),
+        )
+    };
+    // Three that we have no secret for yet, one of them too large for a row, and one that nobody
+    // signed.
+    let large = [noise(40_000), b" large".to_vec()].concat();
+    let sent: Vec<(String, Vec<u8>)> = [b"one".to_vec(), b"two".to_vec(), large]
+        .map(|body| (unique(), body))
+        .into();
+    for (id, body) in &sent {
+        let headers = with(signed(id, body), "content-type", "application/octet-stream");
+        is_refused(&inbox.post("github-main", &headers, body).await);
+    }
+    is_refused(
+        &inbox
+            .post("github-main", &inbox.forged(b"forged"), b"forged")
+            .await,
+    );
+    let received: Vec<Millis> = inbox
+        .held("github-main")
+        .await
+        .iter()
+        .map(|held| held.received_at)
+        .collect();
+    assert_eq!(received.len(), 4);
+    let report = inbox.says("quarantine reverify").await;
+    assert_eq!(report["sources"][0]["stay"]["bad_signature"], 4);
+
+    let path = inbox.stack.secrets_path("Catcher").unwrap();
+    let put = inbox.stack.clients().ssm.put_parameter();
+    let put = put
+        .name(format!("{path}/github-main/next"))
+        .value(&new_secret);
+    put.r#type(ParameterType::SecureString)
+        .send()
+        .await
+        .unwrap();
+    // A new process reads the secrets anew; the provider tries one of them again.
+    inbox.kill_catcher().await;
+    let (id, body) = &sent[1];
+    let answer = inbox.post("github-main", &signed(id, body), body).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+
+    let groups = inbox.says("quarantine list").await;
+    assert_eq!(groups["items"][0]["finding"], "3 of 4 match secret next.1");
+    let dry = inbox.says("quarantine reverify --dry-run").await;
+    assert_eq!(dry["sources"][0]["matches"]["next.1"], 3);
+    let key = |at: usize| EventKey::new("github-main", &sent[at].0);
+    assert_eq!(inbox.find(&key(0)).await, None, "a dry run changes nothing");
+
+    let source = &inbox.says("quarantine reverify").await["sources"][0];
+    assert_eq!(
+        (&source["new"], &source["known"]),
+        (&json!(2), &json!(1)),
+        "{source}"
+    );
+    assert_eq!(source["stay"], json!({"bad_signature": 1}));
+    for (at, (_, body)) in sent.iter().enumerate() {
+        let row = inbox.settled(&key(at)).await;
+        assert_eq!((row.state, row.attempts), (State::Done, 1), "{at}");
+        assert_eq!(inbox.kept(&key(at)).await.unwrap(), body, "{at}");
+        let at_first = received.contains(&row.received_at);
+        assert_eq!(
+            at_first,
+            at != 1,
+            "as of its time of receipt, unless it came again"
+        );
+    }
+    let before = inbox.row(&key(0)).await;
+    let again = inbox.says("quarantine reverify").await;
+    assert_eq!(again["sources"][0]["requests"], 1, "{again}");
+    assert_eq!(again["events"], json!([]));
+    assert_eq!(inbox.row(&key(0)).await, before);
+    inbox.tells_nothing();
+}
+
+#[tokio::test]
+async fn a_wrong_credential_is_kept_where_it_is_read_and_shown_when_asked_for() {
+    let inbox = start(options()).await;
+    let body = inbox.canary();
+    let credential = inbox.canary();
+    let sent = headers(&[
+        ("authorization", &"0".repeat(64)),
+        ("x-api-key", &credential),
+    ]);
+    is_refused(&inbox.post("standard-main", &sent, body.as_bytes()).await);
+    let held = inbox.held("standard-main").await;
+    assert_eq!(
+        held[0].headers.one("authorization"),
+        Ok(Some("0".repeat(64).as_str()))
+    );
+    assert_eq!(held[0].headers.one("x-api-key"), Ok(None));
+
+    for (line, shown) in [
+        ("quarantine inspect ID", false),
+        ("quarantine inspect ID --reveal", true),
+    ] {
+        let line = line.replace("ID", held[0].id.as_str());
+        for format in ["", " -o json"] {
+            let output = inbox.webhookctl(&format!("{line}{format}")).await;
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(text.contains(&"0".repeat(64)), shown, "{text}");
+            assert_eq!(text.contains(&body), shown, "{text}");
+        }
+    }
+    inbox.is_unharmed();
+}
+
+#[tokio::test]
+async fn hostile_bytes_are_inert_for_whoever_looks_at_them() {
+    let inbox = start(options()).await;
+    let hostile = "\u{1b}]0;owned\u{7}\u{202e}\u{9b}31m=1+1\r\n\u{0}";
+    let sent = headers(&[
+        ("x-hub-signature-256", hostile),
+        (&format!("x-{hostile}"), hostile),
+        ("content-type", hostile),
+        ("x-forwarded-for", hostile),
+        ("cookie", hostile),
+    ]);
+    let mut event = request("POST", "/in/github-main", &sent);
+    event["body"] = json!(format!("{hostile}\n{hostile}"));
+    event["rawQueryString"] = json!(hostile);
+    is_refused(&inbox.catch(&event).await);
+    let held = inbox.held("github-main").await;
+    assert_eq!(
+        held[0].headers.one("content-type"),
+        Ok(Some(hostile.trim()))
+    );
+
+    let id = held[0].id.as_str();
+    for line in [
+        "quarantine list".to_owned(),
+        "quarantine list --flat".to_owned(),
+        "quarantine list --flat -o wide".to_owned(),
+        "quarantine list --flat -o csv".to_owned(),
+        "quarantine reverify --dry-run".to_owned(),
+        format!("quarantine inspect {id}"),
+        format!("quarantine inspect {id} --reveal"),
+        format!("quarantine inspect {id} --reveal -o json"),
+        "quarantine purge".to_owned(),
+    ] {
+        let output = inbox.webhookctl(&line).await;
+        for stream in [output.stdout, output.stderr] {
+            let text = String::from_utf8(stream).unwrap();
+            let text = text.replace("\r\n", "\n");
+            let acts = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+            assert!(!text.contains(acts), "{line}: {text:?}");
+        }
+    }
+    inbox.is_unharmed();
+}
+
+#[tokio::test]
+async fn only_as_many_are_purged_as_were_shown() {
+    let inbox = start(options()).await;
+    for _ in 0..3 {
+        let body = inbox.canary();
+        is_refused(
+            &inbox
+                .post(
+                    "github-main",
+                    &inbox.forged(body.as_bytes()),
+                    body.as_bytes(),
+                )
+                .await,
+        );
+    }
+    is_refused(&inbox.post("github-main", &[], b"").await);
+    let purge = "quarantine purge -s github-main --reason bad_signature";
+    let asked = inbox.webhookctl(purge).await;
+    let told = String::from_utf8(asked.stderr).unwrap();
+    assert_eq!(asked.status.code(), Some(7));
+    assert!(
+        told.contains("--confirm 3") && told.contains("3 requests"),
+        "{told}"
+    );
+    let wrong = inbox.webhookctl(&format!("{purge} --confirm 4")).await;
+    assert_eq!(wrong.status.code(), Some(7));
+    assert_eq!(inbox.held("github-main").await.len(), 4);
+    inbox.says(&format!("{purge} --confirm 3")).await;
+    let left = inbox.held("github-main").await;
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].reason, "missing_header");
+    let unknown = inbox.webhookctl("quarantine list -s githubmain").await;
+    assert_eq!(unknown.status.code(), Some(2));
+    let missing = inbox
+        .webhookctl("quarantine inspect evt_01KZ99999999")
+        .await;
+    assert_eq!(missing.status.code(), Some(3));
+}
+
+impl Inbox {
+    /// The keys and times to live of the items below a key.
+    async fn times_to_live(&self, prefix: &str) -> BTreeSet<(String, i64)> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "a test may look at the whole table"
+        )]
+        let scan = self.stack.clients().dynamodb.scan();
+        let scan = scan.table_name(self.stack.table().unwrap());
+        let items = scan.send().await.unwrap().items.unwrap_or_default();
+        let text = |item: &super::support::Item, name: &str| item[name].as_s().unwrap().clone();
+        let items = items
+            .iter()
+            .filter(|item| text(item, "pk").starts_with(prefix));
+        items
+            .map(|item| {
+                let ttl = item["ttl"].as_n().unwrap().parse().unwrap();
+                (format!("{} {}", text(item, "pk"), text(item, "sk")), ttl)
+            })
+            .collect()
+    }
+
+    async fn settled(&self, key: &EventKey) -> Row {
+        let clients = self.stack.clients();
+        let ledger = Ledger::new(clients.dynamodb, self.stack.table().unwrap(), None);
+        let patience = Millis::now() + Duration::from_secs(60);
+        loop {
+            let row = ledger.event(key).await.unwrap();
+            match row {
+                Some(row) if !row.is_open() => return row,
+                row if Millis::now() > patience => panic!("{key} is still {row:?}"),
+                _ => tokio::time::sleep(Duration::from_millis(40)).await,
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Refused requests on the table: counted before they are kept, judged by their own time.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::join_all;
+use shared::clock::Millis;
+use shared::config::Config;
+use shared::envelope::Envelope;
+use shared::inbox::Inbox;
+use shared::ledger::{Ledger, Received};
+use shared::quarantine::{Entered, Held, Kept, Quarantine, Refused, Verdict};
+use shared::queue::Queue;
+use shared::secrets::Secret;
+use shared::sign::sign;
+use shared::verify::Reason;
+use webhookctl::stack::clients;
+
+use crate::support::{NOW, Table, after, noise};
+
+const LONG: Duration = Duration::from_secs(30);
+
+/// A day after the requests, when somebody looks at them.
+const LATER: Millis = Millis(NOW.0 + 24 * 3_600_000);
+
+fn config(limits: &str) -> Config {
+    let file = format!(
+        "schema = 1\n[[source]]\nname = \"stripe-main\"\npreset = \"stripe\"\nquarantine = {{ {limits} }}\naction = [{{ kind = \"keep\" }}]"
+    );
+    Config::parse(&file).unwrap()
+}
+
+fn secret() -> Secret {
+    Secret::new("next.1", "whsec_of_tomorrow")
+}
+
+/// Signed at [`NOW`] with the secret that we lack.
+fn request(config: &Config, body: impl Into<Bytes>) -> Envelope {
+    let mut envelope = Envelope {
+        method: "POST".into(),
+        url: "https://hooks.example.test/in/stripe-main".into(),
+        headers: std::iter::empty::<(&str, &str)>().collect(),
+        body: body.into(),
+        received_at: NOW,
+    };
+    let verifier = &config.source("stripe-main").unwrap().verifier;
+    let scheme = verifier.preset.scheme("default").unwrap();
+    let proof = sign(scheme, &secret(), &envelope, NOW).unwrap();
+    envelope.headers = proof
+        .iter()
+        .map(|(n, v)| (n.as_str(), v.as_str()))
+        .collect();
+    envelope
+}
+
+async fn keep(quarantine: &Quarantine, config: &Config, envelope: &Envelope) -> Kept {
+    let refused = Refused {
+        source: config.source("stripe-main").unwrap(),
+        envelope,
+        reason: Reason::BadSignature,
+        secrets: &[],
+    };
+    let kept = quarantine.keep(&refused, envelope.received_at, LONG).await;
+    kept.unwrap()
+}
+
+async fn held(quarantine: &Quarantine) -> Vec<Held> {
+    let held = quarantine.held("stripe-main", NOW - LONG, LATER, LATER);
+    held.await.unwrap()
+}
+
+#[tokio::test]
+async fn racing_processes_together_keep_to_the_budget_of_the_day() {
+    let table = Table::fresh().await;
+    let config = config("per_day = 20, bytes_per_day = \"100KB\"");
+    let processes: Vec<_> = (0..8)
+        .map(|_| Quarantine::new(table.db.clone(), &table.name))
+        .collect();
+    let small = request(&config, "{}");
+    let all = (0..80).map(|n| keep(&processes[n % 8], &config, &small));
+    let all = join_all(all).await;
+    let here = all
+        .iter()
+        .filter(|kept| matches!(kept, Kept::Here(_)))
+        .count();
+    assert_eq!(here, 20);
+    assert_eq!(table.all().await.len(), 21, "and one tally");
+    // Each process was told once and asks no more.
+    assert!(all.iter().filter(|kept| **kept == Kept::Full).count() >= 8);
+    for process in &processes {
+        assert_eq!(keep(process, &config, &small).await, Kept::Unasked);
+    }
+    // The next day has a budget of its own.
+    let tomorrow = Envelope {
+        received_at: LATER,
+        ..small
+    };
+    assert!(matches!(
+        keep(&processes[0], &config, &tomorrow).await,
+        Kept::Here(_)
+    ));
+}
+
+#[tokio::test]
+async fn bytes_are_counted_as_they_are_stored() {
+    let table = Table::fresh().await;
+    let quarantine = Quarantine::new(table.db.clone(), &table.name);
+    let config = config("bytes_per_day = \"100KB\"");
+    let half = request(&config, noise(45_000));
+    for expected in [true, true, false] {
+        let kept = keep(&quarantine, &config, &half).await;
+        assert_eq!(matches!(kept, Kept::Here(_)), expected, "{kept:?}");
+    }
+    let tally = quarantine.tally("stripe-main", NOW).await.unwrap().unwrap();
+    let stored: u64 = held(&quarantine).await.iter().map(|held| held.stored).sum();
+    assert_eq!((tally.requests, tally.bytes), (2, stored));
+    assert!(tally.is_spent());
+}
+
+#[tokio::test]
+async fn a_request_is_judged_by_its_time_of_receipt_and_enters_once() {
+    let table = Table::fresh().await;
+    let quarantine = Quarantine::new(table.db.clone(), &table.name);
+    let config = config("");
+    let sent = request(&config, r#"{"id":"evt_1","type":"invoice.paid"}"#);
+    let Kept::Here(id) = keep(&quarantine, &config, &sent).await else {
+        panic!("there is room")
+    };
+    let found = quarantine.with_id_prefix(&["stripe-main"], &id.as_str()[..16], LATER);
+    let found = found.await.unwrap();
+    let [one] = found.as_slice() else {
+        panic!("{found:?}")
+    };
+    assert_eq!((&one.id, one.received_at), (&id, NOW));
+
+    // A day later: with a secret of today, and the window of then.
+    let verifier = &config.source("stripe-main").unwrap().verifier;
+    let wrong = one.verdict(verifier, &[Secret::new("current.1", "wrong")]);
+    assert!(
+        matches!(wrong, Verdict::Refused(Reason::BadSignature)),
+        "{wrong:?}"
+    );
+    let Verdict::Genuine(event) = one.verdict(verifier, &[secret()]) else {
+        panic!("it is signed")
+    };
+    let inbox = Inbox {
+        ledger: Ledger::new(table.db.clone(), &table.name, None),
+        queue: Queue::new(clients::sqs("http://127.0.0.1:9"), "http://127.0.0.1:9/q"),
+    };
+    let entered = quarantine
+        .release(&inbox, one, &event, LATER)
+        .await
+        .unwrap();
+    assert_eq!(entered, Entered::New);
+    let row = table.ledger.event(event.key()).await.unwrap().unwrap();
+    assert_eq!(row.received_at, NOW);
+    let released = held(&quarantine).await[0].released.clone().unwrap();
+    assert_eq!(released.key.as_deref(), Some("stripe-main:evt_1"));
+    assert_eq!(released.at, LATER);
+
+    // Whoever died before the note comes again, and the first note stays.
+    let entered = quarantine.release(&inbox, one, &event, LATER + LONG).await;
+    assert_eq!(entered.unwrap(), Entered::Known);
+    assert_eq!(held(&quarantine).await[0].released, Some(released));
+    let again = table
+        .ledger
+        .receive(&event, LATER + LONG * 2)
+        .await
+        .unwrap();
+    assert!(matches!(again, Received::Open { .. }), "{again:?}");
+}
+
+#[tokio::test]
+async fn what_was_purged_does_not_come_back() {
+    let table = Table::fresh().await;
+    let quarantine = Quarantine::new(table.db.clone(), &table.name);
+    let config = config("");
+    for body in ["one", "two"] {
+        keep(&quarantine, &config, &request(&config, body)).await;
+    }
+    let all = held(&quarantine).await;
+    quarantine.purge(&all[0]).await.unwrap();
+    quarantine
+        .mark_released(&all[0], None, after(1))
+        .await
+        .unwrap();
+    let left = held(&quarantine).await;
+    assert_eq!(
+        left.iter().map(|held| &held.id).collect::<Vec<_>>(),
+        [&all[1].id]
+    );
+}

@@ -1,0 +1,161 @@
+//! Compact signed tokens, and what they have to claim. <https://www.rfc-editor.org/rfc/rfc7515>
+
+use base64::Engine as _;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use super::decode::BASE64_URL;
+use super::prove::{Key, Proof};
+use super::{Reason, Rejected, Trust, mac, token, unreadable};
+use crate::envelope::Envelope;
+use crate::preset::{Alg, Hash, Jwt, KeySource, Scheme};
+
+/// The longest token that is read.
+const LONGEST: usize = 16 * 1024;
+
+/// The one field that every token has to have is `alg`; the key is named by `kid`, and never
+/// carried along.
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    kid: Option<String>,
+    crit: Option<Value>,
+}
+
+/// The URL of the key set, while the source is given none.
+pub(super) fn wanted(jwt: &Jwt, trust: &Trust) -> Option<String> {
+    match &jwt.key {
+        KeySource::Jwks(url) if trust.jwks.is_none() && !url.is_empty() => Some(url.clone()),
+        _ => None,
+    }
+}
+
+pub(super) fn token(
+    scheme: &Scheme,
+    trust: &Trust,
+    envelope: &Envelope,
+    keys: &[Key<'_>],
+) -> Result<Proof, Rejected> {
+    let jwt = scheme.jwt.as_ref().ok_or(Rejected(Reason::NoSecret))?;
+    let value = jwt.from.find(envelope).map_err(unreadable)?;
+    let value = value.filter(|value| !value.is_empty());
+    let value = value.ok_or(Rejected(Reason::MissingHeader))?;
+    let malformed = Rejected(Reason::MalformedSignature);
+    let text = token::after_prefix(&value, &jwt.prefix).ok_or(malformed)?;
+    let parts: Vec<&str> = text.splitn(4, '.').collect();
+    let ([header, claims, signature], true) = (parts.as_slice(), text.len() <= LONGEST) else {
+        return Err(malformed);
+    };
+    let decoded = |text: &str| BASE64_URL.decode(text).map_err(|_| malformed);
+    let named: Header = serde_json::from_slice(&decoded(header)?).map_err(|_| malformed)?;
+    let allowed = jwt.algs.iter().find(|alg| format!("{alg:?}") == named.alg);
+    let alg = *allowed.ok_or(Rejected(Reason::AlgNotAllowed))?;
+    if named.crit.is_some() {
+        return Err(malformed);
+    }
+    let signed = &text[..header.len() + 1 + claims.len()];
+    let signature = decoded(signature)?;
+    let secret = match &jwt.key {
+        KeySource::Secret => {
+            let message = [signed.as_bytes().into()];
+            let all = [signature];
+            let mut owners = keys.iter().filter(|(_, key)| {
+                alg == Alg::HS256 && mac::matches(Hash::Sha256, key, &message, &all)
+            });
+            let (secret, _) = owners.next().ok_or(Rejected(Reason::BadSignature))?;
+            Some(secret.label().to_owned())
+        }
+        KeySource::Jwks(_) => {
+            let jwks = trust.jwks.as_ref().ok_or(Rejected(Reason::NotFetched))?;
+            match jwks.verifies(alg, named.kid.as_deref(), signed.as_bytes(), &signature) {
+                Some(true) => named.kid,
+                Some(false) => return Err(Rejected(Reason::BadSignature)),
+                None => return Err(Rejected(Reason::UnknownKey)),
+            }
+        }
+    };
+    let claims: Map<String, Value> =
+        serde_json::from_slice(&decoded(claims)?).map_err(|_| malformed)?;
+    check(jwt, &claims, envelope)?;
+    Ok(Proof {
+        secret,
+        claims: Some(claims),
+    })
+}
+
+fn check(jwt: &Jwt, claims: &Map<String, Value>, envelope: &Envelope) -> Result<(), Rejected> {
+    let text = |name: &str| claims.get(name).and_then(Value::as_str);
+    let mismatch = Err(Rejected(Reason::ClaimMismatch));
+    if jwt.iss.is_some() && jwt.iss.as_deref() != text("iss") {
+        return mismatch;
+    }
+    if let Some(aud) = &jwt.aud {
+        let aud = match aud.as_str() {
+            "{public_url}" => envelope.public_url(),
+            aud => aud,
+        };
+        let named = match claims.get("aud") {
+            Some(Value::String(one)) => one == aud,
+            Some(Value::Array(many)) => many.iter().any(|one| one == aud),
+            _ => false,
+        };
+        if !named || aud.is_empty() {
+            return mismatch;
+        }
+    }
+    if let Some(email) = &jwt.email {
+        let verified = claims.get("email_verified") == Some(&Value::Bool(true));
+        if email.is_empty() || text("email") != Some(email) || !verified {
+            return mismatch;
+        }
+    }
+    times(jwt, claims, envelope.received_at.secs())?;
+    let digest = |name: &Option<String>, of: &[u8], wrong: Reason| {
+        let Some(name) = name else { return Ok(()) };
+        match text(name) {
+            Some(hash) if hash.eq_ignore_ascii_case(&hex::encode(Sha256::digest(of))) => Ok(()),
+            Some(_) => Err(Rejected(wrong)),
+            // Some senders hash no body where there is none.
+            None if of.is_empty() => Ok(()),
+            None => Err(Rejected(Reason::MissingField)),
+        }
+    };
+    digest(&jwt.body_sha256_claim, &envelope.body, Reason::BadBodyHash)?;
+    digest(
+        &jwt.url_sha256_claim,
+        envelope.url.as_bytes(),
+        Reason::BadUrlHash,
+    )
+}
+
+fn times(jwt: &Jwt, claims: &Map<String, Value>, now: i64) -> Result<(), Rejected> {
+    let time = |name: &str| {
+        let Some(value) = claims.get(name) else {
+            return Err(Rejected(Reason::MissingField));
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a time with a fraction is cut"
+        )]
+        let seconds = value.as_i64().or_else(|| value.as_f64().map(|s| s as i64));
+        seconds.ok_or(Rejected(Reason::MalformedTimestamp))
+    };
+    let age = |at: i64| now.saturating_sub(at);
+    if jwt.exp && age(time("exp")?) > jwt.leeway {
+        return Err(Rejected(Reason::TimestampTooOld));
+    }
+    if jwt.nbf && age(time("nbf")?) < -jwt.leeway {
+        return Err(Rejected(Reason::TimestampInFuture));
+    }
+    if let Some(most) = jwt.iat_max_age {
+        let age = age(time("iat")?);
+        if age > most.saturating_add(jwt.leeway) {
+            return Err(Rejected(Reason::TimestampTooOld));
+        }
+        if age < -most {
+            return Err(Rejected(Reason::TimestampInFuture));
+        }
+    }
+    Ok(())
+}

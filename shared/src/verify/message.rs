@@ -1,0 +1,182 @@
+//! Builds the text that was signed.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use sha2::{Digest, Sha256};
+
+use super::candidates::Group;
+use super::{Reason, Rejected, unreadable};
+use crate::envelope::form_fields;
+use crate::preset::{Location, Part, Place, Scheme};
+
+/// More signed headers than this are none.
+const MOST_HEADERS: usize = 64;
+
+/// What a message is made of beside the request.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'c> {
+    pub(crate) place: Place<'c>,
+    /// The URL in the form that is tried.
+    pub(crate) url: &'c str,
+    pub(crate) ts: Option<&'c str>,
+    pub(crate) secret: &'c [u8],
+    pub(crate) group: Option<&'c Group>,
+}
+
+impl<'c> Context<'c> {
+    pub(crate) fn new(place: Place<'c>) -> Self {
+        Self {
+            place,
+            url: &place.envelope.url,
+            ts: None,
+            secret: &[],
+            group: None,
+        }
+    }
+
+    /// The same, with what stands beside a signature.
+    pub(crate) fn beside(self, group: &'c Group) -> Self {
+        Self {
+            group: Some(group),
+            ..self
+        }
+    }
+}
+
+/// A stretch of the signed message; the body is one of them, not a copy.
+pub(crate) type Piece<'c> = Cow<'c, [u8]>;
+
+/// The pieces of the signed message, in order.
+pub(crate) fn message<'c>(
+    scheme: &'c Scheme,
+    context: &Context<'c>,
+) -> Result<Vec<Piece<'c>>, Rejected> {
+    let mut pieces = Vec::new();
+    append(&mut pieces, scheme, &scheme.message.0, context)?;
+    Ok(pieces)
+}
+
+fn append<'c>(
+    pieces: &mut Vec<Piece<'c>>,
+    scheme: &'c Scheme,
+    parts: &'c [Part],
+    context: &Context<'c>,
+) -> Result<(), Rejected> {
+    for part in parts {
+        if let Part::Optional(parts) = part {
+            let mut group = Vec::new();
+            match append(&mut group, scheme, parts, context) {
+                Ok(()) => pieces.append(&mut group),
+                Err(Rejected(Reason::MissingHeader | Reason::MissingField)) => {}
+                Err(rejected) => return Err(rejected),
+            }
+            continue;
+        }
+        pieces.push(piece(scheme, part, context)?);
+    }
+    Ok(())
+}
+
+fn piece<'c>(
+    scheme: &'c Scheme,
+    part: &'c Part,
+    context: &Context<'c>,
+) -> Result<Piece<'c>, Rejected> {
+    let envelope = context.place.envelope;
+    let borrowed = |text: &'c str| Cow::Borrowed(text.as_bytes());
+    let owned = |text: String| Cow::Owned(text.into_bytes());
+    Ok(match part {
+        Part::Literal(text) => borrowed(text),
+        Part::Body => Cow::Borrowed(&envelope.body),
+        Part::BodySha256Hex => owned(hex::encode(Sha256::digest(&envelope.body))),
+        Part::BodyCrc32 => owned(crc32fast::hash(&envelope.body).to_string()),
+        Part::Timestamp => borrowed(context.ts.unwrap_or_default()),
+        Part::Method => borrowed(&envelope.method),
+        Part::Url => borrowed(context.url),
+        Part::PublicUrl => borrowed(envelope.public_url()),
+        Part::Path => borrowed(envelope.path()),
+        Part::FormSorted => Cow::Owned(form_sorted(&envelope.body)),
+        Part::Secret => Cow::Borrowed(context.secret),
+        Part::SigRaw(key) => {
+            let group = context.group.ok_or(Rejected(Reason::MissingField))?;
+            let field = group.field(key)?;
+            borrowed(field.ok_or(Rejected(Reason::MissingField))?)
+        }
+        Part::SignedHeaders(key) => {
+            let group = context.group.ok_or(Rejected(Reason::MissingField))?;
+            let names = group.field(key)?.ok_or(Rejected(Reason::MissingField))?;
+            let names: Vec<&str> = names.split([' ', ',']).filter(|n| !n.is_empty()).collect();
+            let values = signed_headers(scheme, &names, context)?;
+            let values: Vec<&str> = values.into_iter().map(|(_, value)| value).collect();
+            owned(values.join("."))
+        }
+        Part::SignedHeadersKv(header) => {
+            let names = envelope.headers.one(header);
+            let names = names.map_err(|_| Rejected(Reason::DuplicateHeader))?;
+            let names = names.ok_or(Rejected(Reason::MissingHeader))?;
+            let names: Vec<&str> = names.split(',').map(str::trim).collect();
+            let headers = signed_headers(scheme, &names, context)?;
+            let pairs = headers.into_iter().map(|(n, v)| format!("{n}:{v}"));
+            owned(pairs.collect::<Vec<_>>().join(";"))
+        }
+        Part::At(location) => owned(value(location, context)?),
+        Part::Lower(location) => owned(value(location, context)?.to_lowercase()),
+        Part::Optional(_) | Part::HmacHex(_) | Part::HmacBase64(_) | Part::Sha256Hex(_) => {
+            return Err(Rejected(Reason::MissingField));
+        }
+    })
+}
+
+/// A field of an item that is not there is empty; anything else has to be there.
+fn value(location: &Location, context: &Context<'_>) -> Result<String, Rejected> {
+    let missing = match location {
+        Location::Header(_) => Reason::MissingHeader,
+        _ => Reason::MissingField,
+    };
+    let found = location.find(context.place).map_err(unreadable)?;
+    match location {
+        Location::Item(_) => Ok(found.unwrap_or_default()),
+        _ => found
+            .filter(|text| !text.is_empty())
+            .ok_or(Rejected(missing)),
+    }
+}
+
+/// Names in lower case and values of the headers that the sender says it signed.
+fn signed_headers<'c>(
+    scheme: &Scheme,
+    names: &[&str],
+    context: &Context<'c>,
+) -> Result<Vec<(String, &'c str)>, Rejected> {
+    let names: Vec<String> = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+    let covered = scheme
+        .require_signed
+        .iter()
+        .all(|name| names.contains(name));
+    if !covered || names.len() > MOST_HEADERS {
+        return Err(Rejected(Reason::MalformedSignature));
+    }
+    let headers = &context.place.envelope.headers;
+    let with_value = |name: String| {
+        let value = headers.one(&name);
+        let value = value.map_err(|_| Rejected(Reason::DuplicateHeader))?;
+        Ok((name, value.ok_or(Rejected(Reason::MissingHeader))?))
+    };
+    names.into_iter().map(with_value).collect()
+}
+
+fn form_sorted(body: &[u8]) -> Vec<u8> {
+    let mut fields: BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>> = BTreeMap::new();
+    for (key, value) in form_fields(body) {
+        fields.entry(key).or_default().insert(value);
+    }
+    let mut sorted = Vec::with_capacity(body.len());
+    for (key, values) in fields {
+        for value in values {
+            sorted.extend_from_slice(&key);
+            sorted.extend_from_slice(&value);
+        }
+    }
+    sorted
+}

@@ -1,0 +1,216 @@
+//! Which secret proves a request.
+
+use regex_lite::Regex;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use super::candidates::{Group, candidates};
+use super::decode::decode;
+use super::key::{key, signed_by};
+use super::message::{Context, Piece, message};
+use super::{Reason, Rejected, Trust, code, jwt, mac, token, unreadable, url, window};
+use crate::envelope::Envelope;
+use crate::preset::{Code, Kind, Part, Place, Scheme};
+use crate::secrets::Secret;
+
+/// More items than this are no batch.
+const MOST_ITEMS: usize = 10_000;
+
+/// What was found out about a request.
+#[derive(Debug, Default)]
+pub(super) struct Proof {
+    /// The label of the secret that matched.
+    pub(super) secret: Option<String>,
+    /// What the token claims that proved it.
+    pub(super) claims: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+/// A secret and the key that it stands for.
+pub(super) type Key<'s> = (&'s Secret, Vec<u8>);
+
+pub(super) fn prove(
+    scheme: &Scheme,
+    trust: &Trust,
+    envelope: &Envelope,
+    secrets: &[Secret],
+) -> Result<Proof, Rejected> {
+    let keys: Vec<Key<'_>> = secrets
+        .iter()
+        .filter_map(|secret| key(scheme.key, secret.expose()).map(|key| (secret, key)))
+        .collect();
+    if keys.is_empty() && scheme.needs_secret() {
+        return Err(Rejected(Reason::NoSecret));
+    }
+    require_headers(scheme, envelope)?;
+    let secret = match &scheme.kind {
+        Kind::Hmac | Kind::Hash | Kind::Ed25519 | Kind::EcdsaP256 | Kind::RsaSha256 => {
+            signature(scheme, envelope, &keys)?
+        }
+        Kind::Token => token::token(scheme, envelope, &keys)?,
+        Kind::Basic => token::basic(envelope, &keys)?,
+        Kind::Jwt => return jwt::token(scheme, trust, envelope, &keys),
+        Kind::FetchBack => {
+            fetchable(scheme, envelope)?;
+            return Ok(Proof::default());
+        }
+        Kind::None => return Ok(Proof::default()),
+        Kind::Code(Code::PayPal) => code::paypal::prove(scheme, trust, envelope, &keys)?,
+        Kind::Code(Code::Sns) => code::sns::prove(trust, envelope, &keys)?,
+        // A configuration that selects it is refused.
+        Kind::Code(Code::Missing(_)) => return Err(Rejected(Reason::NoSecret)),
+    };
+    body_hash(scheme, envelope)?;
+    Ok(Proof {
+        secret: Some(secret.label().to_owned()),
+        claims: None,
+    })
+}
+
+fn signature<'s>(
+    scheme: &Scheme,
+    envelope: &Envelope,
+    keys: &[Key<'s>],
+) -> Result<&'s Secret, Rejected> {
+    let place = Place::from(envelope);
+    let Some(path) = &scheme.for_each else {
+        return one(scheme, place, keys);
+    };
+    let items = path.all(&envelope.body);
+    let items = items.map_err(|error| unreadable(error.into()))?;
+    if items.len() > MOST_ITEMS {
+        return Err(Rejected(Reason::MalformedBody));
+    }
+    let mut matched = None;
+    for item in items {
+        let item = Some(item.ok_or(Rejected(Reason::MissingField))?);
+        matched = Some(one(scheme, Place { item, ..place }, keys)?);
+    }
+    matched.ok_or(Rejected(Reason::MissingField))
+}
+
+/// The secret that signed a request, or one item of it.
+fn one<'s>(scheme: &Scheme, place: Place<'_>, keys: &[Key<'s>]) -> Result<&'s Secret, Rejected> {
+    let now = place.envelope.received_at;
+    let mut verdict = Rejected(Reason::BadSignature);
+    for group in &candidates(scheme, place)? {
+        let judged = judge(scheme, place, group, keys);
+        let rejected = match judged {
+            Ok((secret, ts)) => match (&scheme.ts, ts) {
+                (Some(ts), Some(text)) => match window::check(ts, &text, now) {
+                    Ok(()) => return Ok(secret),
+                    Err(rejected) => rejected,
+                },
+                _ => return Ok(secret),
+            },
+            Err(rejected) => rejected,
+        };
+        // What is wrong with a signature that holds says more than that another one does not.
+        if verdict.0 == Reason::BadSignature {
+            verdict = rejected;
+        }
+    }
+    Err(verdict)
+}
+
+/// The secret behind one of the signatures of a group, and the text of the time that counts.
+fn judge<'s>(
+    scheme: &Scheme,
+    place: Place<'_>,
+    group: &Group,
+    keys: &[Key<'s>],
+) -> Result<(&'s Secret, Option<String>), Rejected> {
+    let time = || {
+        let ts = scheme.ts.as_ref();
+        ts.map(|ts| window::text(ts, place, Some(group)))
+            .transpose()
+    };
+    // A time that is not part of the message is read only once the signature holds.
+    let signed_time = scheme.message.needs_timestamp();
+    let mut ts = if signed_time { time()? } else { None };
+    for url in url::forms(scheme, &place.envelope.url) {
+        for (secret, key) in keys {
+            let context = Context {
+                url: &url,
+                ts: ts.as_deref(),
+                secret: key,
+                ..Context::new(place).beside(group)
+            };
+            let message = message(scheme, &context)?;
+            if let Some(regex) = &scheme.reject_message_regex {
+                refuse(regex, &message)?;
+            }
+            if holds(scheme, key, &message, &group.signatures) {
+                let enforced = scheme.ts.as_ref().is_some_and(|ts| ts.enforce);
+                if !signed_time && enforced {
+                    ts = time()?;
+                }
+                return Ok((secret, ts));
+            }
+        }
+    }
+    Err(Rejected(Reason::BadSignature))
+}
+
+fn holds(scheme: &Scheme, key: &[u8], message: &[Piece<'_>], signatures: &[Vec<u8>]) -> bool {
+    match &scheme.kind {
+        Kind::Hmac => mac::matches(scheme.hash, key, message, signatures),
+        Kind::Hash => mac::hashes(scheme.hash, message, signatures),
+        kind => {
+            let message = message.concat();
+            let good = |signature: &Vec<u8>| signed_by(kind, key, &message, signature);
+            signatures.iter().any(good)
+        }
+    }
+}
+
+fn refuse(regex: &Regex, message: &[Piece<'_>]) -> Result<(), Rejected> {
+    let message = message.concat();
+    if regex.is_match(&String::from_utf8_lossy(&message)) {
+        return Err(Rejected(Reason::MalformedBody));
+    }
+    Ok(())
+}
+
+/// A header may hold more than the value, separated by commas.
+fn require_headers(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
+    for (name, expected) in &scheme.require_header {
+        let value = envelope.headers.one(name);
+        let value = value.map_err(|_| Rejected(Reason::DuplicateHeader))?;
+        let value = value.ok_or(Rejected(Reason::MissingHeader))?;
+        if value != expected && !value.split(',').any(|part| part.trim() == expected) {
+            return Err(Rejected(Reason::AlgNotAllowed));
+        }
+    }
+    Ok(())
+}
+
+fn body_hash(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
+    let Some(at) = &scheme.body_hash else {
+        return Ok(());
+    };
+    let text = at.from.find(envelope).map_err(unreadable)?;
+    let text = text.ok_or(Rejected(Reason::MissingField))?;
+    let digest = decode(at.enc, &text).ok_or(Rejected(Reason::BadBodyHash))?;
+    if digest.ct_eq(&Sha256::digest(&envelope.body)).into() {
+        Ok(())
+    } else {
+        Err(Rejected(Reason::BadBodyHash))
+    }
+}
+
+/// Whether what an unsigned notice names may be put into the URL that is fetched for it.
+fn fetchable(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
+    let Some(fetch) = &scheme.fetch else {
+        return Ok(());
+    };
+    for part in &fetch.url.0 {
+        if let Part::At(location) = part {
+            let value = location.find(envelope).map_err(unreadable)?;
+            let value = value.ok_or(Rejected(Reason::MissingField))?;
+            if value.len() > 256 || !fetch.allow.is_match(&value) {
+                return Err(Rejected(Reason::MalformedBody));
+            }
+        }
+    }
+    Ok(())
+}
