@@ -94,11 +94,12 @@ impl Catcher {
             Ok(Ok(Arrival::Event(event))) => self.keep(source, &event, now).await,
             Ok(Ok(Arrival::Handshake(reply))) => handshake(source, reply).into(),
             // Our own fault. A 401 would make providers switch the endpoint off.
-            Ok(Err(Rejected(Reason::NoSecret))) => {
+            Ok(Err(Rejected(reason))) if reason.is_undecided() => {
                 tracing::error!(
                     source = source.name,
                     secret = source.secret,
-                    "there is no usable secret for {}",
+                    reason = %reason,
+                    "could not decide about a request to {}: {reason}",
                     source.name
                 );
                 undecided().into()
@@ -135,10 +136,7 @@ impl Catcher {
     ) -> anyhow::Result<Result<Arrival, Rejected>> {
         let live = self.parts.secrets.live(&source.secret, now).await?;
         let first = source.verifier.verify(envelope, &live);
-        if !matches!(
-            first,
-            Err(Rejected(Reason::BadSignature | Reason::NoSecret))
-        ) {
+        if !matches!(first, Err(Rejected(reason)) if reason.is_of_secrets()) {
             return Ok(first);
         }
         let again = self.parts.secrets.live_again(&source.secret, now).await?;

@@ -12,8 +12,9 @@ use crate::clock::Millis;
 use crate::event::{Event, EventKey, Sha};
 use crate::timing::KEEP_BODY;
 
-/// State row and body share one item while both fit one write unit.
-const INLINE: usize = 1024;
+/// State row and body share one item while both fit one write unit, with room for what a claim and
+/// a settlement add.
+const INLINE: usize = 1024 - 256;
 
 /// The largest compressed body that is a row; what is larger goes to the bucket.
 const LARGEST_ROW: usize = 32 * 1024;
