@@ -428,6 +428,28 @@ secret = "orders"
     }
 
     #[test]
+    fn a_source_may_be_given_what_it_trusts() {
+        let plaid = r#"
+schema = 1
+[[source]]
+name = "plaid"
+preset = "plaid"
+[source.trust]
+arming = false
+jwks = '{"keys": [{"kty": "EC", "crv": "P-256", "kid": "1", "x": "AA", "y": "AA"}]}'
+[[source.action]]
+kind = "keep"
+"#;
+        let config = Config::parse(plaid).unwrap();
+        let trust = &config.source("plaid").unwrap().verifier.trust;
+        assert_eq!((trust.arming, trust.jwks.is_some()), (Some(false), true));
+
+        let roots = "certificates = { roots = '-----BEGIN CERTIFICATE-----' }";
+        let error = Config::parse(&plaid.replace("arming = false", roots)).unwrap_err();
+        assert!(format!("{error:#}").contains("the roots"), "{error:#}");
+    }
+
+    #[test]
     fn a_wrong_file_is_refused_with_what_was_meant() {
         for (from, to, said) in [
             ("preset = \"stripe\"", "presett = \"stripe\"", "line 7"),
@@ -456,6 +478,11 @@ secret = "orders"
                 "quarantine = { perday = 1 }\nretry = {",
                 "`per_day`",
             ),
+            ("\"stripe\"\n", "\"keygen\"\n", "code (code:keygen)"),
+            ("\"stripe\"\n", "\"sns\"\n", "trust.certificates"),
+            ("\"stripe\"\n", "\"plaid\"\n", "trust.jwks"),
+            ("\"stripe\"\n", "\"google-pubsub\"\n", "is not set"),
+            ("retry =", "trust = { jwks = \"x\" }\nretry =", "no key set"),
             ("secret = \"orders\"", "", "needs a secret"),
             ("schema = 1", "schema = 2", "schema 2"),
             ("schema = 1", "schema = ", "line 2"),

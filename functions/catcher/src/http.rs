@@ -98,7 +98,7 @@ impl Request {
 #[serde(rename_all = "camelCase")]
 pub struct Response {
     pub status_code: u16,
-    pub headers: BTreeMap<&'static str, String>,
+    pub headers: BTreeMap<String, String>,
     pub body: String,
     is_base64_encoded: bool,
 }
@@ -106,10 +106,10 @@ pub struct Response {
 impl Response {
     pub(crate) fn new(status_code: u16, content_type: &str, body: impl Into<String>) -> Self {
         let headers = BTreeMap::from([
-            ("cache-control", "no-store".to_owned()),
-            ("content-type", content_type.to_owned()),
+            ("cache-control".to_owned(), "no-store".to_owned()),
+            ("content-type".to_owned(), content_type.to_owned()),
             // What we repeat of a sender's text must not become a page.
-            ("x-content-type-options", "nosniff".to_owned()),
+            ("x-content-type-options".to_owned(), "nosniff".to_owned()),
         ]);
         Self {
             status_code,
@@ -119,8 +119,8 @@ impl Response {
         }
     }
 
-    pub(crate) fn with(mut self, header: &'static str, value: &str) -> Self {
-        self.headers.insert(header, value.to_owned());
+    pub(crate) fn with(mut self, header: &str, value: &str) -> Self {
+        self.headers.insert(header.to_owned(), value.to_owned());
         self
     }
 }

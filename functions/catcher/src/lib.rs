@@ -87,7 +87,7 @@ impl Catcher {
         if let Some(reply) = source.verifier.greet(&envelope) {
             return handshake(source, reply).into();
         }
-        if envelope.method != "POST" {
+        if envelope.method != "POST" && !source.verifier.is_handshake(&envelope) {
             return method_not_allowed().into();
         }
         match self.prove(source, &envelope, now).await {
@@ -107,7 +107,7 @@ impl Catcher {
             Ok(Err(Rejected(reason))) => {
                 tracing::warn!(source = source.name, verification = "refused", reason = %reason, "refused a request to {}: {reason}", source.name);
                 Answer {
-                    response: Response::new(401, "application/json", r#"{"error":"not verified"}"#),
+                    response: not_verified(source),
                     then: Then::PutAside(PutAside {
                         source,
                         envelope,
@@ -248,12 +248,32 @@ fn labels(live: &Live) -> Vec<&str> {
 }
 
 fn handshake(source: &Source, reply: Reply) -> Response {
+    // To answer is to say that we have it. Nothing stores secrets here, the operator does.
+    if reply.secret.is_some() {
+        tracing::error!(
+            source = source.name,
+            "{} wants to set its secret, which nothing here may store",
+            source.name
+        );
+        return undecided();
+    }
     tracing::info!(
         source = source.name,
+        status = reply.status,
         "answered a handshake of {}",
         source.name
     );
-    Response::new(reply.status, &reply.content_type, reply.body)
+    let response = Response::new(reply.status, &reply.content_type, reply.body);
+    let headers = reply.headers.iter();
+    headers.fold(response, |response, (name, value)| {
+        response.with(name, value)
+    })
+}
+
+/// One answer for every cause. A few providers want another status than 401.
+fn not_verified(source: &Source) -> Response {
+    let status = source.verifier.preset.ack.bad_signature;
+    Response::new(status, "application/json", r#"{"error":"not verified"}"#)
 }
 
 fn method_not_allowed() -> Response {

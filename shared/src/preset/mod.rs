@@ -9,6 +9,7 @@
 
 mod handshake;
 mod jwt;
+mod kind;
 mod location;
 mod scheme;
 mod signature;
@@ -25,8 +26,9 @@ use crate::json_path::JsonPath;
 pub(crate) use handshake::Json;
 pub use handshake::{Handshake, Reply};
 pub use jwt::{Alg, Jwt, KeySource};
+pub use kind::{Code, Hash, KeyForm, Kind};
 pub use location::{Location, Locations, Place, Unreadable};
-pub use scheme::{BodyHash, Code, Fetch, Hash, KeyForm, Kind, Scheme, Timestamp, Unit, UrlForm};
+pub use scheme::{BodyHash, Fetch, Scheme, Timestamp, Unit, UrlForm};
 pub use signature::{Duplicates, Encoding, Format, Signature};
 pub use sync::{Auth, Page, Request, Sync};
 pub use template::{Part, Template};

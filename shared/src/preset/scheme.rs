@@ -6,7 +6,9 @@ use anyhow::{Context as _, ensure};
 use regex_lite::Regex;
 use serde::{Deserialize, Deserializer};
 
-use super::{Encoding, Jwt, KeySource, Location, Part, Signature, Template};
+use super::{
+    Code, Encoding, Hash, Jwt, KeyForm, KeySource, Kind, Location, Part, Signature, Template,
+};
 use crate::event::Proven;
 use crate::json_path::JsonPath;
 use crate::verify::Trust;
@@ -123,102 +125,6 @@ impl Scheme {
             _ => true,
         }
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(from = "String")]
-pub enum Kind {
-    /// A keyed hash over the message.
-    Hmac,
-    /// A plain hash over a message that holds the secret.
-    Hash,
-    /// The secret itself.
-    Token,
-    /// User and password.
-    Basic,
-    /// Public keys.
-    Ed25519,
-    EcdsaP256,
-    RsaSha256,
-    /// A signed token with claims.
-    Jwt,
-    /// Nothing is proven; what is meant is fetched from the provider.
-    FetchBack,
-    None,
-    /// `code:<name>`
-    Code(Code),
-}
-
-/// Providers whose signature is code.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Code {
-    PayPal,
-    Sns,
-    /// Known by name; a source that selects it is refused.
-    Missing(String),
-}
-
-impl From<String> for Kind {
-    fn from(text: String) -> Self {
-        match text.as_str() {
-            "hmac" => Self::Hmac,
-            "hash" => Self::Hash,
-            "token" => Self::Token,
-            "basic" => Self::Basic,
-            "ed25519" => Self::Ed25519,
-            "ecdsa-p256" => Self::EcdsaP256,
-            "rsa-sha256" => Self::RsaSha256,
-            "jwt" => Self::Jwt,
-            "fetch-back" => Self::FetchBack,
-            "none" => Self::None,
-            "code:paypal" => Self::Code(Code::PayPal),
-            "code:sns" => Self::Code(Code::Sns),
-            _ => Self::Code(Code::Missing(text)),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Hash {
-    Sha1,
-    #[default]
-    Sha256,
-    Sha512,
-}
-
-impl Hash {
-    /// The bytes of a digest.
-    pub(crate) fn size(self) -> usize {
-        match self {
-            Self::Sha1 => 20,
-            Self::Sha256 => 32,
-            Self::Sha512 => 64,
-        }
-    }
-}
-
-/// How the secret that the operator pasted becomes a key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum KeyForm {
-    /// Its bytes as they are, prefixes included.
-    #[default]
-    Utf8,
-    Base64,
-    Hex,
-    /// Base64 after an optional `v1,` and an optional `whsec_`.
-    Whsec,
-    /// Base64 after `whsec_`; its bytes as they are without.
-    WhsecOrUtf8,
-    /// The SHA-1 digest of its bytes.
-    Sha1OfUtf8,
-    /// A public key: base64 after an optional `whpk_`.
-    Whpk,
-    /// A public key in PEM.
-    Pem,
-    /// A public key: base64 of its `SubjectPublicKeyInfo`.
-    SpkiBase64,
 }
 
 /// How a provider may write the URL that it signs.
