@@ -36,7 +36,7 @@ test-rust: build ## Units, the ledger, the functions and the journey, on the emb
 	$(CARGO) test --workspace --locked
 
 vectors: ## Real signed requests of 70 providers; FILE=path takes another set
-	MITT_VECTORS=$(abspath $(FILE)) $(CARGO) test --locked -p shared --test vectors -- --nocapture
+	MITT_VECTORS=$(abspath $(FILE)) $(CARGO) test --workspace --locked --test vectors -- --nocapture
 
 test-template: $(CHECK)/stamp ## The template's invariants, and that its gate refuses faults
 	$(CHECK)/bin/python -m pytest -q infra/tests
