@@ -346,17 +346,12 @@ fn sign(target: &Target, draft: &Draft, tamper: Option<Tamper>) -> anyhow::Resul
 
 /// Another signature of the same form: one character in its middle is another one.
 fn changed(signature: &str) -> String {
-    let middle = signature.len() - 8;
-    let other = if signature.as_bytes()[middle] == b'a' {
-        "b"
-    } else {
-        "a"
-    };
-    format!(
-        "{}{other}{}",
-        &signature[..middle],
-        &signature[middle + 1..]
-    )
+    let middle = signature.chars().count().saturating_sub(8);
+    let other = |c: char| if c == 'a' { 'b' } else { 'a' };
+    let characters = signature.chars().enumerate();
+    characters
+        .map(|(index, c)| if index == middle { other(c) } else { c })
+        .collect()
 }
 
 async fn post(
@@ -548,6 +543,14 @@ fn list(out: &mut Printer) -> anyhow::Result<Exit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_character_of_a_signature_is_another_one_however_short_it_is() {
+        assert_eq!(changed("sha256=0123456789"), "sha256=01a3456789");
+        assert_eq!(changed("abc"), "bbc");
+        assert_eq!(changed("ä"), "a");
+        assert_eq!(changed(""), "");
+    }
 
     #[test]
     fn a_field_is_changed_and_a_typo_is_not_added() {

@@ -96,7 +96,7 @@ fn every_argument_of_a_list_has_its_place() {
 #[test]
 fn the_other_verbs_parse_too() {
     for line in [
-        "webhookctl dev --demo --once --port 0 --state /tmp/x --sources a --template b --binaries c",
+        "webhookctl dev --demo --once --port 0 --state x --sources a --template b --binaries c",
         "webhookctl send stripe -t invoice.paid --set data.a=1 --set +b=2 --wait",
         "webhookctl send github --tamper signature --duplicate -n 3 --secret-from env:X --id 7",
         "webhookctl send stripe --to http://127.0.0.1:1 --source s --data - --curl",
