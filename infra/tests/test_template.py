@@ -166,12 +166,27 @@ def test_each_function_has_its_own_role_and_secrets(template):
             "MITT_BODY_BUCKET": {"Ref": "Bodies"},
             "MITT_SECRETS_PATH": {"Fn::Sub": "/${AWS::StackName}/" + path},
             "MITT_SOURCES_FILE": {"Ref": "SourcesFile"},
-        }
+        } | (
+            # Requests that waited for a certificate are verified here.
+            {"MITT_INGRESS_PATH": {"Fn::Sub": "/${AWS::StackName}/ingress"}} if name == "BackupSync" else {}
+        )
         granted = [s for s in statements(template, f"{name}Role") if s["Sid"] == "ReadSecrets"]
         assert [r["Fn::Sub"].split("/", 1)[1] for r in granted[0]["Resource"]] == [
-            "${AWS::StackName}/" + path,
-            "${AWS::StackName}/" + path + "/*",
+            "${AWS::StackName}/" + read + below
+            for read in ([path, "ingress"] if name == "BackupSync" else [path])
+            for below in ("", "/*")
         ]
+
+
+def test_a_sender_sets_a_secret_only_where_that_is_asked_for_and_never_another_ones(template):
+    (guarded,) = [s for s in all_statements(template, "CatcherRole") if "Fn::If" in s]
+    assert guarded["Fn::If"][0] == "HandshakesSetSecrets"
+    assert guarded["Fn::If"][2] == {"Ref": "AWS::NoValue"}
+    assert template["Parameters"]["AllowArming"]["Default"] == "false"
+    statement = guarded["Fn::If"][1]
+    assert statement["Action"] == "ssm:PutParameter"
+    assert statement["Resource"]["Fn::Sub"].endswith("parameter/${AWS::StackName}/ingress/*/handshake")
+    assert statement["Condition"] == {"StringEquals": {"ssm:Overwrite": "false"}}
 
 
 def test_no_secret_can_be_given_to_the_template(template):
@@ -223,11 +238,11 @@ def test_the_access_log_holds_nothing_that_a_sender_chose(template):
 
 RIGHTS = {
     "CatcherRole": {
-        "Inbox": "dynamodb:PutItem dynamodb:UpdateItem",
+        "Inbox": "dynamodb:PutItem dynamodb:UpdateItem dynamodb:GetItem",
         "Bodies": "s3:PutObject",
         "Doorbell": "sqs:SendMessage",
         "Spill": "sqs:SendMessage",
-        "ssm": "ssm:GetParametersByPath",
+        "ssm": "ssm:GetParametersByPath ssm:PutParameter",
         "CatcherLogs": "logs:CreateLogStream logs:PutLogEvents",
     },
     "ProcessorRole": {
@@ -239,7 +254,7 @@ RIGHTS = {
         "ProcessorLogs": "logs:CreateLogStream logs:PutLogEvents",
     },
     "BackupSyncRole": {
-        "Inbox": "dynamodb:GetItem dynamodb:PutItem dynamodb:UpdateItem",
+        "Inbox": "dynamodb:GetItem dynamodb:PutItem dynamodb:UpdateItem dynamodb:Query",
         "Inbox/index/work": "dynamodb:Query",
         "Bodies": "s3:PutObject",
         "Doorbell": "sqs:SendMessage sqs:GetQueueAttributes",
@@ -269,22 +284,32 @@ def test_no_role_may_delete_scan_or_do_anything_at_all(template):
             for resource in listed(statement["Resource"]):
                 # A star may stand for what is below one resource of this stack, not for more.
                 text = resource if isinstance(resource, str) else resource.get("Fn::Sub", "${}")
-                assert "*" not in re.sub(r"/\*$", "", text), f"{role}: {text}"
+                assert "*" not in re.sub(r"/\*(/handshake)?$", "", text), f"{role}: {text}"
                 assert "${" in text, f"{role}: {text} is not of this stack"
 
 
 def test_functions_reach_only_their_rows_of_the_table(template):
     rows = {
-        "CatcherRole": {"PutEvents": ["E#*", "Q#*"], "CountRefused": ["Q#*"]},
-        "ProcessorRole": {"WorkOnEvents": ["E#*"]},
-        "BackupSyncRole": {"KeepLedger": ["E#*", "SYNC#*", "SYS"]},
+        "CatcherRole": {
+            "PutEvents": ("PutItem", ["E#*", "Q#*"]),
+            "CountRefused": ("UpdateItem", ["Q#*"]),
+            "ReadKeys": ("GetItem", ["K#*"]),
+        },
+        "ProcessorRole": {"WorkOnEvents": ("GetItem UpdateItem", ["E#*"])},
+        "BackupSyncRole": {
+            "KeepLedger": ("GetItem PutItem UpdateItem", ["E#*", "SYNC#*", "SYS"]),
+            "KeepKeys": ("GetItem PutItem", ["K#*"]),
+            "JudgeWaiting": ("Query UpdateItem", ["Q#*"]),
+        },
     }
     for role, allowed in rows.items():
         granted = {s["Sid"]: s for s in statements(template, role) if target(s) == "Inbox"}
         assert granted.keys() == allowed.keys(), role
         for sid, statement in granted.items():
+            actions, keys = allowed[sid]
+            assert listed(statement["Action"]) == [f"dynamodb:{action}" for action in actions.split()], sid
             assert statement["Condition"] == {
-                "ForAllValues:StringLike": {"dynamodb:LeadingKeys": allowed[sid]},
+                "ForAllValues:StringLike": {"dynamodb:LeadingKeys": keys},
                 "Null": {"dynamodb:LeadingKeys": False},
             }, sid
 
@@ -340,9 +365,15 @@ def keys(table):
     return by_kind["HASH"], by_kind["RANGE"]
 
 
-def statements(template, role):
+def all_statements(template, role):
     for policy in properties(template, role)["Policies"]:
         yield from policy["PolicyDocument"]["Statement"]
+
+
+def statements(template, role):
+    """All that a role may be granted, whatever the parameters."""
+    for statement in all_statements(template, role):
+        yield statement["Fn::If"][1] if "Fn::If" in statement else statement
 
 
 def target(statement):
@@ -361,6 +392,8 @@ def listed(value):
 # -------------------------------------------------------------------- the tests, tested
 
 BROKEN = [
+    (test_a_sender_sets_a_secret_only_where_that_is_asked_for_and_never_another_ones, "ssm:Overwrite: 'false'", "ssm:Overwrite: 'true'"),
+    (test_functions_reach_only_their_rows_of_the_table, "[K#*]", "['*']"),
     (test_nothing_outlives_what_it_relies_on, "VisibilityTimeout: 360", "VisibilityTimeout: 300"),
     (test_nothing_outlives_what_it_relies_on, "Timeout: 60", "Timeout: 30"),
     (test_nothing_outlives_what_it_relies_on, "BatchSize: 10", "BatchSize: 10\n      MaximumBatchingWindowInSeconds: 5"),
@@ -400,7 +433,7 @@ BROKEN = [
     (test_the_api_has_the_three_routes_and_nothing_else, "PayloadFormatVersion: '2.0'", "PayloadFormatVersion: '1.0'"),
     (test_the_api_has_the_three_routes_and_nothing_else, "ThrottlingRateLimit: !Ref IngressRateLimit", "ThrottlingRateLimit: 10000"),
     (test_the_access_log_holds_nothing_that_a_sender_chose, "$context.routeKey", "$context.path"),
-    (test_each_role_may_do_what_its_function_calls_and_no_more, "Action: dynamodb:PutItem", "Action: [dynamodb:PutItem, dynamodb:GetItem]"),
+    (test_functions_reach_only_their_rows_of_the_table, "Action: dynamodb:PutItem", "Action: [dynamodb:PutItem, dynamodb:GetItem]"),
     (test_each_role_may_do_what_its_function_calls_and_no_more, "- sqs:ChangeMessageVisibility\n", "- sqs:PurgeQueue\n"),
     (test_no_role_may_delete_scan_or_do_anything_at_all, "Action: dynamodb:Query", "Action: dynamodb:Scan"),
     (test_no_role_may_delete_scan_or_do_anything_at_all, "Action: dynamodb:Query", "Action: dynamodb:*"),

@@ -225,6 +225,16 @@ impl FileSource {
         if let Some(reason) = scheme.unusable(&self.trust) {
             bail!("preset {}, variant {:?}: {reason}", preset.id, self.variant);
         }
+        let quarantine = self.quarantine.checked().context("quarantine")?;
+        ensure!(
+            !(scheme.fetches(&self.trust) && quarantine.is_off()),
+            "the quarantine cannot be off: requests of preset {} wait there for a key that has to \
+             be fetched first",
+            preset.id
+        );
+        if let Some(mirror) = &self.trust.fetch_from {
+            check_url(mirror, forward).context("trust.fetch_from")?;
+        }
         let max_body = self.max_body.unwrap_or(DEFAULT_MAX_BODY);
         ensure!(
             (1..=LARGEST_MAX_BODY).contains(&max_body),
@@ -253,7 +263,7 @@ impl FileSource {
             .transpose()
             .context("sync")?;
         Ok(Source {
-            quarantine: self.quarantine.checked().context("quarantine")?,
+            quarantine,
             backoff: self.retry.checked().context("retry")?,
             verifier: Verifier {
                 source: self.name.clone(),
@@ -442,7 +452,7 @@ kind = "keep"
 "#;
         let config = Config::parse(plaid).unwrap();
         let trust = &config.source("plaid").unwrap().verifier.trust;
-        assert_eq!((trust.arming, trust.jwks.is_some()), (Some(false), true));
+        assert_eq!((trust.arming, trust.has_jwks()), (Some(false), true));
 
         let roots = "certificates = { roots = '-----BEGIN CERTIFICATE-----' }";
         let error = Config::parse(&plaid.replace("arming = false", roots)).unwrap_err();
@@ -479,7 +489,16 @@ kind = "keep"
                 "`per_day`",
             ),
             ("\"stripe\"\n", "\"keygen\"\n", "code (code:keygen)"),
-            ("\"stripe\"\n", "\"sns\"\n", "trust.certificates"),
+            (
+                "\"stripe\"\n",
+                "\"sns\"\nquarantine = { per_day = 0 }\n",
+                "the quarantine cannot be off",
+            ),
+            (
+                "retry =",
+                "trust = { fetch_from = \"https://evil\" }\nretry =",
+                "forward.allow_hosts",
+            ),
             ("\"stripe\"\n", "\"plaid\"\n", "trust.jwks"),
             ("\"stripe\"\n", "\"google-pubsub\"\n", "is not set"),
             ("retry =", "trust = { jwks = \"x\" }\nretry =", "no key set"),

@@ -6,7 +6,8 @@
 //! key: a *doorbell*. A *claim* yields a *lease* with an *epoch*; an *attempt* ends in an
 //! [`Outcome`](outcome::Outcome), and what it did to the world is in its
 //! [`Effects`](effects::Effects). A request that cannot be proven is kept for a while in the
-//! [`Quarantine`](quarantine::Quarantine).
+//! [`Quarantine`](quarantine::Quarantine); the public keys that it may wait for are on the
+//! [`Keyring`](keyring::Keyring).
 //!
 //! Three sentences carry the design. An event is in the ledger before anyone is told of it. Only
 //! the newest claim may write. The queue is a doorbell: losing a message loses time, never an
@@ -29,6 +30,7 @@ pub mod backoff;
 pub mod config;
 pub mod effects;
 pub mod inbox;
+pub mod keyring;
 pub mod ledger;
 pub mod outbound;
 pub mod outcome;

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use aws_sdk_ssm::operation::put_parameter::PutParameterError;
+use aws_sdk_ssm::types::ParameterType;
 
 use crate::clock::Millis;
 
@@ -21,6 +23,9 @@ const STALE: Duration = Duration::from_secs(24 * 3600);
 /// A failed match reads the secrets again at most this often: a flood of forged requests must
 /// not become a flood of calls.
 const REREAD: Duration = Duration::from_secs(30);
+
+/// The slot of a secret that a sender has set.
+const HANDSHAKE: &str = "handshake";
 
 /// One live value. It prints as its label.
 #[derive(Clone)]
@@ -91,6 +96,36 @@ impl Secrets {
     /// secret may have been rotated a moment ago. Reads at most every 30 s.
     pub async fn live_again(&self, name: &str, now: Millis) -> anyhow::Result<Live> {
         self.no_older_than(REREAD, name, now).await
+    }
+
+    /// Stores a secret that a sender has set by a handshake, in a slot of its own, if nothing is
+    /// there yet: `false` means that something is, and stays. The store decides, so that of two
+    /// senders at once only one comes first.
+    pub async fn set_first(&self, name: &str, secret: &Secret) -> anyhow::Result<bool> {
+        let put = self
+            .ssm
+            .put_parameter()
+            .name(format!("{}/{name}/{HANDSHAKE}", self.path))
+            .value(secret.expose())
+            .r#type(ParameterType::SecureString)
+            .overwrite(false)
+            .send()
+            .await;
+        match put {
+            Ok(_) => {
+                *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                Ok(true)
+            }
+            Err(error)
+                if error
+                    .as_service_error()
+                    .is_some_and(PutParameterError::is_parameter_already_exists) =>
+            {
+                Ok(false)
+            }
+            // The error of the SDK names the parameter and never its value.
+            Err(error) => Err(error).context("store the secret that the sender has set"),
+        }
     }
 
     async fn no_older_than(&self, age: Duration, name: &str, now: Millis) -> anyhow::Result<Live> {

@@ -5,6 +5,7 @@ use anyhow::Context as _;
 use crate::aws::{Aws, Patience};
 use crate::config::Config;
 use crate::inbox::Inbox;
+use crate::keyring::Keyring;
 use crate::ledger::Ledger;
 use crate::quarantine::Quarantine;
 use crate::queue::Queue;
@@ -21,6 +22,9 @@ pub struct Settings {
     pub body_bucket: String,
     /// `MITT_SECRETS_PATH`: the path of this function's secrets in Parameter Store.
     pub secrets_path: String,
+    /// `MITT_INGRESS_PATH`: the path of the senders' secrets, where that is another one.
+    /// For backup-sync, which verifies what had to wait for a certificate.
+    pub ingress_path: Option<String>,
     /// `MITT_SOURCES_FILE`: a file of sources to use in place of the embedded one. For the local
     /// stack, and for those who ship the file in a layer.
     pub sources_file: Option<String>,
@@ -34,6 +38,7 @@ impl Settings {
             queue_url: required("MITT_QUEUE_URL")?,
             body_bucket: required("MITT_BODY_BUCKET")?,
             secrets_path: required("MITT_SECRETS_PATH")?,
+            ingress_path: variable("MITT_INGRESS_PATH"),
             sources_file: variable("MITT_SOURCES_FILE"),
         })
     }
@@ -53,6 +58,9 @@ impl Settings {
 pub struct Parts {
     pub config: Config,
     pub secrets: Secrets,
+    /// The senders' secrets, for a function that has others of its own.
+    pub ingress: Option<Secrets>,
+    pub keyring: Keyring,
     pub inbox: Inbox,
     pub quarantine: Quarantine,
 }
@@ -66,6 +74,11 @@ impl Parts {
         Ok(Self {
             config: settings.config()?,
             secrets: Secrets::new(aws.ssm(), &settings.secrets_path),
+            ingress: settings
+                .ingress_path
+                .as_ref()
+                .map(|path| Secrets::new(aws.ssm(), path)),
+            keyring: Keyring::new(aws.dynamodb(), &settings.table),
             quarantine: Quarantine::new(aws.dynamodb(), &settings.table),
             inbox: Inbox {
                 ledger: Ledger::new(aws.dynamodb(), &settings.table, Some(bodies)),

@@ -139,11 +139,11 @@ fn verifier(vector: &Value) -> Result<Verifier, String> {
         source: "source".into(),
         preset: preset.map_err(|error| format!("{error:#}"))?,
         variant: text(&vector["variant"]).into(),
-        trust: Trust {
-            arming: given["arming"].as_bool(),
-            jwks: (!jwks.is_null()).then(|| Jwks::parse(&jwks.to_string()).unwrap()),
-            certificates: certificates.map_err(|error| format!("{error:#}"))?,
-        },
+        trust: Trust::given(
+            given["arming"].as_bool(),
+            (!jwks.is_null()).then(|| Jwks::parse(&jwks.to_string()).unwrap()),
+            certificates.map_err(|error| format!("{error:#}"))?,
+        ),
         config: "test".into(),
     })
 }
@@ -198,7 +198,7 @@ fn handshake(
             (reply.status, reply.body.as_str())
         }
         Ok(Arrival::Event(event)) => {
-            fetch = verifier.confirmation(event);
+            fetch = verifier.confirmation(event.body());
             (ack.ok, ack.body.as_str())
         }
         Err(_) => (ack.bad_signature, ""),

@@ -1,9 +1,11 @@
 //! backup-sync: what makes the inbox live when all else was lost.
 //!
 //! `{"task":"sweep"}` every minute: rings for open events whose doorbell may be lost and for
-//! retries that are due. `{"task":"sync"}` every 15 minutes: asks providers for events since the
+//! retries that are due, then fetches the certificates and key sets that requests wait for
+//! (`{"task":"keys"}` does that alone). `{"task":"sync"}` every 15 minutes: asks providers for events since the
 //! cursor and puts what never arrived through the same door.
 
+mod keys;
 mod sweep;
 mod sync;
 
@@ -12,6 +14,7 @@ use shared::clock::Clock;
 use shared::outbound::Outbound;
 use shared::settings::Parts;
 
+pub use keys::KeysReport;
 pub use sweep::SweepReport;
 pub use sync::SyncReport;
 
@@ -20,6 +23,7 @@ pub use sync::SyncReport;
 #[serde(tag = "task", rename_all = "lowercase")]
 pub enum Task {
     Sweep,
+    Keys,
     Sync {
         /// Only this source.
         source: Option<String>,
@@ -31,6 +35,7 @@ pub enum Task {
 #[serde(tag = "task", rename_all = "lowercase")]
 pub enum Report {
     Sweep(SweepReport),
+    Keys(KeysReport),
     Sync { sources: Vec<SyncReport> },
 }
 
@@ -53,7 +58,13 @@ impl BackupSync {
 
     pub async fn run(&self, task: Task) -> anyhow::Result<Report> {
         match task {
-            Task::Sweep => Ok(Report::Sweep(self.sweep().await?)),
+            Task::Sweep => {
+                let report = self.sweep().await?;
+                // Its trouble is in the log, and must not make a sweep that went well a failed one.
+                self.keys().await;
+                Ok(Report::Sweep(report))
+            }
+            Task::Keys => Ok(Report::Keys(self.keys().await)),
             Task::Sync { source } => Ok(Report::Sync {
                 sources: self.sync_all(source.as_deref()).await?,
             }),

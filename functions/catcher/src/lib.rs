@@ -92,7 +92,24 @@ impl Catcher {
         }
         match self.prove(source, &envelope, now).await {
             Ok(Ok(Arrival::Event(event))) => self.keep(source, &event, now).await,
-            Ok(Ok(Arrival::Handshake(reply))) => handshake(source, reply).into(),
+            Ok(Ok(Arrival::Handshake(reply))) => self.arm(source, reply).await.into(),
+            // It waits for a document that backup-sync fetches: what is put aside says which one.
+            Ok(Err(Rejected(reason @ Reason::NotFetched))) => {
+                tracing::warn!(
+                    source = source.name,
+                    reason = %reason,
+                    "a request to {} waits for a key that has to be fetched",
+                    source.name
+                );
+                Answer {
+                    response: undecided(),
+                    then: Then::PutAside(PutAside {
+                        source,
+                        envelope,
+                        reason,
+                    }),
+                }
+            }
             // Our own fault. A 401 would make providers switch the endpoint off.
             Ok(Err(Rejected(reason))) if reason.is_undecided() => {
                 tracing::error!(
@@ -135,7 +152,23 @@ impl Catcher {
         now: Millis,
     ) -> anyhow::Result<Result<Arrival, Rejected>> {
         let live = self.parts.secrets.live(&source.secret, now).await?;
+        if let Err(error) = self.parts.keyring.teach(&source.verifier, now).await {
+            tracing::warn!(
+                source = source.name,
+                error = format!("{error:#}"),
+                "using the keys read before"
+            );
+        }
         let first = source.verifier.verify(envelope, &live);
+        if matches!(first, Err(Rejected(Reason::NotFetched)))
+            && self
+                .parts
+                .keyring
+                .teach_again(&source.verifier, now)
+                .await?
+        {
+            return Ok(source.verifier.verify(envelope, &live));
+        }
         if !matches!(first, Err(Rejected(reason)) if reason.is_of_secrets()) {
             return Ok(first);
         }
@@ -175,6 +208,40 @@ impl Catcher {
             response: Response::new(ack.ok, &ack.content_type, ack.body.as_str()),
             then: kept.doorbell.map_or(Then::Nothing, Then::Ring),
         }
+    }
+
+    /// Answers a handshake. To answer one that sets a secret is to say that we have it, so it is
+    /// stored first; one that comes second is a stranger's.
+    async fn arm(&self, source: &Source, reply: Reply) -> Response {
+        if let Some(secret) = &reply.secret {
+            match self.parts.secrets.set_first(&source.secret, secret).await {
+                Ok(true) => tracing::warn!(
+                    source = source.name,
+                    "a handshake has set the secret of {}",
+                    source.name
+                ),
+                Ok(false) => {
+                    tracing::warn!(
+                        source = source.name,
+                        verification = "refused",
+                        "refused a handshake: {} has its secret",
+                        source.name
+                    );
+                    return not_verified(source);
+                }
+                Err(error) => {
+                    tracing::error!(
+                        source = source.name,
+                        error = format!("{error:#}"),
+                        "could not store the secret that a handshake of {} sets; the parameter \
+                         AllowArming of the stack permits it",
+                        source.name
+                    );
+                    return undecided();
+                }
+            }
+        }
+        handshake(source, reply)
     }
 
     /// Keeps what was refused, in case that the fault is ours. Nothing depends on it.
@@ -248,15 +315,6 @@ fn labels(live: &Live) -> Vec<&str> {
 }
 
 fn handshake(source: &Source, reply: Reply) -> Response {
-    // To answer is to say that we have it. Nothing stores secrets here, the operator does.
-    if reply.secret.is_some() {
-        tracing::error!(
-            source = source.name,
-            "{} wants to set its secret, which nothing here may store",
-            source.name
-        );
-        return undecided();
-    }
     tracing::info!(
         source = source.name,
         status = reply.status,

@@ -146,7 +146,13 @@ impl Processor {
             secrets: &self.parts.secrets,
             clock: self.clock,
         };
+        let confirmation = source.verifier.confirmation(&body);
         let all = async {
+            // A request for a confirmation is for us, and not for a destination.
+            if let Some(url) = &confirmation {
+                let url = source.verifier.trust.fetch_url(url);
+                return work.confirm(&url).await;
+            }
             let mut outcome = Outcome::Done;
             for action in &source.actions {
                 outcome = outcome.and(work.run(action).await);

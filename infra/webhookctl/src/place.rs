@@ -7,6 +7,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use shared::aws::{Aws, Patience};
 use shared::config::{Config, EMBEDDED};
+use shared::keyring::Keyring;
 use shared::ledger::Ledger;
 use shared::quarantine::Quarantine;
 use shared::secrets::Secrets;
@@ -43,6 +44,8 @@ pub struct Inbox {
     pub name: String,
     pub ledger: Ledger,
     pub quarantine: Quarantine,
+    /// The public keys that were fetched.
+    pub keyring: Keyring,
     pub config: Config,
     pub local: Option<Local>,
 }
@@ -139,6 +142,7 @@ impl Inbox {
         };
         let clients = local.endpoints().clients();
         let quarantine = Quarantine::new(clients.dynamodb.clone(), &local.table);
+        let keyring = Keyring::new(clients.dynamodb.clone(), &local.table);
         let ledger = Ledger::new(
             clients.dynamodb,
             &local.table,
@@ -148,6 +152,7 @@ impl Inbox {
             name: "local".to_owned(),
             ledger,
             quarantine,
+            keyring,
             config: local.config()?,
             local: Some(local),
         })
@@ -163,6 +168,7 @@ impl Inbox {
             name: table.to_owned(),
             ledger: Ledger::new(aws.dynamodb(), table, None),
             quarantine: Quarantine::new(aws.dynamodb(), table),
+            keyring: Keyring::new(aws.dynamodb(), table),
             config: Config::parse(EMBEDDED)?,
             local: None,
         })

@@ -51,8 +51,8 @@ pub enum Alg {
 pub enum KeySource {
     /// The secrets, as they are.
     Secret,
-    /// A set of public keys that the source is given. Where the provider publishes it is named
-    /// for people: verification never fetches.
+    /// A set of public keys: the one that the source is given, else the one that backup-sync
+    /// fetches from this URL. Without a URL it has to be given.
     Jwks(String),
 }
 

@@ -98,19 +98,29 @@ impl Scheme {
             Kind::Code(Code::Missing(name)) => Some(format!(
                 "its signature needs code ({name}) that is not written yet"
             )),
-            Kind::Code(_) if !trust.certificates.has_roots() => Some(
-                "it needs trust.certificates with roots, and the certificates by_url".to_owned(),
-            ),
             Kind::Jwt => {
                 let jwt = self.jwt.as_ref()?;
                 let empty = |claim: &Option<String>| claim.as_deref() == Some("");
                 if empty(&jwt.aud) || empty(&jwt.email) {
                     return Some("a parameter that its token has to claim is not set".to_owned());
                 }
-                let keys = matches!(jwt.key, KeySource::Jwks(_)) && trust.jwks.is_none();
-                keys.then(|| "it needs trust.jwks, the key set of the provider".to_owned())
+                let nowhere = matches!(&jwt.key, KeySource::Jwks(url) if url.is_empty());
+                (nowhere && !trust.has_jwks())
+                    .then(|| "it needs trust.jwks, the key set of the provider".to_owned())
             }
             _ => None,
+        }
+    }
+
+    /// Whether it is judged by documents that are not given but fetched.
+    pub(crate) fn fetches(&self, trust: &Trust) -> bool {
+        match &self.kind {
+            Kind::Code(Code::PayPal | Code::Sns) => true,
+            Kind::Jwt => {
+                let jwks = |jwt: &Jwt| matches!(&jwt.key, KeySource::Jwks(url) if !url.is_empty());
+                !trust.has_jwks() && self.jwt.as_ref().is_some_and(jwks)
+            }
+            _ => false,
         }
     }
 

@@ -44,6 +44,10 @@ impl Jwks {
         Ok(Self(keys.iter().take(MOST).filter_map(key).collect()))
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether one of the keys of this name has signed. `None` when there is none.
     pub(super) fn verifies(
         &self,

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::decode::BASE64_URL;
 use super::prove::{Key, Proof};
-use super::{Reason, Rejected, Trust, mac, token, unreadable};
+use super::{Reason, Rejected, Trust, Wanted, mac, token, unreadable};
 use crate::envelope::Envelope;
 use crate::preset::{Alg, Hash, Jwt, KeySource, Scheme};
 
@@ -23,10 +23,12 @@ struct Header {
     crit: Option<Value>,
 }
 
-/// The URL of the key set, while the source is given none.
-pub(super) fn wanted(jwt: &Jwt, trust: &Trust) -> Option<String> {
+/// The key set to fetch, unless the source is given one.
+pub(super) fn wanted(jwt: &Jwt, trust: &Trust) -> Option<Wanted> {
     match &jwt.key {
-        KeySource::Jwks(url) if trust.jwks.is_none() && !url.is_empty() => Some(url.clone()),
+        KeySource::Jwks(url) if !trust.has_jwks() && !url.is_empty() => {
+            Some(Wanted::KeySet(url.clone()))
+        }
         _ => None,
     }
 }
@@ -66,11 +68,14 @@ pub(super) fn token(
             let (secret, _) = owners.next().ok_or(Rejected(Reason::BadSignature))?;
             Some(secret.label().to_owned())
         }
-        KeySource::Jwks(_) => {
-            let jwks = trust.jwks.as_ref().ok_or(Rejected(Reason::NotFetched))?;
-            match jwks.verifies(alg, named.kid.as_deref(), signed.as_bytes(), &signature) {
+        KeySource::Jwks(url) => {
+            let set = trust.key_set(url).ok_or(Rejected(Reason::NotFetched))?;
+            let kid = named.kid.as_deref();
+            match set.keys.verifies(alg, kid, signed.as_bytes(), &signature) {
                 Some(true) => named.kid,
                 Some(false) => return Err(Rejected(Reason::BadSignature)),
+                // The provider may have a new key since we fetched.
+                None if set.fetched => return Err(Rejected(Reason::NotFetched)),
                 None => return Err(Rejected(Reason::UnknownKey)),
             }
         }

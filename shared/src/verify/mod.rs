@@ -3,8 +3,8 @@
 //! The rules here are not a preset's to change. The operator's configuration chooses the scheme,
 //! never the request. All live secrets are tried, newest first. Decoded bytes are compared in
 //! constant time. Timestamps are digits only, and the window is judged at the time of receipt.
-//! The body is read only where the preset names a field of it. Nothing is fetched: certificates
-//! and key sets are given by [`Trust`].
+//! The body is read only where the preset names a field of it. Nothing is fetched here:
+//! certificates and key sets are what [`Trust`] holds.
 
 mod candidates;
 mod code;
@@ -27,7 +27,7 @@ use crate::event::{Event, words};
 use crate::preset::{Code, Handshake, Kind, Part, Preset, Reply, Scheme, Unreadable};
 use crate::secrets::Secret;
 pub use jwks::Jwks;
-pub use trust::{Certificates, Trust};
+pub use trust::{Certificates, Trust, Wanted};
 
 /// What a source is to the verification.
 #[derive(Clone, Debug)]
@@ -80,8 +80,8 @@ words! {
         TopicNotAllowed = "topic_not_allowed",
         /// Our own fault: there is no secret to compare with. The sender is not refused for it.
         NoSecret = "no_secret",
-        /// Nothing is decided: the certificate or key that the sender names is not here yet, and
-        /// may be fetched. [`Verifier::wanted`] says from where.
+        /// Nothing is decided: the certificate or key that the sender names is not here yet.
+        /// [`Verifier::wanted`] says where it is to be fetched.
         NotFetched = "not_fetched",
     }
 }
@@ -147,24 +147,37 @@ impl Verifier {
         )))
     }
 
-    /// The URL that has to be fetched before the request can be judged: that of a certificate or
-    /// of a key set. It is one that this preset may fetch.
-    pub fn wanted(&self, envelope: &Envelope) -> Option<String> {
+    /// Whether requests are judged by documents that are fetched, so that a request may have to
+    /// wait for one.
+    pub fn fetches(&self) -> bool {
+        self.preset
+            .scheme(&self.variant)
+            .is_some_and(|scheme| scheme.fetches(&self.trust))
+    }
+
+    /// The document that a request is judged by, if this preset may fetch it. Where the request
+    /// names it, it is one of the provider's own.
+    pub fn wanted(&self, envelope: &Envelope) -> Option<Wanted> {
         let scheme = self.preset.scheme(&self.variant)?;
         match &scheme.kind {
-            Kind::Code(Code::PayPal) => code::paypal::wanted(&self.trust, envelope),
-            Kind::Code(Code::Sns) => code::sns::wanted(&self.trust, envelope),
-            Kind::Jwt => jwt::wanted(scheme.jwt.as_ref()?, &self.trust),
-            _ => None,
+            Kind::Code(Code::PayPal) => code::paypal::wanted(envelope),
+            Kind::Code(Code::Sns) => code::sns::wanted(envelope),
+            _ => self.wanted_always(),
         }
     }
 
-    /// The URL by which the operator's side confirms what a verified event asks to confirm, such
+    /// The document that every request is judged by, whatever it says.
+    pub fn wanted_always(&self) -> Option<Wanted> {
+        let scheme = self.preset.scheme(&self.variant)?;
+        jwt::wanted(scheme.jwt.as_ref()?, &self.trust)
+    }
+
+    /// The URL by which the operator's side confirms what a verified body asks to confirm, such
     /// as a subscription of Amazon SNS. It is to be fetched once the event is durable.
-    pub fn confirmation(&self, event: &Event) -> Option<String> {
+    pub fn confirmation(&self, body: &[u8]) -> Option<String> {
         let scheme = self.preset.scheme(&self.variant)?;
         match &scheme.kind {
-            Kind::Code(Code::Sns) => code::sns::confirmation(event.body()),
+            Kind::Code(Code::Sns) => code::sns::confirmation(body),
             _ => None,
         }
     }

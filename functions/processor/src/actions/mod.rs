@@ -4,6 +4,7 @@
 //! `infra/sources.toml`: `kind = "rust"`, `name = "open-issue"`. Whatever it does to the world
 //! goes through [`Effects::once`] or [`Effects::keyed`], each under a name of its own.
 
+mod confirm;
 mod http;
 mod open_issue;
 

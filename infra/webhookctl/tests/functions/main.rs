@@ -8,6 +8,7 @@ mod bad_input;
 mod budget;
 mod events;
 mod forged;
+mod keys;
 mod quarantine;
 mod support;
 mod vectors;

@@ -10,7 +10,7 @@ use rustls_pki_types::{
 use webpki::{EndEntityCert, KeyUsage, ring as algs};
 
 use crate::clock::Millis;
-use crate::verify::{Certificates, Reason, Rejected};
+use crate::verify::{Reason, Rejected, Trust};
 
 /// What may sign a certificate.
 static CHAIN: &[&dyn SignatureVerificationAlgorithm] = &[
@@ -43,21 +43,26 @@ pub(super) struct Signed<'s> {
 /// Whether one of the messages was signed with the certificate: its index. The certificate must
 /// lead to a trusted root, be in time, and have the name.
 pub(super) fn signed(
-    certificates: &Certificates,
+    trust: &Trust,
     signed: &Signed<'_>,
     messages: &[Vec<u8>],
 ) -> Result<usize, Rejected> {
-    let chain = certificates.get(signed.url);
-    let [leaf, between @ ..] = chain.ok_or(Rejected(Reason::NotFetched))? else {
-        return Err(Rejected(Reason::NotFetched));
+    let undecided = Rejected(Reason::NotFetched);
+    let chain = trust.chain(signed.url).ok_or(undecided)?;
+    let [leaf, between @ ..] = &*chain else {
+        return Err(undecided);
     };
+    let roots = trust.roots();
+    if roots.is_empty() {
+        return Err(undecided);
+    }
     let untrusted = Rejected(Reason::UntrustedCert);
     let certificate = EndEntityCert::try_from(leaf).map_err(|_| untrusted)?;
     let now = u64::try_from(signed.now.secs()).map_err(|_| untrusted)?;
     certificate
         .verify_for_usage(
             CHAIN,
-            certificates.roots(),
+            &roots,
             between,
             UnixTime::since_unix_epoch(Duration::from_secs(now)),
             KeyUsage::server_auth(),

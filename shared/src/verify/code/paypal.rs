@@ -10,7 +10,7 @@ use crate::secrets::Secret;
 use crate::verify::decode::decode;
 use crate::verify::message::{Context, message};
 use crate::verify::prove::Key;
-use crate::verify::{Reason, Rejected, Trust, unreadable};
+use crate::verify::{Reason, Rejected, Trust, Wanted, unreadable};
 
 /// The names of PayPal's certificates, live and sandbox.
 const NAMES: [&str; 2] = [
@@ -49,16 +49,15 @@ pub(in crate::verify) fn prove<'s>(
         signature: &signature,
         now: envelope.received_at,
     };
-    let index = certificate::signed(&trust.certificates, &signed, &messages)?;
+    let index = certificate::signed(trust, &signed, &messages)?;
     let (secret, _) = keys.get(index).ok_or(Rejected(Reason::BadSignature))?;
     Ok(secret)
 }
 
-/// The certificate's URL, while it is not known and may be fetched.
-pub(in crate::verify) fn wanted(trust: &Trust, envelope: &Envelope) -> Option<String> {
+/// The certificate to fetch.
+pub(in crate::verify) fn wanted(envelope: &Envelope) -> Option<Wanted> {
     let url = cert_url(envelope).ok()?;
-    let unknown = trust.certificates.get(url).is_none();
-    (unknown && may_be_fetched(url)).then(|| url.to_owned())
+    may_be_fetched(url).then(|| Wanted::Certificate(url.to_owned()))
 }
 
 fn cert_url(envelope: &Envelope) -> Result<&str, Rejected> {

@@ -13,7 +13,7 @@ use crate::secrets::Secret;
 use crate::verify::decode::decode;
 use crate::verify::mac::same;
 use crate::verify::prove::Key;
-use crate::verify::{Reason, Rejected, Trust};
+use crate::verify::{Reason, Rejected, Trust, Wanted};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -59,18 +59,23 @@ pub(in crate::verify) fn prove<'s>(
         signature: &signature,
         now: envelope.received_at,
     };
-    certificate::signed(&trust.certificates, &signed, &[text])?;
+    let verdict = certificate::signed(trust, &signed, &[text]);
     let topic = there(&notice.topic_arn)?;
     let mut allowed = topics.iter().filter(|(_, key)| same(key, topic.as_bytes()));
-    let (secret, _) = allowed.next().ok_or(Rejected(Reason::TopicNotAllowed))?;
-    Ok(secret)
+    match (verdict, allowed.next()) {
+        (Ok(_), Some((secret, _))) => Ok(secret),
+        // Nothing is fetched for a topic that may not send.
+        (Ok(_) | Err(Rejected(Reason::NotFetched)), None) => Err(Rejected(Reason::TopicNotAllowed)),
+        (Err(rejected), _) => Err(rejected),
+    }
 }
 
-/// The certificate's URL, while it is not known and may be fetched.
-pub(in crate::verify) fn wanted(trust: &Trust, envelope: &Envelope) -> Option<String> {
+/// The certificate to fetch.
+pub(in crate::verify) fn wanted(envelope: &Envelope) -> Option<Wanted> {
     let url = read(&envelope.body).ok()?.signing_cert_url?;
-    let unknown = trust.certificates.get(&url).is_none();
-    (unknown && cert_host(&url).is_some()).then_some(url)
+    cert_host(&url)
+        .is_some()
+        .then_some(Wanted::Certificate(url))
 }
 
 /// The URL that confirms a subscription, of a notice that was verified.

@@ -31,6 +31,7 @@ impl Keys {
         let mut keys = BTreeMap::new();
         for source in inbox.config.sources() {
             let live = secrets.live(&source.secret, now).await?;
+            inbox.keyring.teach(&source.verifier, now).await?;
             keys.insert(source.name.clone(), live);
         }
         Ok(Self(keys))

@@ -1,0 +1,392 @@
+//! Certificates and key sets: fetched by backup-sync alone, and only what a preset allows; what
+//! had to wait for them is lost no more than anything else. And secrets that a handshake sets.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_sdk_ssm::types::ParameterType;
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::IntoResponse;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+use shared::clock::Millis;
+use shared::event::EventKey;
+use shared::quarantine::Quarantine;
+use webhookctl::stack::Options;
+
+use super::support::{Answer, Headers, Inbox, headers, here, hex, options, unique};
+
+/// A vector of the published file.
+struct Vector(Value);
+
+impl Vector {
+    fn find(id: &str) -> Self {
+        let file = include_str!("../../../../shared/tests/data/vectors.json");
+        let file: Value = serde_json::from_str(file).unwrap();
+        let mut all = file["vectors"].as_array().unwrap().iter();
+        Self(all.find(|vector| vector["id"] == id).unwrap().clone())
+    }
+
+    fn headers(&self) -> Headers {
+        let pairs = self.0["request"]["headers"].as_array().unwrap().iter();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        pairs.map(|pair| (text(&pair[0]), text(&pair[1]))).collect()
+    }
+
+    fn body(&self) -> Vec<u8> {
+        let body = self.0["request"]["body_b64"].as_str().unwrap();
+        STANDARD.decode(body).unwrap()
+    }
+
+    fn documents(&self) -> BTreeMap<String, String> {
+        let certificates = self.0["params"]["certs"].as_object().into_iter().flatten();
+        let path = |url: &str| url.splitn(4, '/').nth(3).map(|path| format!("/{path}"));
+        certificates
+            .map(|(url, pem)| (path(url).unwrap(), pem.as_str().unwrap().to_owned()))
+            .collect()
+    }
+}
+
+/// Plays the hosts of all providers, and remembers what it was asked for.
+#[derive(Clone, Default)]
+struct Mirror(Arc<Mutex<Asked>>);
+
+#[derive(Default)]
+struct Asked {
+    documents: BTreeMap<String, String>,
+    paths: Vec<String>,
+}
+
+impl Mirror {
+    async fn start(documents: BTreeMap<String, String>) -> (Self, String) {
+        let mirror = Self::default();
+        mirror.0.lock().unwrap().documents = documents;
+        let router = Router::new().fallback(serve).with_state(mirror.clone());
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async { axum::serve(listener, router).await.unwrap() });
+        (mirror, url)
+    }
+
+    /// What was asked for since the last time.
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap().paths)
+    }
+}
+
+async fn serve(State(mirror): State<Mirror>, uri: Uri) -> impl IntoResponse {
+    let mut asked = mirror.0.lock().unwrap();
+    asked.paths.push(uri.to_string());
+    match asked.documents.get(uri.path()) {
+        Some(text) => (StatusCode::OK, text.clone()),
+        None => (StatusCode::NOT_FOUND, String::new()),
+    }
+}
+
+struct World {
+    inbox: Inbox,
+    mirror: Mirror,
+    _folder: Folder,
+}
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl World {
+    async fn start(options: Options) -> Self {
+        let sns = Vector::find("sns/valid-v2#s");
+        let paypal = Vector::find("paypal/valid#s");
+        let mut documents = sns.documents();
+        documents.extend(paypal.documents());
+        let pubsub = Vector::find("google-pubsub/valid#s");
+        let jwks = pubsub.0["params"]["jwks"].to_string();
+        documents.insert("/oauth2/v3/certs".to_owned(), jwks);
+        // SNS answers a confirmation with XML.
+        documents.insert("/".to_owned(), "<ConfirmSubscriptionResponse/>".to_owned());
+        let (mirror, url) = Mirror::start(documents).await;
+        let folder = Folder(std::env::temp_dir().join(format!("mitt-keys-{}", unique())));
+        std::fs::create_dir_all(&folder.0).unwrap();
+        let sources = folder.0.join("sources.toml");
+        let text = std::fs::read_to_string(here().join("keys.toml")).unwrap();
+        let roots = sns.0["params"]["roots_pem"].as_str().unwrap();
+        let text = text.replace("{mirror}", &url).replace("{pem}", roots);
+        std::fs::write(&sources, text).unwrap();
+        let inbox = Inbox::start(Options {
+            sources_file: Some(sources),
+            ..options
+        })
+        .await;
+        let world = Self {
+            inbox,
+            mirror,
+            _folder: folder,
+        };
+        for (name, vector) in [("sns-main", &sns), ("paypal-main", &paypal)] {
+            let secret = vector.0["secrets"][0].as_str().unwrap();
+            world.put(name, "current", secret).await;
+        }
+        world
+    }
+
+    async fn put(&self, name: &str, slot: &str, value: &str) {
+        let path = self.inbox.stack.secrets_path("Catcher").unwrap();
+        let ssm = self.inbox.stack.clients().ssm;
+        let put = ssm.put_parameter().name(format!("{path}/{name}/{slot}"));
+        let put = put.value(value).r#type(ParameterType::SecureString);
+        put.send().await.unwrap();
+    }
+
+    async fn post(&self, source: &str, vector: &str) -> Answer {
+        let vector = Vector::find(vector);
+        let (headers, body) = (vector.headers(), vector.body());
+        self.inbox.post(source, &headers, &body).await
+    }
+
+    /// What the schedule does every minute.
+    async fn fetch_keys(&self) -> Value {
+        let task = json!({"task": "keys"});
+        let invocation = self.inbox.invoke("BackupSync", &task).await;
+        invocation.json().unwrap()
+    }
+
+    async fn waiting(&self, source: &str) -> usize {
+        let clients = self.inbox.stack.clients();
+        let table = self.inbox.stack.table().unwrap();
+        let quarantine = Quarantine::new(clients.dynamodb, table);
+        let now = Millis::now();
+        let from = now - Duration::from_secs(3600);
+        let held = quarantine.held(source, from, now, now).await.unwrap();
+        let waits = |held: &&_| {
+            let held: &shared::quarantine::Held = held;
+            held.reason == "not_fetched" && held.released.is_none()
+        };
+        held.iter().filter(waits).count()
+    }
+}
+
+#[tokio::test]
+async fn a_webhook_waits_for_its_certificate_and_is_lost_no_more_than_any_other() {
+    let world = World::start(options()).await;
+    let key = EventKey::new("sns-main", "22b80b92-fdea-4c2c-8f9d-bdfb0c7bf324");
+
+    let before = Millis::now();
+    let answer = world.post("sns-main", "sns/valid-v2#s").await;
+    assert!(answer.asks_for_another_try(), "{answer:?}");
+    assert_eq!(world.waiting("sns-main").await, 1);
+    assert_eq!(
+        world.mirror.asked(),
+        [] as [&str; 0],
+        "the catcher never fetches"
+    );
+    assert_eq!(world.inbox.find(&key).await, None);
+
+    // Nobody sends it again: it enters the inbox all the same, as of its time of receipt.
+    let report = world.fetch_keys().await;
+    assert_eq!(
+        (&report["released"], &report["waiting"]),
+        (&json!(1), &json!(0)),
+        "{report}"
+    );
+    let asked = world.mirror.asked();
+    let path = "/SimpleNotificationService-0000000000000000000000.pem";
+    assert!(asked.iter().any(|asked| asked == path), "{asked:?}");
+    let row = world.inbox.row(&key).await;
+    let received: i64 = row["rcv"].as_n().unwrap().parse().unwrap();
+    assert!(received >= before.0 && received <= Millis::now().0);
+    assert_eq!(world.waiting("sns-main").await, 0);
+
+    // From now on nothing waits, and nothing more is fetched.
+    world.inbox.kill_catcher().await;
+    let answer = world.post("sns-main", "sns/valid-v1-sha1#s").await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let answer = world.post("sns-main", "sns/tampered-message#s").await;
+    assert_eq!(answer.status, 401, "{answer:?}");
+    let report = world.fetch_keys().await;
+    assert_eq!(report["fetched"], 0, "{report}");
+    assert_eq!(world.mirror.asked(), [] as [&str; 0]);
+
+    let answer = world.post("paypal-main", "paypal/valid#s").await;
+    assert!(answer.asks_for_another_try(), "{answer:?}");
+    assert_eq!(world.fetch_keys().await["released"], 1);
+    let key = EventKey::new("paypal-main", "WH-2WR32451HC0233532-67976317FL4543714");
+    assert!(world.inbox.find(&key).await.is_some());
+    world.inbox.is_unharmed();
+}
+
+#[tokio::test]
+async fn what_a_request_names_is_fetched_only_where_the_provider_publishes() {
+    let world = World::start(options()).await;
+    world.fetch_keys().await;
+    assert_eq!(
+        world.mirror.asked(),
+        ["/oauth2/v3/certs"],
+        "a fixed URL is fetched in advance"
+    );
+    for trick in [
+        "host-suffix",
+        "http",
+        "userinfo",
+        "path-trick",
+        "s3-bucket-named-sns",
+    ] {
+        let answer = world.post("sns-main", &format!("sns/cert-{trick}#s")).await;
+        assert_eq!(answer.status, 401, "{trick}: {answer:?}");
+    }
+    // A topic that may not send makes nobody fetch.
+    let answer = world.post("sns-main", "sns/foreign-topic#s").await;
+    assert_eq!(answer.status, 401, "{answer:?}");
+    let report = world.fetch_keys().await;
+    assert_eq!(
+        (&report["fetched"], &report["waiting"]),
+        (&json!(0), &json!(0)),
+        "{report}"
+    );
+    assert_eq!(world.mirror.asked(), [] as [&str; 0]);
+
+    // The right host, and nothing there: asked for once, and not again with each run.
+    let vector = Vector::find("paypal/valid#s");
+    for n in 0..9 {
+        let forged = vector
+            .headers()
+            .into_iter()
+            .map(|(name, value)| match name.as_str() {
+                "PAYPAL-CERT-URL" => (name, format!("{value}{n}")),
+                _ => (name, value),
+            });
+        let forged: Headers = forged.collect();
+        let answer = world
+            .inbox
+            .post("paypal-main", &forged, &vector.body())
+            .await;
+        assert!(answer.asks_for_another_try(), "{answer:?}");
+    }
+    let report = world.fetch_keys().await;
+    assert_eq!(
+        (&report["failed"], &report["waiting"]),
+        (&json!(5), &json!(9)),
+        "{report}"
+    );
+    assert_eq!(world.mirror.asked().len(), 5, "so many in one run");
+    world.fetch_keys().await;
+    assert_eq!(world.mirror.asked().len(), 4);
+    world.fetch_keys().await;
+    assert_eq!(world.mirror.asked(), [] as [&str; 0]);
+    world.inbox.is_unharmed();
+}
+
+#[tokio::test]
+async fn a_token_is_judged_by_the_key_set_that_was_fetched() {
+    let world = World::start(options()).await;
+    let answer = world.post("pubsub-main", "google-pubsub/valid#s").await;
+    assert!(answer.asks_for_another_try(), "{answer:?}");
+    let report = world.fetch_keys().await;
+    assert_eq!(report["fetched"], 1, "{report}");
+    // The published token is of 2024: with its key at hand it is refused, and not put off.
+    assert_eq!(
+        (&report["released"], &report["waiting"]),
+        (&json!(0), &json!(0)),
+        "{report}"
+    );
+    world.inbox.kill_catcher().await;
+    let answer = world.post("pubsub-main", "google-pubsub/valid#s").await;
+    assert_eq!(answer.status, 401, "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_subscription_is_confirmed_once_it_is_kept() {
+    let world = World::start(Options {
+        mappings: true,
+        ..options()
+    })
+    .await;
+    let key = EventKey::new("sns-main", "165545c9-2a5c-472c-8df2-7ff2be2b3b1b");
+    world.post("sns-main", "sns/valid-subscription#s").await;
+    assert_eq!(world.fetch_keys().await["released"], 1);
+    world.is_done(&key).await;
+    let visits = |asked: Vec<String>| {
+        let visits = asked
+            .into_iter()
+            .filter(|path| path.contains("ConfirmSubscription"));
+        visits.collect::<Vec<_>>()
+    };
+    let confirm = "/?Action=ConfirmSubscription&TopicArn=arn:aws:sns:us-east-1:123456789012:orders&Token=2336412f37";
+    assert_eq!(visits(world.mirror.asked()), [confirm]);
+    let row = world.inbox.row(&key).await;
+    let effects = row["fx"].as_m().unwrap();
+    assert!(effects.contains_key("confirm"), "{effects:?}");
+    assert!(!effects.contains_key("keep"));
+    world.inbox.is_unharmed();
+}
+
+#[tokio::test]
+async fn a_handshake_sets_the_secret_once_and_for_all() {
+    let world = World::start(options()).await;
+    let secrets = ["first-secret-of-asana", "second-secret-of-asana"];
+    for secret in secrets {
+        world.inbox.must_not_log(secret);
+    }
+    let hello = |secret: &str| headers(&[("x-hook-secret", secret)]);
+    let answer = world
+        .inbox
+        .post("asana-main", &hello(secrets[0]), b"{}")
+        .await;
+    assert_eq!(
+        (answer.status, answer.header("x-hook-secret")),
+        (200, Some(secrets[0]))
+    );
+    // Whoever comes second, at this process or another one, changes nothing.
+    for _ in 0..2 {
+        let answer = world
+            .inbox
+            .post("asana-main", &hello(secrets[1]), b"{}")
+            .await;
+        assert_eq!((answer.status, answer.header("x-hook-secret")), (401, None));
+        world.inbox.kill_catcher().await;
+    }
+    let body = br#"{"events":[{"action":"changed"}]}"#;
+    for (secret, status) in [(secrets[0], 200), (secrets[1], 401)] {
+        let signature = hex(secret.as_bytes(), &[body]);
+        world.inbox.must_not_log(&signature);
+        let signed = headers(&[("x-hook-signature", &signature)]);
+        let answer = world.inbox.post("asana-main", &signed, body).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+    }
+    // Two at once see no secret; the store knows which one was first.
+    let unknown = headers(&[("x-hook-signature", "00")]);
+    let answer = world.inbox.post("asana-late", &unknown, body).await;
+    assert!(answer.asks_for_another_try(), "there is no secret yet");
+    world.put("asana-late", "handshake", secrets[0]).await;
+    let answer = world
+        .inbox
+        .post("asana-late", &hello(secrets[1]), b"{}")
+        .await;
+    assert_eq!((answer.status, answer.header("x-hook-secret")), (401, None));
+    world.inbox.tells_nothing();
+}
+
+impl World {
+    async fn is_done(&self, key: &EventKey) {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+        loop {
+            let row = self.inbox.row(key).await;
+            let state = row["st"].as_s().unwrap();
+            if state == "done" {
+                return;
+            }
+            assert!(
+                tokio::time::Instant::now() < deadline,
+                "it is still {state}"
+            );
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
