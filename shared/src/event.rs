@@ -1,5 +1,7 @@
 //! A verified event and its name.
 
+mod batch;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -7,6 +9,8 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use crate::clock::Millis;
+pub use batch::Batch;
+pub(crate) use batch::Part;
 
 /// The longest event id of a provider that is kept as it is.
 const LONGEST_ID: usize = 200;
@@ -22,11 +26,15 @@ pub struct Event {
     pub(crate) preset: String,
     pub(crate) kind: String,
     pub(crate) items: Vec<Item>,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) of: Option<Batch>,
     pub(crate) delivery: Option<String>,
     pub(crate) content_type: Option<String>,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Bytes,
     pub(crate) sha: Sha,
+    /// Hash of what is the same whenever the event comes.
+    pub(crate) content: Sha,
     pub(crate) received_at: Millis,
     pub(crate) via: Via,
     pub(crate) proven: Proven,
@@ -35,7 +43,7 @@ pub struct Event {
     pub(crate) config: String,
 }
 
-/// One of the things that an event tells of: a batch tells of many.
+/// One of the things that a request tells of: a batch tells of many.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
     /// The provider's id. It may be that of an entity, and come again with another event of it.
@@ -72,10 +80,13 @@ impl Event {
                 id: Some(event.id.to_owned()),
                 kind: event.kind.to_owned(),
             }],
+            parts: Vec::new(),
+            of: None,
             delivery: None,
             content_type: Some("application/json".to_owned()),
             headers: BTreeMap::new(),
             sha: Sha::of(&event.body),
+            content: Sha::of(&event.body),
             body: event.body,
             received_at: event.now,
             via: event.via,
@@ -100,7 +111,7 @@ impl Event {
         &self.kind
     }
 
-    /// What it tells of: one thing, unless the provider sends batches.
+    /// What it tells of: one thing, unless it is a batch.
     pub fn items(&self) -> &[Item] {
         &self.items
     }
@@ -147,12 +158,12 @@ impl EventKey {
         }
     }
 
-    /// The key of a second body that came under the same id. `~` is in no provider's id.
+    /// The key of another content that came under the same id. `~` is in no provider's id.
     #[must_use]
-    pub fn conflicting(&self, sha: &Sha) -> Self {
+    pub fn conflicting(&self, content: &Sha) -> Self {
         Self {
             source: self.source.clone(),
-            id: format!("{}~{}", self.id, &sha.hex()[..8]),
+            id: format!("{}~{}", self.id, &content.hex()[..8]),
         }
     }
 

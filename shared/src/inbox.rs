@@ -2,11 +2,17 @@
 
 use std::time::Duration;
 
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use tokio::time::Instant;
+
 use crate::clock::Millis;
-use crate::event::Event;
+use crate::event::{Event, EventId, EventKey};
 use crate::ledger::{Ledger, Received};
 use crate::queue::{Doorbell, Queue};
 use crate::timing::RING_BUDGET;
+
+/// How many events of a batch are written at the same time, and rung for.
+const AT_ONCE: usize = 16;
 
 /// Ledger and queue, in this order.
 #[derive(Clone, Debug)]
@@ -18,26 +24,40 @@ pub struct Inbox {
 /// An event that is durable, and whom to tell of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
+    pub key: EventKey,
+    pub id: EventId,
+    pub kind: String,
+    /// The label of the secret that proved it.
+    pub secret: Option<String>,
     pub received: Received,
     /// To be rung; `None` when nobody has to be told.
     pub doorbell: Option<Doorbell>,
 }
 
 impl Inbox {
-    /// Keeps the event and rings for it.
+    /// Keeps the event, or each event of a batch, and rings for it.
     ///
-    /// An error means that nobody knows whether the event was kept: it must not be acknowledged.
-    pub async fn accept(&self, event: &Event, now: Millis) -> anyhow::Result<Received> {
+    /// An error means that nobody knows whether all of it was kept: it must not be acknowledged.
+    pub async fn accept(&self, event: &Event, now: Millis) -> anyhow::Result<Vec<Kept>> {
         let kept = self.keep(event, now).await?;
-        if let Some(doorbell) = &kept.doorbell {
-            self.announce(doorbell).await;
-        }
-        Ok(kept.received)
+        self.announce(kept.iter().filter_map(|kept| kept.doorbell.as_ref()))
+            .await;
+        Ok(kept)
     }
 
-    /// The first half of [`accept`](Self::accept): when it returns, the event is durable.
-    pub async fn keep(&self, event: &Event, now: Millis) -> anyhow::Result<Kept> {
-        let received = self.ledger.receive(event, now).await?;
+    /// The first half of [`accept`](Self::accept): when it returns, every event is durable. What
+    /// was kept before an error is found known when the batch comes again.
+    pub async fn keep(&self, event: &Event, now: Millis) -> anyhow::Result<Vec<Kept>> {
+        let events = stream::iter(event.apart());
+        events
+            .map(|event| self.keep_one(event, now))
+            .buffered(AT_ONCE)
+            .try_collect()
+            .await
+    }
+
+    async fn keep_one(&self, event: Event, now: Millis) -> anyhow::Result<Kept> {
+        let received = self.ledger.receive(&event, now).await?;
         let run = match received {
             Received::New => Some(0),
             // The first delivery may have died between the two steps.
@@ -50,18 +70,32 @@ impl Inbox {
             key: event.key().clone(),
             run,
         });
-        Ok(Kept { received, doorbell })
+        Ok(Kept {
+            key: event.key().clone(),
+            id: event.id(),
+            kind: event.kind().to_owned(),
+            secret: event.secret().map(str::to_owned),
+            received,
+            doorbell,
+        })
     }
 
-    /// The second half. Whether the bell was heard does not matter: the sweep rings again.
-    pub async fn announce(&self, doorbell: &Doorbell) {
-        let rung =
-            tokio::time::timeout(RING_BUDGET, self.queue.ring(doorbell, Duration::ZERO)).await;
-        let trouble = match rung {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => format!("{error:#}"),
-            Err(_) => "it took too long".to_owned(),
+    /// The second half. Whether the bells were heard does not matter: the sweep rings again.
+    pub async fn announce(&self, doorbells: impl Iterator<Item = &Doorbell>) {
+        let deadline = Instant::now() + RING_BUDGET;
+        let ring = async |doorbell: &Doorbell| {
+            let ring = self.queue.ring(doorbell, Duration::ZERO);
+            let trouble = match tokio::time::timeout_at(deadline, ring).await {
+                Ok(Ok(())) => return,
+                Ok(Err(error)) => format!("{error:#}"),
+                Err(_) => "it took too long".to_owned(),
+            };
+            tracing::warn!(event.key = %doorbell.key, error = trouble, "could not ring for event {}; the sweep will", doorbell.key);
         };
-        tracing::warn!(event.key = %doorbell.key, error = trouble, "could not ring for event {}; the sweep will", doorbell.key);
+        stream::iter(doorbells)
+            .map(ring)
+            .buffer_unordered(AT_ONCE)
+            .collect::<()>()
+            .await;
     }
 }

@@ -1,11 +1,15 @@
 //! Reads values out of a JSON document without building it.
 
+mod alone;
+
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+pub(crate) use alone::{Alone, span};
 
 /// Dotted keys into a JSON document, such as `data.object.id`; `[*]` stands for every element of
 /// an array, as in `value[*].id`. A key that holds a dot is quoted: `data.'odata.etag'`.

@@ -242,7 +242,8 @@ impl BackupSync {
             via: Via::BackupSync,
             config: self.parts.config.hash(),
         });
-        if self.parts.inbox.accept(&event, (self.clock)()).await? == Received::New {
+        let kept = self.parts.inbox.accept(&event, (self.clock)()).await?;
+        if kept.iter().any(|kept| kept.received == Received::New) {
             run.report.found += 1;
             tracing::warn!(event.id = %event.id(), event.key = %key, source = run.source.name, kind = item.kind, "found event {key}, which never arrived");
         }

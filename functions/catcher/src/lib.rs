@@ -48,7 +48,7 @@ impl Catcher {
         };
         match &answer.then {
             Then::Nothing => {}
-            Then::Ring(doorbell) => self.parts.inbox.announce(doorbell).await,
+            Then::Ring(doorbells) => self.parts.inbox.announce(doorbells.iter()).await,
             Then::PutAside(refused) => {
                 let left = KEEP_BUDGET.saturating_sub(began.elapsed());
                 self.put_aside(refused, now, left).await;
@@ -187,26 +187,29 @@ impl Catcher {
                 return undecided().into();
             }
         };
-        let word = match &kept.received {
-            Received::New => "new",
-            Received::Open { .. } | Received::Settled => "duplicate",
-            Received::Conflict(_) => "kept_apart",
-        };
-        tracing::info!(
-            event.id = %event.id(),
-            event.key = %event.key(),
-            source = source.name,
-            kind = event.kind(),
-            verification = "ok",
-            secret = event.secret().unwrap_or_default(),
-            received = word,
-            "kept event {}: {word}",
-            event.id(),
-        );
+        for kept in &kept {
+            let word = match &kept.received {
+                Received::New => "new",
+                Received::Open { .. } | Received::Settled => "duplicate",
+                Received::Conflict(_) => "kept_apart",
+            };
+            tracing::info!(
+                event.id = %kept.id,
+                event.key = %kept.key,
+                source = source.name,
+                kind = kept.kind,
+                verification = "ok",
+                secret = kept.secret.as_deref().unwrap_or_default(),
+                received = word,
+                "kept event {}: {word}",
+                kept.id,
+            );
+        }
         let ack = &source.verifier.preset.ack;
+        let doorbells = kept.into_iter().filter_map(|kept| kept.doorbell);
         Answer {
             response: Response::new(ack.ok, &ack.content_type, ack.body.as_str()),
-            then: kept.doorbell.map_or(Then::Nothing, Then::Ring),
+            then: Then::Ring(doorbells.collect()),
         }
     }
 
@@ -289,8 +292,8 @@ struct Answer<'c> {
 
 enum Then<'c> {
     Nothing,
-    /// An event is durable, and somebody has to be told.
-    Ring(Doorbell),
+    /// What came is durable, and somebody has to be told.
+    Ring(Vec<Doorbell>),
     PutAside(PutAside<'c>),
 }
 

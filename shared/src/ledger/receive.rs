@@ -67,7 +67,7 @@ impl Ledger {
         reason: &str,
         now: Millis,
     ) -> anyhow::Result<Received> {
-        let key = event.key.conflicting(&event.sha);
+        let key = event.key.conflicting(&event.content);
         self.put_event(event, &key, State::Quarantined, Some(reason), now)
             .await?;
         Ok(Received::Conflict(key))
@@ -116,7 +116,7 @@ impl Ledger {
         let marker = Item::from([
             (
                 "pk".to_owned(),
-                item::s(format!("E#{}#~{}", event.key.source(), event.sha.hex())),
+                item::s(format!("E#{}#~{}", event.key.source(), event.content.hex())),
             ),
             ("sk".to_owned(), item::s("S")),
             ("ek".to_owned(), item::s(event.key.pk())),
@@ -141,7 +141,8 @@ fn refusal(old: &Item, event: &Event, write_id: &str, now: Millis) -> Refusal {
     let old_via = item::text(old, "via").and_then(Via::parse);
     // What the provider's API lists is the event, but not the bytes that it posts.
     let comparable = !fetched(old_via) && !fetched(Some(event.via));
-    let same = item::bytes(old, "sha") == Some(event.sha.0.as_slice());
+    let old_content = item::bytes(old, "same").or_else(|| item::bytes(old, "sha"));
+    let same = old_content == Some(event.content.0.as_slice());
     if comparable && !same {
         return Refusal::OtherBody;
     }
@@ -208,6 +209,13 @@ fn state_row(event: &Event, state: State, write_id: &str, now: Millis) -> Item {
         .collect();
     if !headers.is_empty() {
         row.insert("hdr".into(), AttributeValue::M(headers));
+    }
+    // Of most events it is the hash of the body.
+    if event.content != event.sha {
+        row.insert("same".into(), item::b(event.content.0));
+    }
+    if let Some(batch) = &event.of {
+        row.insert("bat".into(), item::s(batch.written()));
     }
     let optional = [
         ("ct", &event.content_type),

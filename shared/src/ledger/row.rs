@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::{Item, item};
 use crate::clock::Millis;
-use crate::event::{EventId, EventKey, Proven, Sha, Via, words};
+use crate::event::{Batch, EventId, EventKey, Proven, Sha, Via, words};
 
 words! {
     /// Where an event stands.
@@ -60,6 +60,8 @@ pub struct Row {
     pub write_id: String,
     pub sha: Option<Sha>,
     pub body_len: u64,
+    /// The request that it came in with others. Its body is what is left of that request's.
+    pub batch: Option<Batch>,
     pub content_type: Option<String>,
     pub headers: BTreeMap<String, String>,
     pub via: Via,
@@ -182,6 +184,7 @@ impl Row {
                 .and_then(|bytes| bytes.try_into().ok())
                 .map(Sha),
             body_len: item::number(row, "len").unwrap_or(0),
+            batch: item::text(row, "bat").and_then(Batch::read),
             content_type: text("ct"),
             headers: headers(row),
             via: item::text(row, "via")

@@ -181,8 +181,14 @@ pub struct EventAt {
     /// Whose event it is, where one source hears of many accounts.
     #[serde(default)]
     pub account: Locations,
-    /// The items, where a delivery holds many events. It is kept as one.
+    /// The items, where a request brings many events: each is an event of its own.
     pub batch: Option<JsonPath>,
+    /// The field of an urlencoded body that holds the items; without it they are in the body itself.
+    pub batch_field: Option<String>,
+    /// Values that change each time an event is delivered, such as a count of attempts. In an item
+    /// where there is a batch, else in the body. Without them, the event has to be the same.
+    #[serde(default)]
+    pub varies: Vec<JsonPath>,
     #[serde(default)]
     pub fallback: Fallback,
 }

@@ -23,13 +23,13 @@ pub enum Verdict {
 }
 
 /// What became of a genuine one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Entered {
+    /// Another event has its id, or its body: it is kept apart, in the inbox.
+    Apart,
     New,
     /// It had arrived by another delivery.
     Known,
-    /// Another event has its id, or its body: it is kept apart, in the inbox.
-    Apart,
 }
 
 impl Held {
@@ -57,12 +57,17 @@ impl Quarantine {
         event: &Event,
         now: Millis,
     ) -> anyhow::Result<Entered> {
-        let (entered, key) = match inbox.accept(event, now).await? {
-            Received::New => (Entered::New, event.key().to_string()),
-            Received::Open { .. } | Received::Settled => (Entered::Known, event.key().to_string()),
-            Received::Conflict(key) => (Entered::Apart, key.to_string()),
-        };
-        self.mark_released(held, Some(&key), now).await?;
+        let kept = inbox.accept(event, now).await?;
+        let entered = kept.iter().map(|kept| match &kept.received {
+            Received::New => (Entered::New, &kept.key),
+            Received::Open { .. } | Received::Settled => (Entered::Known, &kept.key),
+            Received::Conflict(key) => (Entered::Apart, key),
+        });
+        // Of a batch, what is most worth to be looked at.
+        let first = entered.min_by_key(|(entered, _)| *entered);
+        let (entered, key) = first.context("a request brings at least one event")?;
+        self.mark_released(held, Some(&key.to_string()), now)
+            .await?;
         Ok(entered)
     }
 

@@ -1,12 +1,18 @@
 //! Makes an event of a request that was proven.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
+use sha2::{Digest as _, Sha256};
 
 use super::Verifier;
 use super::prove::Proof;
-use crate::envelope::{Envelope, Headers};
-use crate::event::{Event, EventKey, Item, Proven, Sha, Via};
-use crate::preset::{Fallback, Kind, Location, Part, Place, Scheme};
+use crate::envelope::{Envelope, Headers, form_fields};
+use crate::event::{Event, EventKey, Item, Part, Proven, Sha, Via};
+use crate::json_path::{Alone, span};
+use crate::preset::{self, EventAt, Fallback, Kind, Location, Place, Scheme};
 
 /// The longest value of a header that is kept with an event.
 const LONGEST_HEADER: usize = 512;
@@ -14,8 +20,10 @@ const LONGEST_HEADER: usize = 512;
 /// The longest name of a type, and of a delivery.
 const LONGEST_NAME: usize = 128;
 
-/// The most items of a batch that are named.
-const MOST_ITEMS: usize = 1000;
+/// A batch of more items than this is kept as one event, as is one that would be larger than any
+/// body may be if each item had what stands around it.
+const MOST_ITEMS: usize = 256;
+const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 impl Verifier {
     pub(super) fn event(&self, scheme: &Scheme, envelope: &Envelope, proof: &Proof) -> Event {
@@ -24,31 +32,46 @@ impl Verifier {
             claims: proof.claims.as_ref(),
             ..Place::from(envelope)
         };
-        let raw = at
-            .batch
-            .as_ref()
-            .and_then(|path| path.all(&envelope.body).ok());
-        let raw = raw.unwrap_or_default();
-        let mut places: Vec<Place<'_>> = raw
-            .into_iter()
-            .take(MOST_ITEMS)
-            .map(|item| Place { item, ..whole })
-            .collect();
-        if places.is_empty() {
-            places.push(whole);
-        }
-        let named = |place: &Place<'_>| Item {
-            id: at.id.first(*place),
-            kind: cut(&at.kind.first(*place).unwrap_or_default(), LONGEST_NAME).to_owned(),
+        let document = batch(at, &envelope.body);
+        let alone = items(at, &document);
+        let things: Vec<Thing<'_>> = match alone.as_slice() {
+            [] => vec![self.thing(scheme, whole, &envelope.body)],
+            items => items
+                .iter()
+                .map(|alone| {
+                    let item = Some(alone.value);
+                    self.thing(
+                        scheme,
+                        Place { item, ..whole },
+                        alone.value.get().as_bytes(),
+                    )
+                })
+                .collect(),
         };
-        let items: Vec<Item> = places.iter().map(named).collect();
-
         let sha = Sha::of(&envelope.body);
-        let (id, once_per_body) = self.event_id(scheme, &places, &sha);
+        let (key, content, once_per_body) = match things.as_slice() {
+            [thing] => (thing.key.clone(), thing.content, thing.once_per_body),
+            // It names the request: no row has this key.
+            _ => (self.key(&format!("sha256:{}", sha.hex())), sha, false),
+        };
+        let parts = things.iter().zip(&alone).enumerate();
+        let parts = parts.map(|(index, (thing, alone))| Part {
+            key: thing.key.clone(),
+            content: thing.content,
+            secret: proof.items.get(index).or(proof.secret.as_ref()).cloned(),
+            once_per_body: thing.once_per_body,
+            body: rewritten(at, alone.document(&document)),
+        });
+        let parts = if things.len() > 1 {
+            parts.collect()
+        } else {
+            Vec::new()
+        };
+        let items: Vec<Item> = things.iter().map(|thing| self.item(thing.place)).collect();
         let content_type = envelope.headers.one("content-type").ok().flatten();
         let delivery = at.delivery.first(whole);
         Event {
-            key: EventKey::new(&self.source, &id),
+            key,
             provider: if self.preset.generic {
                 self.source.clone()
             } else {
@@ -60,11 +83,14 @@ impl Verifier {
                 .map(|item| item.kind.clone())
                 .unwrap_or_default(),
             items,
+            parts,
+            of: None,
             delivery: delivery.map(|id| cut(&id, LONGEST_NAME).to_owned()),
             content_type: content_type.map(|value| cut(value, LONGEST_NAME).to_owned()),
             headers: self.kept_headers(scheme, &envelope.headers),
             body: envelope.body.clone(),
             sha,
+            content,
             received_at: envelope.received_at,
             via: Via::Webhook,
             proven: scheme.proves,
@@ -74,39 +100,56 @@ impl Verifier {
         }
     }
 
-    /// What names the event, and whether that stands outside the signature.
+    fn item(&self, place: Place<'_>) -> Item {
+        let at = &self.preset.event;
+        Item {
+            id: at.id.first(place),
+            kind: cut(&at.kind.first(place).unwrap_or_default(), LONGEST_NAME).to_owned(),
+        }
+    }
+
+    fn key(&self, id: &str) -> EventKey {
+        EventKey::new(&self.source, id)
+    }
+
+    /// What names a thing, and whether that stands outside the signature.
     ///
     /// A composite goes before an id, which may then be that of an entity. Where there is
-    /// neither, or many items have one each, the hash of the body names the event: a constant
-    /// would collapse all events into one.
-    fn event_id(&self, scheme: &Scheme, places: &[Place<'_>], sha: &Sha) -> (String, bool) {
+    /// neither, the hash of its content is the name: a constant would collapse all events into
+    /// one.
+    fn thing<'p>(&self, scheme: &Scheme, place: Place<'p>, raw: &[u8]) -> Thing<'p> {
         let at = &self.preset.event;
-        if let [place] = places {
-            let parts = at.composite.iter().map(|location| {
-                let value = location.find(*place).ok().flatten();
-                value.filter(|value| !value.is_empty())
-            });
-            match parts.collect::<Option<Vec<String>>>() {
-                Some(parts) if !parts.is_empty() => {
-                    let unsigned = at.composite.iter().any(|at| !covers(scheme, at));
-                    return (parts.join("/"), unsigned && scheme.is_signature());
-                }
-                Some(_) => {
-                    if let Some((location, id)) = at.id.named(*place) {
-                        return (id, !covers(scheme, location) && scheme.is_signature());
-                    }
-                }
-                None => {}
+        let content = content(at, raw);
+        let named = |key: EventKey, unsigned: bool| Thing {
+            place,
+            key,
+            content,
+            once_per_body: unsigned && scheme.is_signature(),
+        };
+        let parts = at.composite.iter().map(|location| {
+            let value = location.find(place).ok().flatten();
+            value.filter(|value| !value.is_empty())
+        });
+        match parts.collect::<Option<Vec<String>>>() {
+            Some(parts) if !parts.is_empty() => {
+                let unsigned = at.composite.iter().any(|at| !covers(scheme, at));
+                return named(self.key(&parts.join("/")), unsigned);
             }
-        }
-        let hash = sha.hex();
-        match (at.fallback, places) {
-            (Fallback::Arrival, [place, ..]) => {
-                let at = place.envelope.received_at.0;
-                (format!("at:{at}:{}", &hash[..16]), false)
+            Some(_) => {
+                if let Some((location, id)) = at.id.named(place) {
+                    return named(self.key(&id), !covers(scheme, location));
+                }
             }
-            _ => (format!("sha256:{hash}"), false),
+            None => {}
         }
+        let hash = content.hex();
+        let id = match at.fallback {
+            Fallback::Arrival => {
+                format!("at:{}:{}", place.envelope.received_at.0, &hash[..16])
+            }
+            Fallback::BodyHash => format!("sha256:{hash}"),
+        };
+        named(self.key(&id), false)
     }
 
     /// What of the headers is kept: what the preset names, so that a request can be verified
@@ -114,7 +157,7 @@ impl Verifier {
     fn kept_headers(&self, scheme: &Scheme, headers: &Headers) -> BTreeMap<String, String> {
         let at = &self.preset.event;
         let in_message = scheme.message.0.iter().filter_map(|part| match part {
-            Part::At(location) => Some(location),
+            preset::Part::At(location) => Some(location),
             _ => None,
         });
         let signature = std::iter::once(&scheme.sig.from).chain(&scheme.sig.also);
@@ -170,9 +213,9 @@ fn covers(scheme: &Scheme, location: &Location) -> bool {
         location,
         Location::Json(_) | Location::Item(_) | Location::Form(_) | Location::BodySha256
     );
-    let named = |part: &Part| match (part, location) {
-        (Part::Url, Location::Query(_)) => true,
-        (Part::At(named) | Part::Lower(named), location) => named == location,
+    let named = |part: &preset::Part| match (part, location) {
+        (preset::Part::Url, Location::Query(_)) => true,
+        (preset::Part::At(named) | preset::Part::Lower(named), location) => named == location,
         _ => false,
     };
     let signed_header = match location {
@@ -185,6 +228,62 @@ fn covers(scheme: &Scheme, location: &Location) -> bool {
         || in_body && scheme.proves == Proven::Body
         || signed_header
         || scheme.message.any(&named)
+}
+
+/// One of the things that a request tells of.
+struct Thing<'p> {
+    place: Place<'p>,
+    key: EventKey,
+    content: Sha,
+    once_per_body: bool,
+}
+
+/// The document that holds the items: the body, or a field of it.
+fn batch<'b>(at: &EventAt, body: &'b [u8]) -> Cow<'b, [u8]> {
+    let Some(name) = &at.batch_field else {
+        return Cow::Borrowed(body);
+    };
+    let mut fields = form_fields(body).into_iter();
+    let field = fields.find(|(key, _)| key == name.as_bytes());
+    Cow::Owned(field.map(|(_, value)| value).unwrap_or_default())
+}
+
+/// The body that holds such a document.
+fn rewritten(at: &EventAt, document: Vec<u8>) -> Bytes {
+    match &at.batch_field {
+        Some(name) => format!("{name}={}", percent_encode(&document, NON_ALPHANUMERIC)).into(),
+        None => document.into(),
+    }
+}
+
+/// The items of a batch; none where it is no batch, or is kept as one.
+fn items<'b>(at: &EventAt, document: &'b [u8]) -> Vec<Alone<'b>> {
+    let path = at.batch.as_ref();
+    let items = path.map(|path| path.each_alone(document, MOST_ITEMS));
+    let Some(Ok(Some(items))) = items else {
+        return Vec::new();
+    };
+    let fits = items.iter().map(Alone::len).sum::<usize>() <= MOST_BYTES;
+    if fits { items } else { Vec::new() }
+}
+
+/// The hash of what is the same whenever the thing comes.
+fn content(at: &EventAt, raw: &[u8]) -> Sha {
+    let varies = at.varies.iter().filter_map(|path| path.all(raw).ok());
+    let mut gaps: Vec<_> = varies
+        .flatten()
+        .flatten()
+        .map(|value| span(raw, value))
+        .collect();
+    gaps.sort_by_key(|gap| gap.start);
+    let mut hash = Sha256::new();
+    let mut from = 0;
+    for gap in gaps {
+        hash.update(raw.get(from..gap.start).unwrap_or_default());
+        from = from.max(gap.end);
+    }
+    hash.update(raw.get(from..).unwrap_or_default());
+    Sha(hash.finalize().into())
 }
 
 fn cut(text: &str, longest: usize) -> &str {

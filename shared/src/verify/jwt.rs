@@ -86,6 +86,7 @@ pub(super) fn token(
     Ok(Proof {
         secret,
         claims: Some(claims),
+        ..Proof::default()
     })
 }
 

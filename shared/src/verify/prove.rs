@@ -19,8 +19,10 @@ const MOST_ITEMS: usize = 10_000;
 /// What was found out about a request.
 #[derive(Debug, Default)]
 pub(super) struct Proof {
-    /// The label of the secret that matched.
+    /// The label of the secret that matched; of the first item, where each is proven by itself.
     pub(super) secret: Option<String>,
+    /// The labels of all items, where each is proven by itself.
+    pub(super) items: Vec<String>,
     /// What the token claims that proved it.
     pub(super) claims: Option<serde_json::Map<String, serde_json::Value>>,
 }
@@ -42,50 +44,58 @@ pub(super) fn prove(
         return Err(Rejected(Reason::NoSecret));
     }
     require_headers(scheme, envelope)?;
-    let secret = match &scheme.kind {
+    let owners = match &scheme.kind {
         Kind::Hmac | Kind::Hash | Kind::Ed25519 | Kind::EcdsaP256 | Kind::RsaSha256 => {
             signature(scheme, envelope, &keys)?
         }
         Kind::Token => token::token(scheme, envelope, &keys)?,
-        Kind::Basic => token::basic(envelope, &keys)?,
+        Kind::Basic => vec![token::basic(envelope, &keys)?],
         Kind::Jwt => return jwt::token(scheme, trust, envelope, &keys),
         Kind::FetchBack => {
             fetchable(scheme, envelope)?;
             return Ok(Proof::default());
         }
         Kind::None => return Ok(Proof::default()),
-        Kind::Code(Code::PayPal) => code::paypal::prove(scheme, trust, envelope, &keys)?,
-        Kind::Code(Code::Sns) => code::sns::prove(trust, envelope, &keys)?,
+        Kind::Code(Code::PayPal) => vec![code::paypal::prove(scheme, trust, envelope, &keys)?],
+        Kind::Code(Code::Sns) => vec![code::sns::prove(trust, envelope, &keys)?],
         // A configuration that selects it is refused.
         Kind::Code(Code::Missing(_)) => return Err(Rejected(Reason::NoSecret)),
     };
     body_hash(scheme, envelope)?;
-    Ok(Proof {
-        secret: Some(secret.label().to_owned()),
-        claims: None,
-    })
+    let labels = owners.iter().map(|secret| secret.label().to_owned());
+    let mut proof = Proof {
+        secret: owners.first().map(|secret| secret.label().to_owned()),
+        ..Proof::default()
+    };
+    if owners.len() > 1 {
+        proof.items = labels.collect();
+    }
+    Ok(proof)
 }
 
+/// The secret behind the signature; behind each, where every item has its own.
 fn signature<'s>(
     scheme: &Scheme,
     envelope: &Envelope,
     keys: &[Key<'s>],
-) -> Result<&'s Secret, Rejected> {
+) -> Result<Vec<&'s Secret>, Rejected> {
     let place = Place::from(envelope);
     let Some(path) = &scheme.for_each else {
-        return one(scheme, place, keys);
+        return Ok(vec![one(scheme, place, keys)?]);
     };
     let items = path.all(&envelope.body);
     let items = items.map_err(|error| unreadable(error.into()))?;
     if items.len() > MOST_ITEMS {
         return Err(Rejected(Reason::MalformedBody));
     }
-    let mut matched = None;
-    for item in items {
-        let item = Some(item.ok_or(Rejected(Reason::MissingField))?);
-        matched = Some(one(scheme, Place { item, ..place }, keys)?);
+    if items.is_empty() {
+        return Err(Rejected(Reason::MissingField));
     }
-    matched.ok_or(Rejected(Reason::MissingField))
+    let signed = items.into_iter().map(|item| {
+        let item = Some(item.ok_or(Rejected(Reason::MissingField))?);
+        one(scheme, Place { item, ..place }, keys)
+    });
+    signed.collect()
 }
 
 /// The secret that signed a request, or one item of it.

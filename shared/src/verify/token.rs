@@ -10,12 +10,12 @@ use crate::envelope::Envelope;
 use crate::preset::{Location, Scheme};
 use crate::secrets::Secret;
 
-/// The secret that the sender knows. Where the preset says so, every item has to carry it.
+/// The secret that the sender knows. Where the preset says so, every item has to carry one.
 pub(super) fn token<'s>(
     scheme: &Scheme,
     envelope: &Envelope,
     keys: &[Key<'s>],
-) -> Result<&'s Secret, Rejected> {
+) -> Result<Vec<&'s Secret>, Rejected> {
     let sig = &scheme.sig;
     let missing = match sig.from {
         Location::Header(_) => Reason::MissingHeader,
@@ -26,15 +26,18 @@ pub(super) fn token<'s>(
     } else {
         sig.from.find(envelope).map(|value| vec![value])
     };
-    let mut matched = None;
-    for value in values.map_err(unreadable)? {
+    let values = values.map_err(unreadable)?;
+    if values.is_empty() {
+        return Err(Rejected(missing));
+    }
+    let owners = values.into_iter().map(|value| {
         let value = value.filter(|value| !value.is_empty());
         let value = value.ok_or(Rejected(missing))?;
         let sent = after_prefix(&value, &sig.prefix);
         let sent = sent.ok_or(Rejected(Reason::BadCredentials))?;
-        matched = Some(owner(sent.as_bytes(), keys)?);
-    }
-    matched.ok_or(Rejected(missing))
+        owner(sent.as_bytes(), keys)
+    });
+    owners.collect()
 }
 
 /// `Authorization: Basic`, where the secret is `user:password`.

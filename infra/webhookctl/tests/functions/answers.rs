@@ -7,11 +7,11 @@ use webhookctl::stack::Options;
 
 use super::support::{Inbox, here, options, s, unique};
 
-fn doorbell(key: &EventKey) -> String {
+pub(crate) fn doorbell(key: &EventKey) -> String {
     json!({ "v": 1, "key": key.pk(), "run": 0 }).to_string()
 }
 
-fn record(id: &str, body: &str) -> Value {
+pub(crate) fn record(id: &str, body: &str) -> Value {
     json!({
         "messageId": id,
         "receiptHandle": "handle",
@@ -26,7 +26,7 @@ fn record(id: &str, body: &str) -> Value {
 }
 
 /// The ids of the messages that the queue brings again.
-async fn failures(inbox: &Inbox, records: &[Value]) -> Vec<String> {
+pub(crate) async fn failures(inbox: &Inbox, records: &[Value]) -> Vec<String> {
     let answer = inbox
         .invoke("Processor", &json!({ "Records": records }))
         .await

@@ -5,6 +5,7 @@
 
 mod answers;
 mod bad_input;
+mod batches;
 mod budget;
 mod events;
 mod forged;

@@ -24,14 +24,23 @@ pub(crate) const DEMO_SECRET: &str = "bWl0dC1kZW1vLXNlY3JldA==";
 /// The secret of GitHub's published example.
 pub(crate) const EVERYBODY: &str = "It's a Secret to Everybody";
 
+/// Throw-away keys in hex, as Adyen gives them.
+pub(crate) const ADYEN_KEYS: [&str; 2] = [
+    "6d6974742d64656d6f2d61647965e26e",
+    "6d6974742d64656d6f2d61647965e26f",
+];
+
 /// Name, slot and value of every secret.
-const SECRETS: [(&str, &str, &str); 12] = [
+const SECRETS: [(&str, &str, &str); 15] = [
     ("github-main", "current", DEMO_SECRET),
     ("stripe-main", "current", DEMO_SECRET),
     ("slack-main", "current", DEMO_SECRET),
     ("fireflies-main", "current", DEMO_SECRET),
     ("standard-main", "current", DEMO_SECRET),
     ("generic-main", "current", DEMO_SECRET),
+    ("gocardless-main", "current", DEMO_SECRET),
+    ("adyen-main", "current", ADYEN_KEYS[0]),
+    ("adyen-main", "previous", ADYEN_KEYS[1]),
     ("github-vectors", "current", EVERYBODY),
     ("github-vectors", "previous", "mysecret"),
     ("fireflies-vectors", "current", "ff-A-16chars-min"),
@@ -415,7 +424,7 @@ pub(crate) fn hex(key: &[u8], message: &[&[u8]]) -> String {
     hex::encode(mac(key, message))
 }
 
-fn mac(key: &[u8], message: &[&[u8]]) -> Vec<u8> {
+pub(crate) fn mac(key: &[u8], message: &[&[u8]]) -> Vec<u8> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
     for piece in message {
         mac.update(piece);

@@ -87,8 +87,17 @@ impl Proxy {
 
     /// The next `times` such requests meet a transaction.
     pub(crate) fn conflict(&self, operation: &'static str, times: usize) {
+        self.conflict_on(operation, "", times);
+    }
+
+    pub(crate) fn conflict_on(
+        &self,
+        operation: &'static str,
+        containing: &'static str,
+        times: usize,
+    ) {
         for _ in 0..times {
-            self.rule(operation, "", Deed::Conflict);
+            self.rule(operation, containing, Deed::Conflict);
         }
     }
 

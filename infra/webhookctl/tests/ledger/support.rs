@@ -11,8 +11,10 @@ use bytes::Bytes;
 use shared::clock::Millis;
 use shared::envelope::Envelope;
 use shared::event::{Event, EventKey, Fetched, Via};
+use shared::inbox::Inbox;
 use shared::ledger::{Claim, Item, Lease, Ledger, Settled, Settlement};
 use shared::preset::Preset;
+use shared::queue::Queue;
 use shared::secrets::Secret;
 use shared::settings::variable;
 use shared::sign::sign;
@@ -141,6 +143,13 @@ impl Table {
         let proxy = Proxy::start(&self.services.endpoints.dynamodb).await;
         let ledger = Ledger::new(quick(&proxy.url), &self.name, self.bucket.clone());
         (proxy, ledger)
+    }
+
+    /// The door in front of a ledger, with a queue that nobody listens to.
+    pub(crate) fn inbox(&self, ledger: Ledger) -> Inbox {
+        let sqs = self.services.endpoints.clients().sqs;
+        let queue = Queue::new(sqs, "http://127.0.0.1:9/nobody");
+        Inbox { ledger, queue }
     }
 
     pub(crate) async fn item(&self, pk: &str, sk: &str) -> Option<Item> {
