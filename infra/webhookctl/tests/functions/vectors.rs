@@ -1,10 +1,21 @@
-//! The published signatures, over HTTP.
+//! The vectors of the providers, over HTTP: the running catcher says of each what it should.
+//!
+//! The catcher has the clock of this machine, and a source has a URL of its own. So a request
+//! whose signature covers a time that counts, or the URL, is signed again with the same secret.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+mod again;
+mod file;
+mod found;
+mod sources;
+
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
-use shared::event::EventKey;
+use shared::event::{EventKey, Sha};
 
-use super::support::{Headers, Inbox, headers, unique, with};
+use self::again::{Again, again};
+use self::file::{Post, Vector};
+use super::support::{Inbox, Item, headers, unique};
 
 #[tokio::test]
 async fn githubs_published_example_is_believed_and_no_other_body() {
@@ -35,57 +46,216 @@ async fn githubs_published_example_is_believed_and_no_other_body() {
     inbox.is_unharmed();
 }
 
+/// What is to be refused comes first, so that the ledger has to be empty after it.
 #[tokio::test]
-async fn every_valid_vector_without_a_time_is_believed() {
-    let inbox = Inbox::shared().await;
-    let file = include_str!("../../../../shared/tests/data/vectors.json");
-    let file: Value = serde_json::from_str(file).unwrap();
-    let mut posted = 0;
-    for vector in file["vectors"].as_array().unwrap() {
-        let provider = vector["provider"].as_str().unwrap();
-        if !matches!(provider, "github" | "fireflies") || vector["expect"]["verdict"] != "valid" {
-            continue;
+async fn every_vector_meets_its_verdict_over_http() {
+    let vectors = file::vectors();
+    let inbox = sources::start(&vectors).await;
+    let mut run = Run::new(&inbox);
+    for vector in &vectors {
+        match (vector.verdict(), again(vector)) {
+            ("invalid", _) => run.refused(vector, &vector.post, vector.reasons()).await,
+            ("valid" | "unverified", Again::Signed(signed)) => {
+                for (post, reasons) in signed.refused {
+                    run.refused(vector, &post, reasons).await;
+                }
+            }
+            _ => {}
         }
-        let request = &vector["request"];
-        let body = body(request);
-        let mut given: Headers = request["headers"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|pair| {
-                (
-                    pair[0].as_str().unwrap().into(),
-                    pair[1].as_str().unwrap().into(),
-                )
-            })
-            .collect();
-        if std::str::from_utf8(&body).is_err() {
-            // As text it would not get through the gateway unchanged.
-            given.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
-            given = with(given, "content-type", "application/octet-stream");
-        }
-        let expected = if body.len() > 1024 * 1024 { 413 } else { 200 };
-        let answer = inbox
-            .post(&format!("{provider}-vectors"), &given, &body)
-            .await;
-        assert_eq!(answer.status, expected, "{}: {answer:?}", vector["id"]);
-        posted += 1;
     }
-    assert!(posted >= 15, "only {posted}");
+    assert_eq!(
+        inbox.events().await,
+        [],
+        "what was refused is in the ledger"
+    );
+    run.tells_why();
+    for vector in &vectors {
+        let again = again(vector);
+        let post = match &again {
+            Again::No => &vector.post,
+            Again::Signed(signed) => &signed.post,
+            Again::Cannot => {
+                run.left_out.insert(vector.id.clone());
+                continue;
+            }
+        };
+        match vector.verdict() {
+            "handshake" => run.answered(vector, post).await,
+            "valid" | "unverified" => run.kept(vector, post).await,
+            _ => {}
+        }
+    }
+    run.finds_its_rows().await;
+    run.says_how_many();
     inbox.is_unharmed();
 }
 
-fn body(request: &Value) -> Vec<u8> {
-    let decoded = |value: &Value| STANDARD.decode(value.as_str().unwrap()).unwrap();
-    let rule = &request["body_rule"];
-    if rule.is_null() {
-        return decoded(&request["body_b64"]);
+/// What was posted so far, and what has to be found of it.
+struct Run<'i> {
+    inbox: &'i Inbox,
+    refusals: BTreeMap<&'i str, Vec<(&'i str, BTreeSet<&'i str>)>>,
+    rows: Vec<(&'i Vector, Sha)>,
+    left_out: BTreeSet<String>,
+    presets: BTreeSet<&'i str>,
+    counts: BTreeMap<&'static str, usize>,
+}
+
+impl<'i> Run<'i> {
+    fn new(inbox: &'i Inbox) -> Self {
+        Self {
+            inbox,
+            refusals: BTreeMap::new(),
+            rows: Vec::new(),
+            left_out: BTreeSet::new(),
+            presets: BTreeSet::new(),
+            counts: BTreeMap::new(),
+        }
     }
-    let count = rule["count"].as_u64().unwrap().try_into().unwrap();
-    [
-        decoded(&rule["prefix_b64"]),
-        decoded(&rule["unit_b64"]).repeat(count),
-        decoded(&rule["suffix_b64"]),
-    ]
-    .concat()
+
+    fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    async fn post(&mut self, vector: &'i Vector, post: &Post) -> super::support::Answer {
+        let preset = vector.verifier.preset.id.as_str();
+        self.presets.insert(preset);
+        let names: Vec<_> = post
+            .headers
+            .iter()
+            .map(|(name, _)| name.to_lowercase())
+            .collect();
+        let different: BTreeSet<_> = names.iter().collect();
+        if different.len() < names.len() {
+            self.count("with a repeated header");
+        }
+        if post.is_base64() {
+            self.count("in base64");
+        }
+        self.inbox
+            .request(&post.method, &post.target, &post.headers, &post.body)
+            .await
+    }
+
+    async fn refused(&mut self, vector: &'i Vector, post: &Post, reasons: BTreeSet<&'i str>) {
+        self.count("refused");
+        let answer = self.post(vector, post).await;
+        let undecided = reasons.contains("no_secret");
+        let refusal = vector.verifier.preset.ack.bad_signature;
+        let expected = match post.method.as_str() {
+            "POST" if undecided => 503,
+            "POST" => refusal,
+            _ => 405,
+        };
+        assert_eq!(answer.status, expected, "{}: {answer:?}", vector.id);
+        if expected == refusal {
+            let refusals = self.refusals.entry(&vector.source).or_default();
+            refusals.push((&vector.id, reasons));
+        }
+    }
+
+    async fn answered(&mut self, vector: &'i Vector, post: &Post) {
+        self.count("handshakes");
+        let answer = self.post(vector, post).await;
+        let expected = &vector.expect["response"];
+        // The secret that it brings is the operator's to store.
+        if vector.sets_a_secret() {
+            assert_eq!(answer.status, 503, "{}: {answer:?}", vector.id);
+            return;
+        }
+        // The HTTP API has routes for posts and for what handshakes are sent with.
+        let routed = matches!(post.method.as_str(), "POST" | "GET" | "HEAD");
+        let status = if routed {
+            expected["status"].as_u64()
+        } else {
+            Some(404)
+        };
+        assert_eq!(
+            Some(answer.status.into()),
+            status,
+            "{}: {answer:?}",
+            vector.id
+        );
+        if let Some(body) = expected["body"].as_str() {
+            assert_eq!(answer.text(), body, "{}", vector.id);
+        }
+        if !expected["json"].is_null() {
+            let json: Value = serde_json::from_slice(&answer.body).unwrap();
+            assert_eq!(json, expected["json"], "{}", vector.id);
+        }
+        for (name, value) in expected["headers"].as_object().into_iter().flatten() {
+            assert_eq!(answer.header(name), value.as_str(), "{}: {name}", vector.id);
+        }
+    }
+
+    async fn kept(&mut self, vector: &'i Vector, post: &Post) {
+        self.count("kept");
+        let answer = self.post(vector, post).await;
+        // A request of a scheme that can prove others than POST; the catcher keeps posts alone.
+        if post.method != "POST" {
+            assert_eq!(answer.status, 405, "{}: {answer:?}", vector.id);
+            return;
+        }
+        let ack = &vector.verifier.preset.ack;
+        assert_eq!(answer.status, ack.ok, "{}: {answer:?}", vector.id);
+        // The answer to a signed request that is no event has no row either.
+        if vector.expect["event"].is_null() {
+            return;
+        }
+        assert_eq!(answer.text(), ack.body, "{}", vector.id);
+        self.rows.push((vector, Sha::of(&post.body)));
+    }
+
+    /// Each refusal stands in the log with a reason that fits, in the order of the requests.
+    fn tells_why(&self) {
+        let logged = self.inbox.refusals();
+        for (source, refusals) in &self.refusals {
+            let logged = &logged[*source];
+            assert_eq!(logged.len(), refusals.len(), "{source}: {logged:?}");
+            for ((id, allowed), reason) in refusals.iter().zip(logged) {
+                assert!(
+                    allowed.contains(reason.as_str()),
+                    "{id}: {reason}, not {allowed:?}"
+                );
+            }
+        }
+    }
+
+    /// Each event has the row of its body, under its type and the secret that proved it.
+    async fn finds_its_rows(&self) {
+        let rows = self.inbox.events().await;
+        for (vector, sha) in &self.rows {
+            let text = |row: &Item, name: &str| row.get(name).map(|it| it.as_s().unwrap().clone());
+            let mut fitting = rows.iter().filter(|row| {
+                let key = EventKey::from_pk(&text(row, "pk").unwrap()).unwrap();
+                key.source() == vector.source && row["sha"].as_b().unwrap().as_ref() == sha.0
+            });
+            let kind = vector.kind();
+            let kept_well = |row: &Item| {
+                let kind = kind.is_none_or(|kind| text(row, "ty").as_deref() == Some(kind));
+                let label = vector.expect["matched_secret"].as_u64();
+                let label = label.map(|index| format!("{index}.1"));
+                kind && (label.is_none() || text(row, "kid") == label)
+            };
+            assert!(
+                fitting.any(kept_well),
+                "{} has no row as it should be",
+                vector.id
+            );
+        }
+    }
+
+    fn says_how_many(&self) {
+        println!("{} presets: {:?}", self.presets.len(), self.counts);
+        println!("{} not posted: {:?}", self.left_out.len(), self.left_out);
+        let at_least = |what: &str, least: usize| {
+            let count = self.counts[what];
+            assert!(count >= least, "only {count} were {what}");
+        };
+        at_least("refused", 400);
+        at_least("kept", 300);
+        at_least("handshakes", 15);
+        at_least("with a repeated header", 5);
+        at_least("in base64", 20);
+        assert!(self.presets.len() >= 60, "{:?}", self.presets);
+    }
 }

@@ -1,0 +1,127 @@
+//! Signs a request for this time and this place.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use shared::clock::Millis;
+use shared::envelope::Envelope;
+use shared::preset::{Location, Scheme};
+use shared::secrets::Secret;
+use shared::sign::{can_sign, signed};
+
+use super::file::{Post, Vector, has_timely_token, signs_url};
+
+/// A secret of nobody, in every form that a secret may have.
+const ANOTHER: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+pub(super) enum Again {
+    /// It holds as it is.
+    No,
+    Signed(Box<Signed>),
+    /// The key that signs is not here.
+    Cannot,
+}
+
+pub(super) struct Signed {
+    pub(super) post: Post,
+    /// What nobody may believe, and the reasons to be given.
+    pub(super) refused: Vec<(Post, BTreeSet<&'static str>)>,
+}
+
+pub(super) fn again(vector: &Vector) -> Again {
+    let scheme = vector.scheme();
+    if !is_bound(scheme) || !vector.is_signed() {
+        return Again::No;
+    }
+    let now = Millis::now();
+    let index = vector.expect["matched_secret"].as_u64().unwrap_or(0);
+    let index = usize::try_from(index).unwrap();
+    let (true, Some(secret)) = (can_sign(scheme), vector.secrets.get(index)) else {
+        return Again::Cannot;
+    };
+    let at = |secret: &str, at: Millis| {
+        let draft = draft(scheme, &vector.post, at);
+        let signed = signed(scheme, &Secret::new("again", secret), draft, at).ok()?;
+        Some(post(&vector.post.method, &signed))
+    };
+    let Some(post) = at(secret, now) else {
+        return Again::Cannot;
+    };
+    let mut refused = Vec::new();
+    if vector.verdict() == "valid" {
+        refused.push((at(ANOTHER, now).unwrap(), BTreeSet::from(["bad_signature"])));
+        if let Some(ts) = scheme.ts.as_ref().filter(|ts| ts.enforce) {
+            let minute = 60;
+            let shift = |by: i64| Duration::from_secs(u64::try_from(by + minute).unwrap());
+            let (late, early) = (now - shift(ts.past), now + shift(ts.future));
+            let reason = |reason| BTreeSet::from([reason]);
+            refused.push((at(secret, late).unwrap(), reason("timestamp_too_old")));
+            refused.push((at(secret, early).unwrap(), reason("timestamp_in_future")));
+        }
+    }
+    Again::Signed(Box::new(Signed { post, refused }))
+}
+
+/// Whether a signature covers a time that counts, or the URL.
+fn is_bound(scheme: &Scheme) -> bool {
+    let timely = scheme.ts.as_ref().is_some_and(|ts| ts.enforce);
+    timely || has_timely_token(scheme) || signs_url(scheme)
+}
+
+/// The request without what proves it.
+fn draft(scheme: &Scheme, post: &Post, at: Millis) -> Envelope {
+    let mut proofs = names(&scheme.sig.from);
+    proofs.extend(scheme.sig.also.iter().flat_map(names));
+    proofs.extend(scheme.ts.iter().flat_map(|ts| names(&ts.from)));
+    proofs.extend(scheme.jwt.iter().flat_map(|jwt| names(&jwt.from)));
+    let headers = post.headers.iter();
+    let headers = headers.filter(|(name, _)| !proofs.contains(&name.to_lowercase()));
+    let hash = scheme.body_hash.as_ref().map(|hash| &hash.from);
+    let target = match hash {
+        Some(Location::Query(_)) => post.target.split('?').next().unwrap(),
+        _ => &post.target,
+    };
+    Envelope {
+        method: post.method.clone(),
+        // The name that the local HTTP API has.
+        url: format!("https://127.0.0.1{target}"),
+        headers: headers.cloned().collect(),
+        body: post.body.clone().into(),
+        received_at: at,
+    }
+}
+
+fn post(method: &str, envelope: &Envelope) -> Post {
+    let target = envelope.url.strip_prefix("https://127.0.0.1").unwrap();
+    let headers = envelope.headers.iter();
+    Post {
+        method: method.into(),
+        target: target.into(),
+        headers: headers
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect(),
+        body: envelope.body.to_vec(),
+    }
+}
+
+fn names(at: &Location) -> Vec<String> {
+    match at {
+        Location::Header(names) => names.clone(),
+        _ => Vec::new(),
+    }
+}
+
+impl Vector {
+    /// Whether it has to be signed to meet its verdict.
+    fn is_signed(&self) -> bool {
+        match self.verdict() {
+            "valid" => true,
+            "handshake" => {
+                let mut handshakes = self.verifier.preset.handshakes.iter();
+                let signed = handshakes.any(|handshake| handshake.require_signature);
+                signed && self.expect["response"]["status"].as_u64() < Some(300)
+            }
+            _ => false,
+        }
+    }
+}

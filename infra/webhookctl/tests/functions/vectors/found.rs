@@ -1,0 +1,52 @@
+//! What the requests left behind: rows and words in the log.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::support::{Inbox, Item};
+
+impl Inbox {
+    /// The state rows of all events.
+    pub(super) async fn events(&self) -> Vec<Item> {
+        let clients = self.stack.clients();
+        let mut events = Vec::new();
+        let mut from = None;
+        loop {
+            #[expect(
+                clippy::disallowed_methods,
+                reason = "a test may look at the whole table"
+            )]
+            let scan = clients.dynamodb.scan();
+            let scan = scan.table_name(self.stack.table().unwrap());
+            let page = scan.set_exclusive_start_key(from).send().await.unwrap();
+            events.extend(page.items.unwrap_or_default().into_iter().filter(|item| {
+                item["pk"].as_s().unwrap().starts_with("E#") && item["sk"].as_s().unwrap() == "M"
+            }));
+            from = page.last_evaluated_key;
+            if from.is_none() {
+                return events;
+            }
+        }
+    }
+
+    /// By source, the reasons for which the catcher says it refused, in their order.
+    pub(super) fn refusals(&self) -> BTreeMap<String, Vec<String>> {
+        let log = std::fs::read_to_string(self.stack.log_file("Catcher").unwrap()).unwrap();
+        let mut refusals: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for line in log.lines() {
+            let Ok(line) = serde_json::from_str::<Value>(line) else {
+                continue;
+            };
+            let fields = &line["fields"];
+            if fields["verification"] == "refused" {
+                let text = |name: &str| fields[name].as_str().unwrap().to_owned();
+                refusals
+                    .entry(text("source"))
+                    .or_default()
+                    .push(text("reason"));
+            }
+        }
+        refusals
+    }
+}

@@ -1,0 +1,121 @@
+//! The stack with a source for each preset, variant and set of secrets of the vectors.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use aws_sdk_ssm::types::ParameterType;
+use futures::{StreamExt as _, stream};
+use serde_json::{Value, json};
+use webhookctl::stack::Options;
+
+use super::file::{Vector, params};
+use crate::support::{Inbox, options};
+
+pub(super) async fn start(vectors: &[Vector]) -> Inbox {
+    let by_source: BTreeMap<_, _> = vectors.iter().map(|it| (&it.source, it)).collect();
+    let folder = Folder::new();
+    let file = folder.0.join("sources.toml");
+    let sources = by_source.values().map(|vector| source(vector));
+    std::fs::write(
+        &file,
+        format!("schema = 1\n{}", sources.collect::<String>()),
+    )
+    .unwrap();
+    let inbox = Inbox::start(Options {
+        sources_file: Some(file),
+        ..options()
+    })
+    .await;
+    // The newest comes first, so it is put last.
+    stream::iter(by_source.values())
+        .for_each_concurrent(8, |vector| put_secrets(&inbox, vector))
+        .await;
+    // The first request is a cold start, which reads all of them and needs the file.
+    inbox.is_warm().await;
+    inbox
+}
+
+/// Texts are written as JSON, whose strings are TOML's too.
+fn source(vector: &Vector) -> String {
+    let given = &vector.given;
+    let mut text = format!(
+        "[[source]]\nname = {:?}\npreset = {:?}\nvariant = {:?}\nmax_body = 2000000\n\
+         quarantine = {{ per_day = 0 }}\naction = [{{ kind = \"keep\" }}]\nparams = {}\n",
+        vector.source,
+        vector.verifier.preset.id,
+        vector.verifier.variant,
+        table(&params(given)),
+    );
+    text.push_str("[source.trust]\n");
+    if let Some(arming) = given["arming"].as_bool() {
+        writeln!(text, "arming = {arming}").unwrap();
+    }
+    if !given["jwks"].is_null() {
+        writeln!(text, "jwks = {}", json!(given["jwks"].to_string())).unwrap();
+    }
+    if let Some(roots) = given["roots_pem"].as_str() {
+        let certificates = given["certs"].as_object().into_iter().flatten();
+        let owned = |(url, pem): (&String, &Value)| (url.clone(), pem.as_str().unwrap().to_owned());
+        let by_url = table(&certificates.map(owned).collect());
+        let roots = json!(roots);
+        writeln!(
+            text,
+            "certificates = {{ roots = {roots}, by_url = {by_url} }}"
+        )
+        .unwrap();
+    }
+    text
+}
+
+fn table(entries: &BTreeMap<String, String>) -> String {
+    let entries = entries.iter();
+    let entries = entries.map(|(key, value)| format!("{} = {}", json!(key), json!(value)));
+    format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
+}
+
+async fn put_secrets(inbox: &Inbox, vector: &Vector) {
+    let path = inbox.stack.secrets_path("Catcher").unwrap();
+    let ssm = inbox.stack.clients().ssm;
+    for (slot, value) in vector.secrets.iter().enumerate().rev() {
+        // The store has no empty values, so a source with an empty secret has none.
+        if value.is_empty() {
+            continue;
+        }
+        if value.len() >= 8 {
+            inbox.must_not_log(value);
+        }
+        let put = ssm
+            .put_parameter()
+            .name(format!("{path}/{}/{slot}", vector.source));
+        let put = put.value(value).r#type(ParameterType::SecureString);
+        put.send().await.unwrap();
+    }
+}
+
+impl Inbox {
+    async fn is_warm(&self) {
+        for _ in 0..100 {
+            let answer = self.post("nobody", &[], b"").await;
+            if answer.status == 404 {
+                return;
+            }
+        }
+        panic!("the catcher does not answer");
+    }
+}
+
+struct Folder(std::path::PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let folder = std::env::temp_dir().join(format!("mitt-vectors-{}", super::unique()));
+        std::fs::create_dir(&folder).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
