@@ -6,8 +6,10 @@ CARGO ?= cargo
 PYTHON ?= python3
 CHECK := .venv/check
 MINISTACK := .venv/ministack
+FOREIGN := .venv/foreign
+SIGNERS := infra/tests/foreign_signers
 
-.PHONY: help run dev build release check test vectors test-rust test-template second-opinion venv clean
+.PHONY: help run dev build release check test vectors test-rust test-template second-opinion foreign-signers venv clean
 
 help: ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -44,14 +46,22 @@ test-template: $(CHECK)/stamp ## The template's invariants, and that its gate re
 second-opinion: build $(CHECK)/stamp $(MINISTACK)/stamp ## The ledger and the journey on ministack, deployed by SAM
 	$(CHECK)/bin/python infra/tests/journey_on_ministack.py
 
+foreign-signers: build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp ## The providers' SDKs as senders to the catcher, and as judges of us; needs Node 20
+	$(CARGO) test --workspace --locked --test functions -- --ignored foreign
+
 venv: $(CHECK)/stamp $(MINISTACK)/stamp ## The Python tools, each set in a folder of its own
 
 $(CHECK)/stamp: infra/requirements.txt
 $(MINISTACK)/stamp: infra/requirements-ministack.txt
+$(FOREIGN)/stamp: $(SIGNERS)/requirements.txt
 .venv/%/stamp:
 	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
+$(SIGNERS)/node_modules/stamp: $(SIGNERS)/package-lock.json
+	cd $(SIGNERS) && npm ci --ignore-scripts --no-audit --no-fund
+	touch $@
+
 clean: ## Remove all that was built or installed
-	rm -rf target .venv .mitt .aws-sam
+	rm -rf target .venv .tools .mitt .aws-sam $(SIGNERS)/node_modules

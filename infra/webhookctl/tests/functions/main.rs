@@ -8,6 +8,7 @@ mod bad_input;
 mod batches;
 mod budget;
 mod events;
+mod foreign;
 mod forged;
 mod keys;
 mod quarantine;

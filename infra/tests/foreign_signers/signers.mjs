@@ -1,0 +1,180 @@
+// Signs and verifies webhooks with the providers' own SDKs.
+//
+// Each line of the input is a request {sdk, do, secret, url, headers, body}. For `sign` the line
+// of the answer is the request with its proof; for `verify` it is {valid}. An SDK that only
+// verifies has no `sign`.
+
+import { createInterface } from "node:readline";
+
+import adyen from "@adyen/api-library";
+import { sign as githubSign, verify as githubVerify } from "@octokit/webhooks-methods";
+import "@shopify/shopify-api/adapters/node";
+import { shopifyApi } from "@shopify/shopify-api";
+import { createSHA256HMAC } from "@shopify/shopify-api/runtime";
+import { verifyKey } from "discord-interactions";
+import hubspot from "@hubspot/api-client";
+import { WebhooksHelper } from "square";
+import { Webhook as StandardWebhook } from "standardwebhooks";
+import Stripe from "stripe";
+import { Webhook as SvixWebhook } from "svix";
+import nacl from "tweetnacl";
+import twilio from "twilio";
+
+const stripe = new Stripe("sk_test_of_nobody");
+const hmacs = new adyen.hmacValidator();
+const shopify = (secret) =>
+  shopifyApi({
+    apiKey: "of-nobody",
+    apiSecretKey: secret,
+    apiVersion: "2026-07",
+    hostName: "in.example.test",
+    isEmbeddedApp: true,
+    logger: { log: () => {} },
+  });
+
+const seconds = () => Math.floor(Date.now() / 1000).toString();
+const form = (body) => Object.fromEntries(new URLSearchParams(body));
+const holds = (check) => {
+  try {
+    check();
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+/** Standard Webhooks under one prefix of its headers. */
+const standard = (Webhook, prefix) => ({
+  sign: ({ secret, headers, body }) => {
+    const [id, at] = [headers[`${prefix}-id`], new Date()];
+    return {
+      headers: {
+        [`${prefix}-timestamp`]: Math.floor(at.getTime() / 1000).toString(),
+        [`${prefix}-signature`]: new Webhook(secret).sign(id, at, body),
+      },
+    };
+  },
+  verify: ({ secret, headers, body }) => holds(() => new Webhook(secret).verify(body, headers)),
+});
+
+const adyenItem = (body) => JSON.parse(body).notificationItems[0].NotificationRequestItem;
+
+const sdks = {
+  stripe: {
+    sign: ({ secret, body }) => ({
+      headers: {
+        "stripe-signature": stripe.webhooks.generateTestHeaderString({ payload: body, secret }),
+      },
+    }),
+    verify: ({ secret, headers, body }) =>
+      holds(() => stripe.webhooks.constructEvent(body, headers["stripe-signature"], secret)),
+  },
+  github: {
+    sign: async ({ secret, body }) => ({
+      headers: { "x-hub-signature-256": await githubSign(secret, body) },
+    }),
+    verify: ({ secret, headers, body }) =>
+      githubVerify(secret, body, headers["x-hub-signature-256"]),
+  },
+  standardwebhooks: standard(StandardWebhook, "webhook"),
+  svix: standard(SvixWebhook, "svix"),
+  twilio: {
+    sign: ({ secret, url, body }) => ({
+      headers: {
+        "x-twilio-signature": twilio.getExpectedTwilioSignature(secret, url, form(body)),
+      },
+    }),
+    verify: ({ secret, url, headers, body }) =>
+      twilio.validateRequest(secret, headers["x-twilio-signature"], url, form(body)),
+  },
+  "twilio-json": {
+    sign: ({ secret, url, body }) => {
+      const signed = `${url}?bodySHA256=${twilio.getExpectedBodyHash(body)}`;
+      const signature = twilio.getExpectedTwilioSignature(secret, signed, {});
+      return { url: signed, headers: { "x-twilio-signature": signature } };
+    },
+    verify: ({ secret, url, headers, body }) =>
+      twilio.validateRequestWithBody(secret, headers["x-twilio-signature"], url, body),
+  },
+  shopify: {
+    sign: async ({ secret, body }) => ({
+      headers: { "x-shopify-hmac-sha256": await createSHA256HMAC(secret, body) },
+    }),
+    verify: async ({ secret, headers, body }) => {
+      const rawRequest = { method: "POST", url: "/", headers };
+      const answer = await shopify(secret).webhooks.validate({ rawBody: body, rawRequest });
+      return answer.valid;
+    },
+  },
+  adyen: {
+    sign: ({ secret, body }) => {
+      const signed = JSON.parse(body);
+      const item = signed.notificationItems[0].NotificationRequestItem;
+      item.additionalData = { hmacSignature: hmacs.calculateHmac(item, secret) };
+      return { headers: {}, body: JSON.stringify(signed) };
+    },
+    verify: ({ secret, body }) => hmacs.validateHMAC(adyenItem(body), secret),
+  },
+  hubspot: {
+    sign: ({ secret, url, body }) => {
+      const timestamp = Date.now();
+      const options = { clientSecret: secret, url, requestBody: body, timestamp };
+      return {
+        headers: {
+          "x-hubspot-request-timestamp": timestamp.toString(),
+          "x-hubspot-signature-v3": hubspot.Signature.getSignature("POST", "v3", options),
+        },
+      };
+    },
+    verify: ({ secret, url, headers, body }) =>
+      hubspot.Signature.isValid({
+        signatureVersion: "v3",
+        signature: headers["x-hubspot-signature-v3"],
+        timestamp: Number(headers["x-hubspot-request-timestamp"]),
+        clientSecret: secret,
+        url,
+        requestBody: body,
+      }),
+  },
+  square: {
+    verify: ({ secret, url, headers, body }) =>
+      WebhooksHelper.verifySignature({
+        requestBody: body,
+        signatureHeader: headers["x-square-hmacsha256-signature"],
+        signatureKey: secret,
+        notificationUrl: url,
+      }),
+  },
+  // Its SDK only verifies; the signature is tweetnacl's. The secret is the seed of the pair.
+  discord: {
+    sign: ({ secret, body }) => {
+      const pair = nacl.sign.keyPair.fromSeed(Buffer.from(secret, "hex"));
+      const timestamp = seconds();
+      const signature = nacl.sign.detached(Buffer.from(timestamp + body), pair.secretKey);
+      return {
+        headers: {
+          "x-signature-ed25519": Buffer.from(signature).toString("hex"),
+          "x-signature-timestamp": timestamp,
+        },
+      };
+    },
+    verify: ({ secret, headers, body }) => {
+      const pair = nacl.sign.keyPair.fromSeed(Buffer.from(secret, "hex"));
+      const [signature, at] = [headers["x-signature-ed25519"], headers["x-signature-timestamp"]];
+      return verifyKey(body, signature, at, Buffer.from(pair.publicKey).toString("hex"));
+    },
+  },
+};
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const request = JSON.parse(line);
+  const sdk = sdks[request.sdk];
+  let answer;
+  if (request.do === "verify") {
+    answer = { valid: await sdk.verify(request) };
+  } else {
+    const proof = await sdk.sign(request);
+    answer = { ...request, ...proof, headers: { ...request.headers, ...proof.headers } };
+  }
+  console.log(JSON.stringify(answer));
+}

@@ -1,0 +1,246 @@
+//! The providers' own SDKs as senders and as judges: the running catcher believes what they
+//! sign, they believe what we sign, and nobody believes a body with one changed byte.
+//!
+//! They are other people's code in other languages, so that they cannot share a mistake with
+//! ours. `make foreign-signers` installs them.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use aws_sdk_ssm::types::ParameterType;
+use serde::{Deserialize, Serialize};
+use shared::clock::Millis;
+use shared::config::Config;
+use shared::envelope::Envelope;
+use shared::secrets::Secret;
+use shared::sign::{can_sign, signed};
+use webhookctl::stack::Options;
+
+use super::support::{Headers, Inbox, here, options, root};
+
+/// One byte of this is changed.
+const WORD: &str = "canary";
+
+const JSON: &str = r#"{"id":"1","type":"t","note":"café 😀 canary"}"#;
+const WHSEC: &str = "whsec_bWl0dC1kZW1vLXNlY3JldC1vZi1ub2JvZHk=";
+
+/// The first key pair of RFC 8032, seed and public key.
+const SEED: &str = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
+const PUBLIC: &str = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
+
+/// Program, SDK, secret, headers that it finds there, body.
+type Sdk = (
+    Driver,
+    &'static str,
+    &'static str,
+    &'static [(&'static str, &'static str)],
+    &'static str,
+);
+
+#[rustfmt::skip]
+const SDKS: [Sdk; 15] = [
+    (NODE, "stripe", "whsec_of-nobody", &[], JSON),
+    (NODE, "github", "secret-of-nobody", &[("x-github-event", "push")], JSON),
+    (NODE, "standardwebhooks", WHSEC, &[("webhook-id", "msg_1")], JSON),
+    (NODE, "svix", WHSEC, &[("svix-id", "msg_1")], JSON),
+    (NODE, "twilio", "token-of-nobody", &[FORM], "Body=a+canary%21&MessageSid=SM1&To=%2B1"),
+    (NODE, "twilio-json", "token-of-nobody", &[], JSON),
+    (NODE, "shopify", "hush-of-nobody", SHOPIFY, JSON),
+    (NODE, "adyen", "44782DEF547AAA06C910C43932B1EB0C71FC68D9D0C057550C48EC2ACF6BA056", &[], ADYEN),
+    (NODE, "hubspot", "client-secret-of-nobody", &[], JSON),
+    (NODE, "square", "key-of-nobody", &[], JSON),
+    (NODE, "discord", SEED, &[], JSON),
+    (PYTHON, "slack", "signing-secret-of-nobody", &[], JSON),
+    (PYTHON, "slack", "signing-secret-of-nobody", &[FORM], "command=%2Fgo&text=canary&trigger_id=1"),
+    (PYTHON, "standardwebhooks", WHSEC, &[("webhook-id", "msg_2")], JSON),
+    (PYTHON, "twilio", "token-of-nobody", &[FORM], "Body=canary&MessageSid=SM2&To=%2B1"),
+];
+
+const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");
+const SHOPIFY: &[(&str, &str)] = &[
+    ("x-shopify-topic", "orders/create"),
+    ("x-shopify-shop-domain", "of-nobody.myshopify.com"),
+    ("x-shopify-api-version", "2026-07"),
+    (
+        "x-shopify-webhook-id",
+        "b54557e4-bdd9-4b37-8a5f-bf7d70bcd043",
+    ),
+];
+const ADYEN: &str = r#"{"live":"false","notificationItems":[{"NotificationRequestItem":{
+    "pspReference":"canary","merchantAccountCode":"M","merchantReference":"r","success":"true",
+    "amount":{"value":1130,"currency":"EUR"},"eventCode":"AUTHORISATION"}}]}"#;
+
+/// A program that reads requests and writes answers, each a line.
+type Driver = (&'static str, &'static str);
+const NODE: Driver = ("node", "signers.mjs");
+const PYTHON: Driver = (".venv/foreign/bin/python", "signers.py");
+
+#[tokio::test]
+#[ignore = "needs the SDKs, which `make foreign-signers` installs"]
+async fn the_sdks_and_the_catcher_agree() {
+    let inbox = start().await;
+    let file = std::fs::read_to_string(here().join("foreign.toml")).unwrap();
+    let config = Config::parse(&file).unwrap();
+    for driver in [NODE, PYTHON] {
+        let drafts = SDKS.iter().filter(|(of, ..)| *of == driver);
+        let drafts: Vec<Request> = drafts.map(Request::new).collect();
+        // Square's SDK has no way to sign.
+        let to_sign = drafts.iter().filter(|draft| draft.sdk != "square").cloned();
+        let theirs: Vec<Request> = run(driver, &to_sign.collect::<Vec<_>>());
+        let ours = drafts.iter().filter_map(|draft| sign(&config, draft));
+        let requests: Vec<Request> = theirs.into_iter().chain(ours).collect();
+        let mut to_verify = Vec::new();
+        for request in &requests {
+            let ack = &config.source(&request.sdk).unwrap().verifier.preset.ack;
+            let changed = request.changed();
+            let refused = inbox.post_foreign(&changed).await;
+            assert_eq!(refused, ack.bad_signature, "{changed:?}");
+            let accepted = inbox.post_foreign(request).await;
+            assert_eq!(accepted, ack.ok, "{request:?}");
+            to_verify.extend([request.to_verify(), changed.to_verify()]);
+        }
+        let verdicts: Vec<Verdict> = run(driver, &to_verify);
+        assert_eq!(verdicts.len(), to_verify.len());
+        for (request, verdicts) in requests.iter().zip(verdicts.chunks(2)) {
+            let said = [verdicts[0].valid, verdicts[1].valid];
+            assert_eq!(said, [true, false], "what the SDK says of {request:?}");
+        }
+        println!("{}: {} requests", driver.1, requests.len());
+    }
+    inbox.is_unharmed();
+}
+
+/// Signed by us, unless that needs a private key.
+fn sign(config: &Config, draft: &Request) -> Option<Request> {
+    let verifier = &config.source(&draft.sdk).unwrap().verifier;
+    let scheme = verifier.preset.scheme(&verifier.variant).unwrap();
+    if !can_sign(scheme) {
+        return None;
+    }
+    let now = Millis::now();
+    let secret = Secret::new("current", draft.secret.as_str());
+    let envelope = signed(scheme, &secret, draft.envelope(now), now).unwrap();
+    let headers = envelope.headers.iter();
+    Some(Request {
+        url: envelope.url.clone(),
+        headers: headers.map(|(n, v)| (n.into(), v.into())).collect(),
+        body: String::from_utf8(envelope.body.to_vec()).unwrap(),
+        ..draft.clone()
+    })
+}
+
+async fn start() -> Inbox {
+    let inbox = Inbox::start(Options {
+        sources_file: Some(here().join("foreign.toml")),
+        ..options()
+    })
+    .await;
+    let path = inbox.stack.secrets_path("Catcher").unwrap();
+    for (_, sdk, secret, ..) in SDKS {
+        let secret = if sdk == "discord" { PUBLIC } else { secret };
+        let put = inbox.stack.clients().ssm.put_parameter();
+        let put = put.name(format!("{path}/{sdk}/current")).value(secret);
+        let put = put.r#type(ParameterType::SecureString).overwrite(true);
+        put.send().await.unwrap();
+        inbox.must_not_log(secret);
+    }
+    inbox
+}
+
+impl Inbox {
+    async fn post_foreign(&self, request: &Request) -> u16 {
+        let target = request.url.strip_prefix("https://127.0.0.1").unwrap();
+        let headers: Headers = request.headers.clone().into_iter().collect();
+        let body = request.body.as_bytes();
+        self.request("POST", target, &headers, body).await.status
+    }
+}
+
+/// A line that a driver reads or writes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Request {
+    sdk: String,
+    r#do: String,
+    secret: String,
+    url: String,
+    headers: BTreeMap<String, String>,
+    body: String,
+}
+
+impl Request {
+    fn new((_, sdk, secret, headers, body): &Sdk) -> Self {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let mut headers: BTreeMap<_, _> = headers.iter().map(owned).collect();
+        let json = "application/json".to_owned();
+        headers.entry("content-type".into()).or_insert(json);
+        Self {
+            sdk: (*sdk).into(),
+            r#do: "sign".into(),
+            secret: (*secret).into(),
+            url: format!("https://127.0.0.1/in/{sdk}"),
+            headers,
+            body: (*body).into(),
+        }
+    }
+
+    fn envelope(&self, now: Millis) -> Envelope {
+        Envelope {
+            method: "POST".into(),
+            url: self.url.clone(),
+            headers: self.headers.iter().map(|(n, v)| (n, v.clone())).collect(),
+            body: self.body.clone().into(),
+            received_at: now,
+        }
+    }
+
+    /// With one byte of the body changed.
+    fn changed(&self) -> Self {
+        assert!(self.body.contains(WORD));
+        Self {
+            body: self.body.replace(WORD, "canarx"),
+            ..self.clone()
+        }
+    }
+
+    fn to_verify(&self) -> Self {
+        Self {
+            r#do: "verify".into(),
+            ..self.clone()
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Verdict {
+    valid: bool,
+}
+
+fn run<A: for<'a> Deserialize<'a>>((program, script): Driver, requests: &[Request]) -> Vec<A> {
+    let folder = root().join("infra/tests/foreign_signers");
+    let program = match program {
+        "node" => Path::new("node").to_owned(),
+        path => root().join(path),
+    };
+    let mut child = Command::new(program)
+        .arg(folder.join(script))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the SDKs are installed");
+    let lines = requests.iter();
+    let lines = lines.map(|request| serde_json::to_string(request).unwrap() + "\n");
+    let mut input = child.stdin.take().unwrap();
+    input
+        .write_all(lines.collect::<String>().as_bytes())
+        .unwrap();
+    drop(input);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{script} failed");
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let answers = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    answers.collect()
+}
