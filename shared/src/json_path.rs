@@ -86,8 +86,8 @@ impl JsonPath {
 }
 
 impl JsonPath {
-    /// The places themselves, made where there are none.
-    pub(crate) fn places<'v>(&self, json: &'v mut Value) -> Vec<&'v mut Value> {
+    /// The places themselves, made where there are none; a list that is made has one element.
+    pub fn places<'v>(&self, json: &'v mut Value) -> Vec<&'v mut Value> {
         let mut places = vec![json];
         for step in &self.0 {
             places = match step {
@@ -103,7 +103,12 @@ impl JsonPath {
                     .collect(),
                 Step::Each => places
                     .into_iter()
-                    .filter_map(Value::as_array_mut)
+                    .filter_map(|place| {
+                        if place.is_null() {
+                            *place = Value::Array(vec![Value::Null]);
+                        }
+                        place.as_array_mut()
+                    })
                     .flatten()
                     .collect(),
             };

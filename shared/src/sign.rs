@@ -1,18 +1,65 @@
 //! Signs as a provider signs: for test webhooks and for what we send on ourselves.
 
+mod key_pair;
 mod place;
+mod token;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use serde_json::json;
+use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::clock::Millis;
 use crate::envelope::Envelope;
-use crate::preset::{Alg, Format, Hash, Jwt, Kind, Location, Part, Place, Scheme};
+use crate::preset::{Alg, Code, Format, Kind, Location, Part, Place, Scheme};
 use crate::secrets::Secret;
 use crate::verify::{Context, Group, Rejected, digest, encode, key, mac_sign, message, written};
+pub use key_pair::{Algorithm, KeyPair};
+
+/// What it takes to sign as a scheme wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// The secret that the receiver has too: see [`signed`].
+    Secret,
+    /// A private key: see [`signed_by`].
+    KeyPair(Algorithm),
+    /// Nothing is signed.
+    Nothing,
+    /// It cannot be signed here, and why.
+    No(&'static str),
+}
+
+/// What a request is signed with.
+#[derive(Clone, Copy)]
+enum With<'k> {
+    /// The key that a secret stands for.
+    Secret(&'k [u8]),
+    Pair(&'k KeyPair),
+}
+
+/// What it takes to sign so.
+pub fn means(scheme: &Scheme) -> Means {
+    match &scheme.kind {
+        Kind::Hmac | Kind::Hash | Kind::Token | Kind::Basic => Means::Secret,
+        Kind::Ed25519 => Means::KeyPair(Algorithm::Ed25519),
+        Kind::EcdsaP256 => Means::KeyPair(Algorithm::EcdsaP256),
+        Kind::RsaSha256 => Means::KeyPair(Algorithm::RsaSha256),
+        Kind::Jwt => match scheme.jwt.as_ref().and_then(|jwt| jwt.algs.first()) {
+            Some(Alg::HS256) => Means::Secret,
+            Some(Alg::ES256) => Means::KeyPair(Algorithm::EcdsaP256),
+            Some(Alg::RS256) => Means::KeyPair(Algorithm::RsaSha256),
+            None => Means::No("it accepts no token"),
+        },
+        Kind::FetchBack | Kind::None => Means::Nothing,
+        Kind::Code(Code::PayPal) => {
+            Means::No("PayPal signs with a certificate of its own, whose key nobody else has")
+        }
+        Kind::Code(Code::Sns) => {
+            Means::No("Amazon SNS signs with a certificate of its own, whose key nobody else has")
+        }
+        Kind::Code(_) => Means::No("its signature is code, which verifies and does not sign"),
+    }
+}
 
 /// The headers that prove a request: the signature, and the time where one is signed. The
 /// message may name other headers; those must be in the envelope already.
@@ -39,7 +86,8 @@ pub fn sign(
         .collect())
 }
 
-/// The request with all that proves it, wherever it has to stand. Public keys cannot sign.
+/// The request with all that proves it, wherever it has to stand. Public keys cannot sign: see
+/// [`signed_by`].
 pub fn signed(
     scheme: &Scheme,
     secret: &Secret,
@@ -48,13 +96,9 @@ pub fn signed(
 ) -> anyhow::Result<Envelope> {
     let key =
         key(scheme.key, secret.expose()).context("the secret is empty or cannot be decoded")?;
-    for (name, value) in &scheme.require_header {
-        if envelope.headers.all(name).next().is_none() {
-            envelope.headers.set(name, value);
-        }
-    }
+    require_headers(scheme, &mut envelope);
     match &scheme.kind {
-        Kind::Hmac | Kind::Hash => hashed(scheme, &key, envelope, at),
+        Kind::Hmac | Kind::Hash => with_signature(scheme, With::Secret(&key), envelope, at),
         Kind::Token => {
             let token = format!("{}{}", scheme.sig.prefix, String::from_utf8_lossy(&key));
             place::set(&mut envelope, &scheme.sig.from, &token)?;
@@ -65,31 +109,58 @@ pub fn signed(
             envelope.headers.set("authorization", &value);
             Ok(envelope)
         }
-        Kind::Jwt => {
-            let jwt = scheme.jwt.as_ref().context("it has a jwt")?;
-            let token = token(jwt, &key, &envelope, at)?;
-            place::set(&mut envelope, &jwt.from, &token)?;
-            Ok(envelope)
-        }
+        Kind::Jwt => with_token(scheme, With::Secret(&key), envelope, at),
         kind => bail!("{kind:?} cannot be signed with a secret"),
+    }
+}
+
+/// The same, signed with a private key, where the provider publishes the public one.
+pub fn signed_by(
+    scheme: &Scheme,
+    pair: &KeyPair,
+    mut envelope: Envelope,
+    at: Millis,
+) -> anyhow::Result<Envelope> {
+    ensure!(
+        means(scheme) == Means::KeyPair(pair.algorithm()),
+        "it is not signed with a key of {}",
+        pair.algorithm()
+    );
+    require_headers(scheme, &mut envelope);
+    match &scheme.kind {
+        Kind::Jwt => with_token(scheme, With::Pair(pair), envelope, at),
+        _ => with_signature(scheme, With::Pair(pair), envelope, at),
     }
 }
 
 /// Whether [`signed`] can sign so.
 pub fn can_sign(scheme: &Scheme) -> bool {
-    match &scheme.kind {
-        Kind::Hmac | Kind::Hash | Kind::Token | Kind::Basic => true,
-        Kind::Jwt => scheme
-            .jwt
-            .as_ref()
-            .is_some_and(|jwt| jwt.algs.contains(&Alg::HS256)),
-        _ => false,
+    means(scheme) == Means::Secret
+}
+
+fn require_headers(scheme: &Scheme, envelope: &mut Envelope) {
+    for (name, value) in &scheme.require_header {
+        if envelope.headers.all(name).next().is_none() {
+            envelope.headers.set(name, value);
+        }
     }
 }
 
-fn hashed(
+fn with_token(
     scheme: &Scheme,
-    key: &[u8],
+    with: With<'_>,
+    mut envelope: Envelope,
+    at: Millis,
+) -> anyhow::Result<Envelope> {
+    let jwt = scheme.jwt.as_ref().context("it has a jwt")?;
+    let token = token::token(jwt, with, &envelope, at)?;
+    place::set(&mut envelope, &jwt.from, &token)?;
+    Ok(envelope)
+}
+
+fn with_signature(
+    scheme: &Scheme,
+    with: With<'_>,
     mut envelope: Envelope,
     at: Millis,
 ) -> anyhow::Result<Envelope> {
@@ -114,14 +185,18 @@ fn hashed(
     let signature = |place: Place<'_>| {
         let context = Context {
             ts: Some(&time),
-            secret: key,
+            secret: match with {
+                With::Secret(key) => key,
+                With::Pair(_) => &[],
+            },
             ..Context::new(place).beside(&group)
         };
         let message = message(scheme, &context)
             .map_err(|Rejected(reason)| anyhow!("the message lacks what is signed: {reason}"))?;
-        let bytes = match scheme.kind {
-            Kind::Hash => digest(scheme.hash, &message),
-            _ => mac_sign(scheme.hash, key, &message),
+        let bytes = match (with, &scheme.kind) {
+            (With::Pair(pair), _) => pair.sign(&message.concat())?,
+            (With::Secret(_), Kind::Hash) => digest(scheme.hash, &message),
+            (With::Secret(key), _) => mac_sign(scheme.hash, key, &message),
         };
         Ok::<_, anyhow::Error>(encode(scheme.sig.enc, &bytes))
     };
@@ -174,39 +249,4 @@ fn with_fields(scheme: &Scheme, time: &str, signature: &str) -> String {
             format!("{}{tag}={signature}", fields.collect::<String>())
         }
     }
-}
-
-fn token(jwt: &Jwt, key: &[u8], envelope: &Envelope, at: Millis) -> anyhow::Result<String> {
-    ensure!(
-        jwt.algs.contains(&Alg::HS256),
-        "its tokens are not signed with a secret"
-    );
-    let mut claims = json!({ "iat": at.secs(), "nbf": at.secs(), "exp": at.secs() + 60 });
-    if let Some(iss) = &jwt.iss {
-        claims["iss"] = json!(iss);
-    }
-    if let Some(aud) = &jwt.aud {
-        claims["aud"] = json!(aud.replace("{public_url}", envelope.public_url()));
-    }
-    if let Some(email) = &jwt.email {
-        claims["email"] = json!(email);
-        claims["email_verified"] = json!(true);
-    }
-    let hashes = [
-        (&jwt.body_sha256_claim, &envelope.body[..]),
-        (&jwt.url_sha256_claim, envelope.url.as_bytes()),
-    ];
-    for (name, of) in hashes {
-        if let Some(name) = name {
-            claims[name] = json!(hex::encode(Sha256::digest(of)));
-        }
-    }
-    let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","typ":"JWT"}"#);
-    let signed = format!("{header}.{}", URL_SAFE_NO_PAD.encode(claims.to_string()));
-    let mac = mac_sign(Hash::Sha256, key, &[signed.as_bytes().into()]);
-    Ok(format!(
-        "{}{signed}.{}",
-        jwt.prefix,
-        URL_SAFE_NO_PAD.encode(mac)
-    ))
 }

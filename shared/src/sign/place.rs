@@ -4,7 +4,7 @@ use anyhow::{Context as _, anyhow, bail};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::envelope::Envelope;
+use crate::envelope::{Envelope, form_decode};
 use crate::json_path::JsonPath;
 use crate::preset::Location;
 
@@ -17,18 +17,12 @@ pub(super) fn set(envelope: &mut Envelope, at: &Location, value: &str) -> anyhow
         }
         Location::HeaderNumbered(prefix) => envelope.headers.set(&format!("{prefix}1"), value),
         Location::Query(name) => {
-            let mark = if envelope.url.contains('?') { '&' } else { '?' };
-            let value = utf8_percent_encode(value, NON_ALPHANUMERIC);
-            envelope.url = format!("{}{mark}{name}={value}", envelope.url);
+            let (path, query) = envelope.url.split_once('?').unwrap_or((&envelope.url, ""));
+            envelope.url = format!("{path}?{}", with_pair(query, name, value));
         }
         Location::Form(name) => {
-            let mut body = envelope.body.to_vec();
-            if !body.is_empty() {
-                body.push(b'&');
-            }
-            let value = utf8_percent_encode(value, NON_ALPHANUMERIC);
-            body.extend_from_slice(format!("{name}={value}").as_bytes());
-            envelope.body = body.into();
+            let body = std::str::from_utf8(&envelope.body).map_err(|_| anyhow!("it is no form"))?;
+            envelope.body = with_pair(body, name, value).into();
         }
         Location::Json(path) => {
             let mut json = parsed(envelope)?;
@@ -41,6 +35,19 @@ pub(super) fn set(envelope: &mut Envelope, at: &Location, value: &str) -> anyhow
         _ => bail!("nothing can be put at {at}"),
     }
     Ok(())
+}
+
+/// A query or a form with one pair of this name, at its end.
+fn with_pair(pairs: &str, name: &str, value: &str) -> String {
+    let others = pairs.split('&').filter(|pair| {
+        let key = pair.split('=').next().unwrap_or_default();
+        !pair.is_empty() && form_decode(key) != name
+    });
+    let value = utf8_percent_encode(value, NON_ALPHANUMERIC).to_string();
+    let pair = format!("{name}={value}");
+    let mut all: Vec<&str> = others.collect();
+    all.push(&pair);
+    all.join("&")
 }
 
 /// Puts a value into each item.
