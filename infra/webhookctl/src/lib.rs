@@ -6,6 +6,8 @@ pub mod inspect;
 pub mod next_action;
 pub mod output;
 pub mod place;
+pub mod preset_words;
 pub mod samples;
 pub mod stack;
+pub mod test_keys;
 pub mod verbs;

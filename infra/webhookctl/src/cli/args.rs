@@ -174,7 +174,13 @@ pub struct SendArgs {
     /// Source to send as, where several have this preset
     #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
-    /// Type of the event, among the preset's samples
+    /// How it is signed, where the preset knows several ways [default: default]
+    #[arg(long, value_name = "NAME", requires = "to")]
+    pub variant: Option<String>,
+    /// Parameter of the preset (repeatable)
+    #[arg(long, value_name = "NAME=VALUE", value_parser = values::assignment, requires = "to")]
+    pub param: Vec<Assignment>,
+    /// Type of the event [default: that of the preset's first sample]
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     pub event_type: Option<String>,
     /// Change a field of the sample; `+PATH=VALUE` adds one (repeatable)
@@ -186,6 +192,19 @@ pub struct SendArgs {
     /// Where to read the secret: `-` (stdin), `file:PATH` or `env:NAME`
     #[arg(long, value_name = "PLACE", value_parser = values::secret_from)]
     pub secret_from: Option<SecretFrom>,
+    /// Where to read the private key that stands for the provider's: PKCS #8 in PEM
+    ///
+    /// For presets whose provider publishes a public key. `-` (stdin), `file:PATH` or `env:NAME`;
+    /// a running `dev` has made one for each of its sources that takes Ed25519 or ECDSA.
+    #[arg(long, value_name = "PLACE", value_parser = values::secret_from,
+          conflicts_with = "secret_from")]
+    pub key_from: Option<SecretFrom>,
+    /// Make such a key, print the public key as a source stores it, and send nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["key_from", "public_key"])]
+    pub new_key: Option<PathBuf>,
+    /// Print the public key of --key-from as a source stores it, and send nothing
+    #[arg(long, requires = "key_from")]
+    pub public_key: bool,
     /// The provider's id of the event [default: a new one]
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
@@ -202,7 +221,7 @@ pub struct SendArgs {
     /// Wait for the outcome; exit 6 if it is not `done`
     #[arg(long)]
     pub wait: bool,
-    /// List the presets
+    /// List the presets, and whether and how each can be sent
     #[arg(long)]
     pub list: bool,
     /// Print the request as a curl command instead of sending it

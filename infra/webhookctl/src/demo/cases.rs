@@ -14,7 +14,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::provider::Failure;
 use super::{Deployment, Fate, PATIENCE, StandIns, wait_for};
-use crate::samples::{Sample, Signed, random_hex};
+use crate::samples::{Sample, Signed, Signer, random_hex};
 
 pub(super) struct Demo<'d> {
     pub(super) deployment: &'d Deployment<'d>,
@@ -198,11 +198,11 @@ impl Demo<'_> {
         let signed = sample.draft(None, now)?.sign(
             &verifier.preset,
             &verifier.variant,
-            secret,
+            &Signer::Secret(secret.clone()),
             &url,
             now,
         )?;
-        let envelope = signed.envelope(&url, now);
+        let envelope = signed.envelope(now);
         // What the catcher will call it.
         let Ok(Arrival::Event(event)) = verifier.verify(&envelope, std::slice::from_ref(secret))
         else {

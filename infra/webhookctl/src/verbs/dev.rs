@@ -22,6 +22,7 @@ use crate::output::{CliError, Exit, List, Printer, style, time};
 use crate::place::Local;
 use crate::samples::random_hex;
 use crate::stack::{Options, Stack};
+use crate::test_keys;
 
 /// The template that was current when this program was built.
 const TEMPLATE: &str = include_str!("../../../../template.yaml");
@@ -165,11 +166,14 @@ async fn put_secrets(
     let mut wanted: Vec<(String, String, bool)> = Vec::new();
     if own {
         for source in config.sources() {
-            wanted.push((
-                format!("{}/{}", path("ingress")?, source.secret),
-                random_hex(20)?,
-                false,
-            ));
+            let ingress = path("ingress")?;
+            let mut secret = random_hex(20)?;
+            if let Some((public, private)) = test_keys::make(source)? {
+                let keys = test_keys::path(ingress);
+                wanted.push((format!("{keys}/{}", source.secret), private, false));
+                secret = public;
+            }
+            wanted.push((format!("{ingress}/{}", source.secret), secret, false));
             for action in &source.actions {
                 if let ActionKind::Http { secret, .. } = &action.kind {
                     wanted.push((

@@ -1,0 +1,161 @@
+//! A webhook before it is signed, and after.
+
+use anyhow::Context;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use shared::clock::Millis;
+use shared::envelope::Envelope;
+use shared::preset::{KeyForm, Kind, Preset, Scheme};
+use shared::secrets::Secret;
+use shared::sign::{KeyPair, Means, means, signed, signed_by};
+use shared::verify::{Jwks, Trust};
+
+use super::fill::{random, random_hex};
+
+/// A webhook before it is signed.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    /// The id of a preset.
+    pub preset: String,
+    /// The provider's name of the event; empty where it gives none.
+    pub kind: String,
+    /// The provider's id of the event, wherever it puts it.
+    pub id: String,
+    pub headers: Vec<(String, String)>,
+    /// What the provider adds to the URL.
+    pub query: Vec<(String, String)>,
+    pub body: Bytes,
+}
+
+/// A webhook as the provider would send it.
+#[derive(Clone, Debug)]
+pub struct Signed {
+    /// With the query; the URL that was signed where it is signed.
+    pub url: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Bytes,
+}
+
+/// What a webhook is signed with.
+#[derive(Clone, Debug)]
+pub enum Signer {
+    Secret(Secret),
+    KeyPair(KeyPair),
+    /// Nothing: the scheme proves nothing.
+    Nobody,
+}
+
+impl Draft {
+    /// Signs as the source's provider does, at the given time.
+    pub fn sign(
+        &self,
+        preset: &Preset,
+        variant: &str,
+        signer: &Signer,
+        url: &str,
+        at: Millis,
+    ) -> anyhow::Result<Signed> {
+        let scheme = preset
+            .scheme(variant)
+            .with_context(|| format!("no variant {variant:?}"))?;
+        let envelope = Envelope {
+            method: "POST".to_owned(),
+            url: self.url(url),
+            headers: self
+                .headers
+                .iter()
+                .map(|(name, value)| (name, value.as_str()))
+                .collect(),
+            body: self.body.clone(),
+            received_at: at,
+        };
+        let envelope = match signer {
+            Signer::Secret(secret) => signed(scheme, secret, envelope, at)?,
+            Signer::KeyPair(pair) => signed_by(scheme, pair, envelope, at)?,
+            Signer::Nobody => envelope,
+        };
+        let headers = envelope.headers.iter();
+        Ok(Signed {
+            headers: headers
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+            url: envelope.url,
+            body: envelope.body,
+        })
+    }
+
+    fn url(&self, url: &str) -> String {
+        let mut url = url.to_owned();
+        for (name, value) in &self.query {
+            let mark = if url.contains('?') { '&' } else { '?' };
+            let value = utf8_percent_encode(value, NON_ALPHANUMERIC);
+            url = format!("{url}{mark}{name}={value}");
+        }
+        url
+    }
+}
+
+impl Signed {
+    /// The request as it will arrive.
+    pub fn envelope(&self, at: Millis) -> Envelope {
+        Envelope {
+            method: "POST".to_owned(),
+            url: self.url.clone(),
+            headers: self
+                .headers
+                .iter()
+                .map(|(name, value)| (name, value.as_str()))
+                .collect(),
+            body: self.body.clone(),
+            received_at: at,
+        }
+    }
+}
+
+impl Signer {
+    /// One that nobody knows: a new secret of the form that the scheme wants, or a new key pair.
+    pub fn random(scheme: &Scheme) -> anyhow::Result<Self> {
+        Ok(match means(scheme) {
+            Means::Secret => Self::Secret(Secret::new("random", random_secret(scheme)?)),
+            Means::KeyPair(algorithm) => Self::KeyPair(KeyPair::generate(algorithm)?),
+            Means::Nothing => Self::Nobody,
+            Means::No(why) => anyhow::bail!(why),
+        })
+    }
+
+    /// What the receiver stores as the secret, if it stores anything.
+    pub fn stored(&self, scheme: &Scheme) -> anyhow::Result<Vec<Secret>> {
+        Ok(match self {
+            Self::Secret(secret) => vec![secret.clone()],
+            Self::KeyPair(pair) if scheme.needs_secret() => {
+                vec![Secret::new("public key", pair.public(scheme.key)?)]
+            }
+            Self::KeyPair(_) | Self::Nobody => Vec::new(),
+        })
+    }
+
+    /// What the receiver trusts beside it.
+    pub fn trusted(&self, scheme: &Scheme) -> anyhow::Result<Trust> {
+        let jwks = match self {
+            Self::KeyPair(pair) if !scheme.needs_secret() => Some(Jwks::parse(&pair.jwks()?)?),
+            _ => None,
+        };
+        Ok(Trust {
+            jwks,
+            ..Trust::default()
+        })
+    }
+}
+
+fn random_secret(scheme: &Scheme) -> anyhow::Result<String> {
+    let base64 = || Ok::<_, anyhow::Error>(STANDARD.encode(random(24)?));
+    Ok(match scheme.key {
+        _ if scheme.kind == Kind::Basic => format!("user:{}", random_hex(16)?),
+        KeyForm::Hex => random_hex(32)?,
+        KeyForm::Base64 => base64()?,
+        KeyForm::Whsec | KeyForm::WhsecOrUtf8 => format!("whsec_{}", base64()?),
+        _ => random_hex(20)?,
+    })
+}

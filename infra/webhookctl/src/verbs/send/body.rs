@@ -1,0 +1,213 @@
+//! What is sent: a sample or a draft, as the arguments change it.
+
+use std::io::Read as _;
+
+use anyhow::Context;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use shared::clock::Millis;
+
+use super::target::Target;
+use crate::cli::{Assignment, SendArgs};
+use crate::output::CliError;
+use crate::output::error::nearest;
+use crate::samples::{self, Draft, Sample};
+
+pub(super) fn draft(target: &Target, args: &SendArgs) -> anyhow::Result<Draft> {
+    let verifier = &target.verifier;
+    let kind = args.event_type.as_deref();
+    if let Some(kind) = kind {
+        check_type(&verifier.preset.id, kind)?;
+    }
+    let mut draft = samples::draft(
+        &verifier.preset,
+        &verifier.variant,
+        kind,
+        args.id.as_deref(),
+        Millis::now(),
+    )?;
+    if let Some(kind) = kind.filter(|kind| *kind != draft.kind) {
+        let message = format!("an event of {} cannot be of type '{kind}'", draft.preset);
+        let error = CliError::usage("send.no_type", message);
+        let only = format!("each is '{}'", draft.kind);
+        return Err(match draft.kind.as_str() {
+            "" => error.note("its webhooks say no type").into(),
+            _ => error.note(only).into(),
+        });
+    }
+    if let Some(path) = &args.data {
+        draft.body = if path.as_os_str() == "-" {
+            let mut body = Vec::new();
+            std::io::stdin()
+                .read_to_end(&mut body)
+                .context("read the body from stdin")?;
+            body.into()
+        } else {
+            std::fs::read(path)
+                .with_context(|| format!("read {}", path.display()))?
+                .into()
+        };
+    }
+    for assignment in &args.set {
+        change(&mut draft, assignment)?;
+    }
+    Ok(draft)
+}
+
+/// A type that is nearly that of a sample is a typo. Any other is sent, in a body of its own.
+fn check_type(preset: &str, kind: &str) -> Result<(), CliError> {
+    let kinds = Sample::kinds(preset);
+    if kinds.contains(&kind) {
+        return Ok(());
+    }
+    match nearest(kind, kinds.iter().copied()) {
+        None => Ok(()),
+        Some(meant) => Err(CliError::usage(
+            "send.no_type",
+            format!("there is no sample of {preset} {kind}"),
+        )
+        .note(format!("samples: {}", kinds.join(", ")))
+        .tip(format!("did you mean '{meant}'?"))),
+    }
+}
+
+fn change(draft: &mut Draft, assignment: &Assignment) -> anyhow::Result<()> {
+    let what = format!("{} {}", draft.preset, draft.kind);
+    if let Ok(mut body) = serde_json::from_slice::<Value>(&draft.body) {
+        set(&mut body, assignment, &what)?;
+        draft.body = serde_json::to_vec(&body)?.into();
+        return Ok(());
+    }
+    let form = String::from_utf8_lossy(&draft.body).into_owned();
+    draft.body = set_field(&form, assignment, &what)?.into();
+    Ok(())
+}
+
+/// Changes a field of a form.
+fn set_field(form: &str, assignment: &Assignment, what: &str) -> anyhow::Result<String> {
+    let name = |pair: &str| pair.split('=').next().unwrap_or_default().to_owned();
+    let names: Vec<String> = form.split('&').map(name).collect();
+    if !assignment.add && !names.contains(&assignment.path) {
+        return Err(no_path(assignment, what, &names).into());
+    }
+    let value = utf8_percent_encode(&assignment.value, NON_ALPHANUMERIC);
+    let new = format!("{}={value}", assignment.path);
+    let mut pairs: Vec<&str> = form.split('&').collect();
+    match names.iter().position(|name| *name == assignment.path) {
+        Some(at) => pairs.splice(at..=at, [new.as_str()]).for_each(drop),
+        None => pairs.push(&new),
+    }
+    Ok(pairs.join("&"))
+}
+
+/// Changes a field of the body. A path that is not there is a typo, unless it is to be added.
+///
+/// An element of a list is named by its number.
+fn set(body: &mut Value, assignment: &Assignment, what: &str) -> anyhow::Result<()> {
+    let value = serde_json::from_str(&assignment.value)
+        .unwrap_or_else(|_| Value::String(assignment.value.clone()));
+    let mut known = Vec::new();
+    paths(body, "", &mut known);
+    if !assignment.add && !known.contains(&assignment.path) {
+        return Err(no_path(assignment, what, &known).into());
+    }
+    let mut at = body;
+    for key in assignment.path.split('.') {
+        let next = match at {
+            Value::Object(map) => Some(
+                map.entry(key)
+                    .or_insert_with(|| Value::Object(serde_json::Map::new())),
+            ),
+            Value::Array(list) => key.parse().ok().and_then(|at: usize| list.get_mut(at)),
+            _ => None,
+        };
+        at = next.ok_or_else(|| {
+            CliError::usage(
+                "send.no_path",
+                format!(
+                    "{} leads through a value that is no object",
+                    assignment.path
+                ),
+            )
+        })?;
+    }
+    *at = value;
+    Ok(())
+}
+
+fn no_path(assignment: &Assignment, what: &str, known: &[String]) -> CliError {
+    let Assignment { path, value, .. } = assignment;
+    let error = CliError::usage(
+        "send.no_path",
+        format!("the sample of {what} has no {path}"),
+    );
+    let adds = format!("--set +{path}={value} adds a new field");
+    match nearest(path, known.iter().map(String::as_str)) {
+        Some(meant) => error.tip(format!("did you mean {meant}? {adds}")),
+        None => error.tip(adds),
+    }
+}
+
+fn paths(value: &Value, prefix: &str, found: &mut Vec<String>) {
+    let mut below = |key: &str, value: &Value| {
+        let path = if prefix.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{prefix}.{key}")
+        };
+        paths(value, &path, found);
+        found.push(path);
+    };
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| below(key, value)),
+        Value::Array(list) => list
+            .iter()
+            .enumerate()
+            .for_each(|(at, value)| below(&at.to_string(), value)),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assign(add: bool, path: &str) -> Assignment {
+        Assignment {
+            add,
+            path: path.into(),
+            value: "9 9".into(),
+        }
+    }
+
+    #[test]
+    fn a_field_is_changed_and_a_typo_is_not_added() {
+        let body = || serde_json::json!({"data": {"object": {"amount": 1}}, "items": [{"n": 1}]});
+        let mut changed = body();
+        set(&mut changed, &assign(false, "data.object.amount"), "x").unwrap();
+        set(&mut changed, &assign(false, "items.0.n"), "x").unwrap();
+        assert_eq!(changed["data"]["object"]["amount"], "9 9");
+        assert_eq!(changed["items"][0]["n"], "9 9");
+
+        let error = set(&mut body(), &assign(false, "data.object.amuont"), "x").unwrap_err();
+        let error = error.downcast::<CliError>().unwrap();
+        let tip = error.tip.unwrap();
+        assert!(tip.contains("did you mean data.object.amount?"), "{tip}");
+
+        let mut added = body();
+        set(&mut added, &assign(true, "data.new.field"), "x").unwrap();
+        assert_eq!(added["data"]["new"]["field"], "9 9");
+        for bad in ["data.object.amount.deep", "items.1", "items.x"] {
+            assert!(set(&mut body(), &assign(true, bad), "x").is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_field_of_a_form_is_changed_alike() {
+        let form = "From=%2B1&To=%2B2";
+        let set = |add, path: &str| set_field(form, &assign(add, path), "x");
+        assert_eq!(set(false, "From").unwrap(), "From=9%209&To=%2B2");
+        assert_eq!(set(true, "Body").unwrap(), "From=%2B1&To=%2B2&Body=9%209");
+        assert!(set(false, "Form").is_err());
+    }
+}

@@ -1,0 +1,69 @@
+//! `send --list`: whether and how each preset can be sent.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::preset::Preset;
+use shared::sign::{Means, means};
+
+use crate::output::table::Weight;
+use crate::output::{Column, Exit, List, Printer, time};
+use crate::preset_words as words;
+use crate::samples;
+
+#[derive(Serialize)]
+struct PresetRow {
+    preset: String,
+    variant: String,
+    sendable: bool,
+    /// What it is signed with, or why it cannot be.
+    signed_with: String,
+    header: String,
+    signed: String,
+    key: String,
+    types: Vec<String>,
+}
+
+pub(super) fn list(out: &mut Printer) -> anyhow::Result<Exit> {
+    let mut items = Vec::new();
+    for id in Preset::ids() {
+        let preset = Preset::embedded(id, &BTreeMap::new())?;
+        for scheme in &preset.schemes {
+            items.push(PresetRow {
+                preset: preset.id.clone(),
+                variant: scheme.variant.clone(),
+                sendable: !matches!(means(scheme), Means::No(_)),
+                signed_with: words::sent_with(scheme),
+                header: words::place(scheme),
+                signed: words::message(scheme),
+                key: words::dedupe(&preset),
+                types: samples::types(&preset)?,
+            });
+        }
+    }
+    out.list(&List {
+        command: "send.list",
+        context: "presets",
+        as_of: time::rfc3339(Millis::now().0),
+        columns: vec![
+            Column::whole("PRESET", "preset").weight(Weight::Essential),
+            Column::text("VARIANT", "variant", 8),
+            Column::text("SIGNED WITH", "signed_with", 20).weight(Weight::Essential),
+            Column::text("HEADER", "header", 16),
+            Column::text("SIGNED STRING", "signed", 16).weight(Weight::Lesser),
+            Column::text("DEDUPE KEY", "key", 16).weight(Weight::Lesser),
+            Column::text("TYPES", "types", 16)
+                .shown(|row: &PresetRow| row.types.join(", "))
+                .weight(Weight::Lesser),
+        ],
+        id: "preset",
+        items,
+        next_cursor: None,
+        truncated: false,
+        footer: None,
+        empty: "No presets.".to_owned(),
+        tip: None,
+    })?;
+    Ok(Exit::Done)
+}

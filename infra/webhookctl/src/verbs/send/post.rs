@@ -1,0 +1,126 @@
+//! Posts a webhook, and follows what becomes of it.
+
+use std::time::{Duration, Instant};
+
+use shared::clock::Millis;
+use shared::event::EventKey;
+use shared::ledger::Row;
+use shared::verify::Arrival;
+
+use super::Told;
+use super::target::Target;
+use crate::output::{CliError, Exit};
+use crate::place::Inbox;
+use crate::samples::{Draft, Signed};
+
+/// How long `--wait` waits.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const HOUR_MS: i64 = 3_600_000;
+
+pub(super) async fn post(
+    target: &Target,
+    draft: &Draft,
+    signed: &Signed,
+    wait: bool,
+) -> anyhow::Result<Told> {
+    let http = shared::outbound::unguarded(Duration::from_secs(35))?;
+    let url = target.url_of(signed);
+    let mut request = http.post(&url).body(signed.body.clone());
+    for (name, value) in &signed.headers {
+        request = request.header(name, value);
+    }
+    let began = Instant::now();
+    let response = request.send().await.map_err(|error| {
+        CliError::failed(
+            "send.failed",
+            format!(
+                "{} cannot be reached: {}",
+                target.url,
+                anyhow::Error::from(error.without_url()).root_cause()
+            ),
+        )
+    })?;
+    let mut told = Told {
+        url,
+        preset: draft.preset.clone(),
+        kind: draft.kind.clone(),
+        provider_id: draft.id.clone(),
+        bytes: signed.body.len(),
+        status: response.status().as_u16(),
+        took_ms: began.elapsed().as_millis(),
+        id: None,
+        outcome: None,
+        attempts: None,
+    };
+    if let (Some(inbox), 200..=299) = (&target.inbox, told.status)
+        && let Some(key) = key(target, signed)
+    {
+        let since = Millis::now() - began.elapsed();
+        follow(inbox, &key, since, wait, &mut told).await?;
+    }
+    Ok(told)
+}
+
+/// What the catcher calls the event.
+fn key(target: &Target, signed: &Signed) -> Option<EventKey> {
+    let envelope = signed.envelope(Millis::now());
+    match target.verifier.verify(&envelope, &target.stored) {
+        Ok(Arrival::Event(event)) => Some(event.key().clone()),
+        _ => None,
+    }
+}
+
+async fn follow(
+    inbox: &Inbox,
+    key: &EventKey,
+    since: Millis,
+    wait: bool,
+    told: &mut Told,
+) -> anyhow::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(row) = row(inbox, key, since).await? {
+            told.id = Some(row.id().as_str().to_owned());
+            told.outcome = Some(row.state.to_string());
+            told.attempts = Some(row.attempts);
+            if !wait || !row.is_open() {
+                return Ok(());
+            }
+        }
+        if Instant::now() > deadline {
+            return Err(CliError::new(
+                "send.timeout",
+                Exit::Partial,
+                format!(
+                    "event {key} did not come to an end in {} s",
+                    PATIENCE.as_secs()
+                ),
+            )
+            .tip(format!("webhookctl inbox inspect {key}"))
+            .into());
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The row of the event. What is named by its arrival is looked for among those that arrived.
+async fn row(inbox: &Inbox, key: &EventKey, since: Millis) -> anyhow::Result<Option<Row>> {
+    let Some((_, body)) = key
+        .id()
+        .strip_prefix("at:")
+        .and_then(|id| id.split_once(':'))
+    else {
+        return inbox.ledger.event(key).await;
+    };
+    let now = Millis::now();
+    let from = since.max(Millis(now.0.div_euclid(HOUR_MS) * HOUR_MS));
+    let listed = inbox.ledger.received_in_hour(key.source(), from, now, 100);
+    for event in listed.await? {
+        let id = event.key.id();
+        if id.starts_with("at:") && id.ends_with(body) {
+            return inbox.ledger.event(&event.key).await;
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,175 @@
+//! `--tamper`: what is falsified is refused, or it is said why it would not be.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use bytes::Bytes;
+use shared::clock::Millis;
+use shared::envelope::Envelope;
+use shared::event::Proven;
+use shared::preset::{Kind, Location, Part, Place, Scheme};
+use shared::sign::{Algorithm, Means, means};
+
+use super::target::Target;
+use crate::cli::Tamper;
+use crate::output::CliError;
+use crate::samples::Signed;
+
+/// How far beyond the window a time is that is too old.
+const BEYOND: Duration = Duration::from_secs(3600);
+
+/// Refuses what would prove nothing: a request that is accepted all the same.
+pub(super) fn check(tamper: Tamper, target: &Target) -> anyhow::Result<()> {
+    let preset = &target.verifier.preset.id;
+    match vain(tamper, target.scheme()?) {
+        None => Ok(()),
+        Some(why) => Err(CliError::usage("send.tamper", format!("{preset}: {why}"))
+            .tip(format!("webhookctl sources presets {preset}"))
+            .into()),
+    }
+}
+
+/// Why a request that was falsified so would not be refused, or cannot be made.
+fn vain(tamper: Tamper, scheme: &Scheme) -> Option<&'static str> {
+    if means(scheme) == Means::Nothing {
+        return Some("nothing is signed, so that nothing can be falsified");
+    }
+    match tamper {
+        Tamper::Secret if means(scheme) == Means::KeyPair(Algorithm::RsaSha256) => {
+            Some("an RSA key cannot be made here; sign with another one by --key-from")
+        }
+        Tamper::Signature | Tamper::Secret => None,
+        Tamper::Timestamp => window(scheme)
+            .is_none()
+            .then_some("no time is signed that would have to be a recent one"),
+        Tamper::Body => match scheme.proves {
+            Proven::Body => None,
+            Proven::Fields if in_body(scheme).next().is_some() => None,
+            _ => Some("its proof does not cover the body: a changed one is accepted"),
+        },
+    }
+}
+
+/// How old a time is for certain too old.
+pub(super) fn too_old(scheme: &Scheme) -> Duration {
+    let window = window(scheme).and_then(|seconds| u64::try_from(seconds).ok());
+    Duration::from_secs(window.unwrap_or_default()) + BEYOND
+}
+
+/// The oldest time that is accepted, in seconds; `None` where any is.
+fn window(scheme: &Scheme) -> Option<i64> {
+    match (&scheme.jwt, &scheme.ts) {
+        (Some(jwt), _) if jwt.exp => Some(jwt.leeway),
+        (Some(jwt), _) => jwt.iat_max_age.map(|most| most + jwt.leeway),
+        (None, Some(ts)) if ts.enforce => Some(ts.past),
+        _ => None,
+    }
+}
+
+/// Changes what was signed.
+pub(super) fn falsified(
+    mut signed: Signed,
+    tamper: Option<Tamper>,
+    scheme: &Scheme,
+) -> anyhow::Result<Signed> {
+    match tamper {
+        Some(Tamper::Body) if scheme.proves == Proven::Body => {
+            let mut body = signed.body.to_vec();
+            match body.last_mut() {
+                Some(last) => *last ^= 1,
+                None => body.push(b' '),
+            }
+            signed.body = Bytes::from(body);
+        }
+        Some(Tamper::Body) => {
+            let mut values = in_body(scheme).filter_map(|at| value(scheme, at, &signed));
+            let value = values.next().context("a field that is signed is there")?;
+            signed.body = changed_in(&signed.body, &value)?;
+        }
+        Some(Tamper::Signature) => change_signature(&mut signed, scheme)?,
+        _ => {}
+    }
+    Ok(signed)
+}
+
+fn change_signature(signed: &mut Signed, scheme: &Scheme) -> anyhow::Result<()> {
+    let basic = Location::Header(vec!["authorization".to_owned()]);
+    let at = match (&scheme.kind, &scheme.jwt) {
+        (Kind::Basic, _) => &basic,
+        (Kind::Jwt, Some(jwt)) => &jwt.from,
+        _ => &scheme.sig.from,
+    };
+    let names = match at {
+        Location::Header(names) => names.clone(),
+        Location::HeaderNumbered(prefix) => vec![format!("{prefix}1")],
+        _ => {
+            let value = value(scheme, at, signed).context("the signature is there")?;
+            signed.body = changed_in(&signed.body, &value)?;
+            return Ok(());
+        }
+    };
+    for (name, value) in &mut signed.headers {
+        if names.contains(name) {
+            *value = changed(value);
+        }
+    }
+    Ok(())
+}
+
+/// The places of the body that are signed.
+fn in_body(scheme: &Scheme) -> impl Iterator<Item = &Location> {
+    scheme.message.0.iter().filter_map(|part| match part {
+        Part::At(at @ (Location::Json(_) | Location::Item(_) | Location::Form(_))) => Some(at),
+        _ => None,
+    })
+}
+
+/// What stands there; of items, in the first.
+fn value(scheme: &Scheme, at: &Location, signed: &Signed) -> Option<String> {
+    let envelope: Envelope = signed.envelope(Millis(0));
+    let items = scheme
+        .for_each
+        .as_ref()
+        .map(|path| path.all(&envelope.body));
+    let item = items.and_then(|items| items.ok()?.into_iter().next().flatten());
+    let place = Place {
+        item,
+        ..Place::from(&envelope)
+    };
+    at.find(place)
+        .ok()
+        .flatten()
+        .filter(|value| !value.is_empty())
+}
+
+/// The body with one character of a value in it changed, one that no encoding writes otherwise.
+fn changed_in(body: &Bytes, value: &str) -> anyhow::Result<Bytes> {
+    let runs = value.split(|c: char| !c.is_ascii_alphanumeric());
+    let run = runs.max_by_key(|run| run.len()).unwrap_or_default();
+    let mut body = body.to_vec();
+    let at = body
+        .windows(run.len().max(1))
+        .position(|part| part == run.as_bytes());
+    let at = at.context("a value of the body stands in it")?;
+    let end = at + run.len();
+    body.splice(at..end, changed(run).into_bytes());
+    Ok(body.into())
+}
+
+/// Another text of the same form: one character towards its end is another one.
+fn changed(text: &str) -> String {
+    let place = text.chars().count().saturating_sub(8);
+    let other = |c: char| match c {
+        '1' => '2',
+        '0' | '2'..='9' => '1',
+        'a' => 'b',
+        _ => 'a',
+    };
+    let characters = text.chars().enumerate();
+    characters
+        .map(|(index, c)| if index == place { other(c) } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,267 @@
+//! Where a webhook goes, and signed as what.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use shared::clock::Millis;
+use shared::config::{Config, Source};
+use shared::preset::{Preset, Scheme};
+use shared::secrets::{Secret, Secrets};
+use shared::sign::{KeyPair, Means, means};
+use shared::verify::Verifier;
+
+use super::key;
+use crate::cli::{Global, SendArgs};
+use crate::output::CliError;
+use crate::output::error::nearest;
+use crate::place::{Inbox, Local};
+use crate::samples::{Signed, Signer};
+use crate::test_keys;
+
+pub(super) struct Target {
+    /// Where it is posted to.
+    pub(super) url: String,
+    /// What the receiver takes its URL for. Some providers sign it.
+    pub(super) signed_url: String,
+    pub(super) verifier: Verifier,
+    pub(super) signer: Signer,
+    /// What the receiver has stored.
+    pub(super) stored: Vec<Secret>,
+    /// The inbox behind it, if it is ours to look into.
+    pub(super) inbox: Option<Inbox>,
+}
+
+impl Target {
+    /// The name may be that of a preset or of a source.
+    pub(super) async fn find(args: &SendArgs, global: &Global) -> anyhow::Result<Self> {
+        let name = args.preset.as_deref().unwrap_or_default();
+        match (&args.to, Local::find()?) {
+            (None, None) => Err(CliError::failed(
+                "send.no_target",
+                "no local stack is running in this folder",
+            )
+            .tip("webhookctl dev, or say where to with --to URL --secret-from -")
+            .into()),
+            (None, Some(local)) => {
+                let inbox = Inbox::open(&Global {
+                    context: Some("local".into()),
+                    ..global.clone()
+                })?;
+                Self::local(name, args, inbox, &local).await
+            }
+            (Some(url), _) => Self::elsewhere(name, args, url),
+        }
+    }
+
+    fn elsewhere(name: &str, args: &SendArgs, url: &str) -> anyhow::Result<Self> {
+        let (preset, variant) = chosen(name, args)?;
+        let scheme = preset.scheme(&variant).context("it was looked up")?;
+        let signer = match means(scheme) {
+            Means::Secret => Signer::Secret(match &args.secret_from {
+                Some(from) => key::secret(from)?,
+                None => return Err(no_secret().into()),
+            }),
+            Means::KeyPair(_) => Signer::KeyPair(match &args.key_from {
+                Some(from) => key::pair(from, scheme)?,
+                None => return Err(key::needed(&preset, scheme).into()),
+            }),
+            Means::Nothing => Signer::Nobody,
+            Means::No(why) => return Err(cannot(&preset, why).into()),
+        };
+        Ok(Self {
+            url: url.to_owned(),
+            signed_url: url.to_owned(),
+            stored: signer.stored(scheme)?,
+            verifier: Verifier {
+                source: args.source.clone().unwrap_or_else(|| name.to_owned()),
+                trust: signer.trusted(scheme)?,
+                preset: preset.clone(),
+                variant,
+                config: String::new(),
+            },
+            signer,
+            inbox: None,
+        })
+    }
+
+    async fn local(
+        name: &str,
+        args: &SendArgs,
+        inbox: Inbox,
+        local: &Local,
+    ) -> anyhow::Result<Self> {
+        if args.variant.is_some() || !args.param.is_empty() {
+            return Err(CliError::usage(
+                "send.configured",
+                "the source says which variant and parameters it has",
+            )
+            .tip("leave out --variant and --param, or say where to with --to URL")
+            .into());
+        }
+        let source = source(&inbox.config, args.source.as_deref().unwrap_or(name))?;
+        let verifier = source.verifier.clone();
+        let scheme = verifier.preset.scheme(&verifier.variant);
+        let scheme = scheme.context("a source was checked")?;
+        let live = local.secrets().live(&source.secret, Millis::now()).await?;
+        let signer = match means(scheme) {
+            Means::Secret => Signer::Secret(match &args.secret_from {
+                Some(from) => key::secret(from)?,
+                None => live
+                    .first()
+                    .cloned()
+                    .with_context(|| format!("dev has no secret {}", source.secret))?,
+            }),
+            Means::KeyPair(_) => Signer::KeyPair(match &args.key_from {
+                Some(from) => key::pair(from, scheme)?,
+                None => made_by_dev(local, &source.secret)
+                    .await?
+                    .ok_or_else(|| key::needed(&verifier.preset, scheme))?,
+            }),
+            Means::Nothing => Signer::Nobody,
+            Means::No(why) => return Err(cannot(&verifier.preset, why).into()),
+        };
+        let stored = signer.stored(scheme)?;
+        if let (Signer::KeyPair(_), Some(public)) = (&signer, stored.first()) {
+            key::store(local, &source.secret, &live, public).await?;
+        }
+        let url = format!("{}/in/{}", local.url, source.name);
+        Ok(Self {
+            signed_url: as_received(&url),
+            url,
+            verifier,
+            signer,
+            stored,
+            inbox: Some(inbox),
+        })
+    }
+
+    pub(super) fn scheme(&self) -> anyhow::Result<&Scheme> {
+        let scheme = self.verifier.preset.scheme(&self.verifier.variant);
+        scheme.context("a target's variant was looked up")
+    }
+
+    /// Where a signed webhook is posted to: some providers add to the query.
+    pub(super) fn url_of(&self, signed: &Signed) -> String {
+        let added = signed.url.strip_prefix(&self.signed_url);
+        format!("{}{}", self.url, added.unwrap_or_default())
+    }
+
+    /// What to do when it was refused.
+    pub(super) fn refused_tip(&self) -> &'static str {
+        match self.signer {
+            Signer::KeyPair(_) => {
+                "a key stored a moment ago is known within 30 s; webhookctl quarantine list"
+            }
+            _ => "webhookctl quarantine list",
+        }
+    }
+}
+
+/// The preset of this name with what the arguments choose of it.
+pub(super) fn chosen(name: &str, args: &SendArgs) -> anyhow::Result<(Preset, String)> {
+    known_preset(name)?;
+    let params = args.param.iter();
+    let params: BTreeMap<String, String> = params
+        .map(|param| (param.path.clone(), param.value.clone()))
+        .collect();
+    let preset = Preset::embedded(name, &params)
+        .map_err(|error| CliError::usage("send.param", format!("{error:#}")))?;
+    let variant = args.variant.clone().unwrap_or_else(|| "default".to_owned());
+    if preset.scheme(&variant).is_none() {
+        let known = preset.schemes.iter().map(|scheme| scheme.variant.as_str());
+        let known: Vec<&str> = known.collect();
+        return Err(CliError::usage(
+            "send.no_variant",
+            format!("preset {name} has no variant '{variant}'"),
+        )
+        .tip(format!("one of: {}", known.join(", ")))
+        .into());
+    }
+    Ok((preset, variant))
+}
+
+fn no_secret() -> CliError {
+    CliError::usage("send.no_secret", "a secret is needed to sign with")
+        .tip("--secret-from -, file:PATH or env:NAME")
+}
+
+fn cannot(preset: &Preset, why: &str) -> CliError {
+    CliError::usage(
+        "send.cannot_sign",
+        format!("no test webhook of {} can be signed: {why}", preset.id),
+    )
+    .tip("have the provider send one; most have a button for it")
+}
+
+/// The private key that `dev` made for this secret.
+async fn made_by_dev(local: &Local, secret: &str) -> anyhow::Result<Option<KeyPair>> {
+    let ssm = local.endpoints().clients().ssm;
+    let keys = Secrets::new(ssm, test_keys::path(&local.secrets_path));
+    let live = keys.live(secret, Millis::now()).await?;
+    live.first()
+        .map(|key| KeyPair::from_pem(key.expose()))
+        .transpose()
+        .context("the test key of dev")
+}
+
+/// The URL that the catcher of the local stack sees: as behind API Gateway, https and no port.
+fn as_received(url: &str) -> String {
+    let (host, path) = url
+        .strip_prefix("http://")
+        .and_then(|rest| rest.split_once('/'))
+        .unwrap_or((url, ""));
+    let domain = host.rsplit_once(':').map_or(host, |(domain, _)| domain);
+    format!("https://{domain}/{path}")
+}
+
+/// The source of this name, or the first one with this preset.
+fn source<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
+    let by_preset = || {
+        config
+            .sources()
+            .find(|source| source.verifier.preset.id == name)
+    };
+    config.source(name).or_else(by_preset).ok_or_else(|| {
+        let names: Vec<String> = config.sources().map(|source| source.name.clone()).collect();
+        let error = CliError::usage(
+            "send.no_source",
+            format!("no source is named '{name}' or has that preset"),
+        );
+        if Preset::ids().any(|id| id == name) {
+            return error
+                .note(format!("sources: {}", names.join(", ")))
+                .tip(format!(
+                    "add one with preset = \"{name}\" to a file, and webhookctl dev --sources FILE"
+                ));
+        }
+        let mut known: Vec<&str> = Preset::ids().collect();
+        known.extend(names.iter().map(String::as_str));
+        match nearest(name, known) {
+            Some(meant) => error.tip(format!("did you mean '{meant}'?")),
+            None => error.note(format!("sources: {}", names.join(", "))),
+        }
+    })
+}
+
+fn known_preset(name: &str) -> Result<Preset, CliError> {
+    Preset::embedded(name, &BTreeMap::new()).map_err(|_| {
+        let error = CliError::usage("send.no_preset", format!("there is no preset '{name}'"));
+        match nearest(name, Preset::ids()) {
+            Some(meant) => error.tip(format!("did you mean '{meant}'?")),
+            None => error.tip("webhookctl send --list"),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_local_catcher_sees_https_and_no_port() {
+        assert_eq!(
+            as_received("http://127.0.0.1:8787/in/a"),
+            "https://127.0.0.1/in/a"
+        );
+    }
+}
