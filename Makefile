@@ -9,7 +9,7 @@ MINISTACK := .venv/ministack
 FOREIGN := .venv/foreign
 SIGNERS := infra/tests/foreign_signers
 
-.PHONY: help run dev build release check test vectors test-rust test-template second-opinion foreign-signers venv clean
+.PHONY: help run dev build release check test docs vectors test-rust test-template second-opinion foreign-signers venv clean
 
 help: ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -39,6 +39,9 @@ test-rust: build ## Units, the ledger, the functions and the journey, on the emb
 
 vectors: ## Real signed requests of 70 providers; FILE=path takes another set
 	MITT_VECTORS=$(abspath $(FILE)) $(CARGO) test --workspace --locked --test vectors -- --nocapture
+
+docs: build ## Write the page of presets from their files
+	target/debug/webhookctl sources presets --markdown > infra/docs/presets.md
 
 test-template: $(CHECK)/stamp ## The template's invariants, and that its gate refuses faults
 	$(CHECK)/bin/python -m pytest -q infra/tests

@@ -5,12 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use aws_sdk_ssm::operation::put_parameter::PutParameterError;
 use aws_sdk_ssm::types::ParameterType;
+use ring::pbkdf2;
 
 use crate::clock::Millis;
 
@@ -26,6 +28,9 @@ const REREAD: Duration = Duration::from_secs(30);
 
 /// The slot of a secret that a sender has set.
 const HANDSHAKE: &str = "handshake";
+
+/// How often a fingerprint is hashed.
+const ROUNDS: NonZeroU32 = NonZeroU32::MIN.saturating_add(99_999);
 
 /// One live value. It prints as its label.
 #[derive(Clone)]
@@ -45,6 +50,21 @@ impl Secret {
     /// Names the slot and its version, such as `current.3`.
     pub fn label(&self) -> &str {
         &self.label
+    }
+
+    /// Eight hex digits that tell values apart without showing them. `salt` belongs to the
+    /// deployment; many rounds make a short secret of a human's hard to guess from them.
+    pub fn fingerprint(&self, salt: &str) -> String {
+        let mut bytes = [0; 4];
+        let value = self.value.trim_end_matches(['\r', '\n']);
+        pbkdf2::derive(
+            pbkdf2::PBKDF2_HMAC_SHA256,
+            ROUNDS,
+            salt.as_bytes(),
+            value.as_bytes(),
+            &mut bytes,
+        );
+        hex::encode(bytes)
     }
 
     /// The value itself, for a hash or an `Authorization` header and nothing else.
@@ -235,5 +255,23 @@ impl Cache {
             .get(name)
             .cloned()
             .unwrap_or_else(|| Arc::new([]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_tells_secrets_and_deployments_apart() {
+        let print = |value: &str, salt| Secret::new("current.1", value).fingerprint(salt);
+        assert_eq!(print("s", "prod").len(), 8);
+        assert_eq!(
+            print("s", "prod"),
+            print("s\n", "prod"),
+            "as the key is read"
+        );
+        assert_ne!(print("s", "prod"), print("t", "prod"));
+        assert_ne!(print("s", "prod"), print("s", "staging"));
     }
 }

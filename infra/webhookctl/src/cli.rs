@@ -4,15 +4,17 @@ mod args;
 mod help;
 mod quarantine;
 mod run;
+mod sources;
 mod values;
 
-pub use args::{
-    Cli, Command, DevArgs, Global, InboxCommand, InspectArgs, ListArgs, SendArgs, SourcesCheckArgs,
-    SourcesCommand,
-};
+pub use args::{Cli, Command, DevArgs, Global, InboxCommand, InspectArgs, ListArgs, SendArgs};
 pub use quarantine::{
     DoorAt, HeldInspectArgs, HeldListArgs, HeldSelection, PurgeArgs, QuarantineCommand,
     ReverifyArgs, SecretsAt,
 };
 pub use run::{Stop, parse, run_with};
+pub use sources::{
+    SourcesAt, SourcesCheckArgs, SourcesCommand, SourcesListArgs, SourcesPresetsArgs,
+    SourcesShowArgs,
+};
 pub use values::{Assignment, ColorChoice, SecretFrom, Tamper};

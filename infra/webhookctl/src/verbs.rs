@@ -7,7 +7,7 @@ mod send;
 mod sources;
 mod view;
 
-use crate::cli::{Cli, Command, InboxCommand, SourcesCommand};
+use crate::cli::{Cli, Command, InboxCommand};
 use crate::output::{Exit, Printer};
 
 pub use view::view;
@@ -17,10 +17,10 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
     let global = cli.global;
     match cli.command {
         Command::Dev(args) => Box::pin(dev::dev(args, out)).await,
-        Command::Send(args) => send::send(args, &global, out).await,
+        Command::Send(args) => Box::pin(send::send(args, &global, out)).await,
         Command::Inbox(InboxCommand::List(args)) => inbox::list(args, &global, out).await,
         Command::Inbox(InboxCommand::Inspect(args)) => inbox::inspect(args, &global, out).await,
         Command::Quarantine(command) => quarantine::run(command, &global, out).await,
-        Command::Sources(SourcesCommand::Check(args)) => sources::check(&args, out),
+        Command::Sources(command) => sources::run(command, &global, out).await,
     }
 }

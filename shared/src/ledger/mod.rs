@@ -34,7 +34,7 @@ pub use body::{Body, NoBody};
 pub(crate) use body::{Packed, unpack};
 pub use claim::{Claim, Lease};
 pub use cursor::{Cursor, Paused, SyncLease};
-pub use read::Listed;
+pub use read::{Listed, Waiting};
 pub use receive::Received;
 pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
 pub use settle::{Settled, Settlement};

@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 
+use super::transition::WORK_SHARDS;
 use super::{Body, Item, Ledger, NoBody, Row, item};
 use crate::clock::Millis;
 use crate::event::{EventId, EventKey};
@@ -20,7 +21,50 @@ pub struct Listed {
     pub kind: String,
 }
 
+/// What the `work` index holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// Events that are not settled.
+    Open,
+    /// Dead letters.
+    Dead,
+}
+
+impl Waiting {
+    /// The parts of the index.
+    pub const SHARDS: u8 = WORK_SHARDS;
+}
+
 impl Ledger {
+    /// The events in one part of the `work` index, whatever their source, and whether there are
+    /// more than `limit`.
+    pub async fn waiting(
+        &self,
+        what: Waiting,
+        shard: u8,
+        limit: i32,
+    ) -> anyhow::Result<(Vec<EventKey>, bool)> {
+        let kind = match what {
+            Waiting::Open => "W",
+            Waiting::Dead => "D",
+        };
+        let part = format!("{kind}#{}", shard % WORK_SHARDS);
+        let answer = self
+            .dynamodb
+            .query()
+            .table_name(&self.table)
+            .index_name("work")
+            .key_condition_expression("gpk = :part")
+            .expression_attribute_values(":part", item::s(part))
+            .limit(limit)
+            .send()
+            .await
+            .context("count the events that wait")?;
+        let keys = answer.items().iter();
+        let keys = keys.filter_map(|keys| EventKey::from_pk(item::text(keys, "pk")?));
+        Ok((keys.collect(), answer.last_evaluated_key.is_some()))
+    }
+
     /// The state row of an event.
     pub async fn event(&self, key: &EventKey) -> anyhow::Result<Option<Row>> {
         let Some(item) = self.get(&key.pk(), "M").await? else {

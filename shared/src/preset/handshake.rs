@@ -1,6 +1,7 @@
 //! Requests that ask whether we are there, and what they are answered.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use anyhow::ensure;
 use regex_lite::Regex;
@@ -168,6 +169,41 @@ impl Handshake {
             .templates()
             .into_iter()
             .any(|template| template.any(&signs))
+    }
+}
+
+/// In words for people: `POST with header x-hook-secret → 200`.
+impl fmt::Display for Handshake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let When {
+            method,
+            header,
+            query,
+            json,
+            form,
+        } = &self.when;
+        f.write_str(method)?;
+        let places = [
+            ("header", header),
+            ("query", query),
+            ("body", json),
+            ("form", form),
+        ];
+        let mut before = " with";
+        for (place, conditions) in places {
+            for (name, condition) in conditions.each() {
+                match condition {
+                    Condition::There(true) => write!(f, "{before} {place} {name}")?,
+                    Condition::There(false) => write!(f, "{before} no {place} {name}")?,
+                    Condition::Is(value) if value.is_empty() => {
+                        write!(f, "{before} {place} {name} as configured")?;
+                    }
+                    Condition::Is(value) => write!(f, "{before} {place} {name} = {value}")?,
+                }
+                before = " and";
+            }
+        }
+        write!(f, " → {}", self.reply.status)
     }
 }
 

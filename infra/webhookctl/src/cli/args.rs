@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use super::help;
 use super::quarantine::QuarantineCommand;
+use super::sources::SourcesCommand;
 use super::values::{self, Assignment, ColorChoice, SecretFrom, Tamper};
 use crate::inspect::Status;
 use crate::output::Format;
@@ -285,19 +286,6 @@ pub struct InspectArgs {
     /// Also arrival, side effects and timeline
     #[arg(long)]
     pub full: bool,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum SourcesCommand {
-    /// Check a sources file: every fault with its line and what was meant
-    Check(SourcesCheckArgs),
-}
-
-#[derive(Debug, Args)]
-pub struct SourcesCheckArgs {
-    /// File to check
-    #[arg(default_value = "infra/sources.toml")]
-    pub file: PathBuf,
 }
 
 impl Global {

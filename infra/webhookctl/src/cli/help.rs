@@ -8,6 +8,7 @@ Start here:
   webhookctl inbox inspect <ID>              why, and what to do next
   webhookctl send stripe --tamper body       see a forged webhook refused
   webhookctl quarantine list                 what was refused, and whether it matches by now
+  webhookctl sources list                    who sends, when last, and with how many secrets
 
 Exit codes, JSON shapes and environment variables: webhookctl help output";
 

@@ -15,6 +15,7 @@ use shared::quarantine::Held;
 use crate::cli::{Global, HeldSelection, QuarantineCommand};
 use crate::output::{CliError, Exit, Printer};
 use crate::place::Inbox;
+pub(super) use reach::Keys;
 
 /// How far back the quarantine reaches, with what DynamoDB deletes late.
 const WEEK_MS: i64 = 8 * 24 * 3600 * 1000;

@@ -1,42 +1,75 @@
-//! `sources`: who sends to us.
+//! `sources`: who sends to us, and what their presets say.
+
+mod check;
+mod list;
+mod page;
+mod preset;
+mod presets;
+mod secrets;
+mod show;
+mod traffic;
+
+use std::path::Path;
 
 use anyhow::Context;
-use serde::Serialize;
-use shared::config::Config;
+use shared::config::{Config, EMBEDDED};
 
-use crate::cli::SourcesCheckArgs;
+use crate::cli::{Global, SourcesAt, SourcesCommand};
 use crate::output::{CliError, Exit, Printer};
+use crate::place::{Inbox, Local};
 
-#[derive(Serialize)]
-struct Checked {
-    file: String,
-    hash: String,
-    sources: Vec<String>,
+pub(super) async fn run(
+    command: SourcesCommand,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    match command {
+        SourcesCommand::Check(args) => check::check(&args, out),
+        SourcesCommand::List(args) => Box::pin(list::list(args, global, out)).await,
+        SourcesCommand::Show(args) => Box::pin(show::show(args, global, out)).await,
+        SourcesCommand::Presets(args) => presets::presets(&args, out),
+    }
 }
 
-/// Checks a file of sources. A wrong one exits with 5.
-pub(super) fn check(args: &SourcesCheckArgs, out: &mut Printer) -> anyhow::Result<Exit> {
-    let file = args.file.display().to_string();
-    let text = std::fs::read_to_string(&args.file).with_context(|| format!("read {file}"))?;
-    let config = Config::parse(&text).map_err(|error| {
+/// The sources, and the inbox that they send to where there is one to ask.
+enum Known {
+    Inbox(Box<Inbox>),
+    /// The configuration alone, and why.
+    Config(Config, String),
+}
+
+impl Known {
+    fn open(at: &SourcesAt, global: &Global) -> anyhow::Result<Self> {
+        if let Some(file) = &at.file {
+            let said = format!("{} alone; no inbox was asked", file.display());
+            return Ok(Self::Config(read(file)?, said));
+        }
+        let named = global.context.is_some() || global.table.is_some();
+        if !named && Local::find()?.is_none() {
+            let said = "the configuration that is built in; no inbox is named and none runs in \
+                        this folder";
+            return Ok(Self::Config(Config::parse(EMBEDDED)?, said.to_owned()));
+        }
+        Ok(Self::Inbox(Box::new(Inbox::open(global)?)))
+    }
+
+    fn config(&self) -> &Config {
+        match self {
+            Self::Inbox(inbox) => &inbox.config,
+            Self::Config(config, _) => config,
+        }
+    }
+}
+
+fn read(file: &Path) -> anyhow::Result<Config> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
+    Config::parse(&text).map_err(|error| {
         CliError::new(
             "sources.invalid",
             Exit::No,
-            format!("{file} is refused: {error:#}"),
+            format!("{} is refused: {error:#}", file.display()),
         )
         .tip("mend the line that is named, and check again")
-    })?;
-    let sources: Vec<String> = config.sources().map(|source| source.name.clone()).collect();
-    let text = format!(
-        "{file} is good: {} (configuration {})\n",
-        sources.join(", "),
-        config.hash()
-    );
-    let checked = Checked {
-        file: file.clone(),
-        hash: config.hash().to_owned(),
-        sources,
-    };
-    out.document("sources.check", &checked, &file, &text)?;
-    Ok(Exit::Done)
+        .into()
+    })
 }

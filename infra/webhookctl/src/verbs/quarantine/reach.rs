@@ -15,10 +15,10 @@ use crate::output::CliError;
 use crate::place::Inbox;
 
 /// The live secrets of each source, read once for a command.
-pub(super) struct Keys(BTreeMap<String, Live>);
+pub(in crate::verbs) struct Keys(BTreeMap<String, Live>);
 
 impl Keys {
-    pub(super) async fn read(
+    pub(in crate::verbs) async fn read(
         inbox: &Inbox,
         global: &Global,
         at: &SecretsAt,
@@ -37,7 +37,7 @@ impl Keys {
         Ok(Self(keys))
     }
 
-    pub(super) fn of(&self, source: &str) -> &[shared::secrets::Secret] {
+    pub(in crate::verbs) fn of(&self, source: &str) -> &[shared::secrets::Secret] {
         self.0.get(source).map_or(&[], |live| live)
     }
 }

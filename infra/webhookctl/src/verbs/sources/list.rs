@@ -1,0 +1,210 @@
+//! `sources list`
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::config::{Config, Source};
+use shared::ledger::Waiting;
+
+use super::traffic::{self, Count, MOST};
+use super::{Known, secrets};
+use crate::cli::{Global, SourcesListArgs};
+use crate::output::table::Weight;
+use crate::output::time::{age, rfc3339};
+use crate::output::{Column, Exit, List, Printer};
+use crate::place::Inbox;
+
+#[derive(Serialize)]
+struct SourceRow {
+    source: String,
+    preset: String,
+    variant: String,
+    /// `webhook`, or `webhook+sync`.
+    by: &'static str,
+    /// What a signature of it proves.
+    proves: &'static str,
+    actions: Vec<String>,
+    /// The name of its secret.
+    secret: String,
+    #[serde(flatten)]
+    seen: Option<Seen>,
+}
+
+/// What the inbox says of a source.
+#[derive(Serialize)]
+struct Seen {
+    last_event_at: Option<String>,
+    #[serde(skip)]
+    last: Option<i64>,
+    last_24h: Count,
+    open: Count,
+    dead_letters: Count,
+    /// Live secrets; unknown where their store cannot be read.
+    live_secrets: Option<usize>,
+    note: Option<String>,
+}
+
+pub(super) async fn list(
+    args: SourcesListArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let now = Millis::now();
+    let known = Known::open(&args.at, global)?;
+    let (mut rows, footer, context) = match &known {
+        Known::Config(config, said) => {
+            let footer = format!("configuration {}: {said}", config.hash());
+            (rows(config), footer, "configuration")
+        }
+        Known::Inbox(inbox) => {
+            let mut rows = rows(&inbox.config);
+            let live = secrets::live(inbox, global, &args.secrets_at, now).await;
+            if let Err(error) = &live {
+                out.say(&format!("the secrets cannot be read: {error:#}"));
+            }
+            see(inbox, &mut rows, live.ok().as_ref(), now).await?;
+            let footer = format!("{} sources · {}", rows.len(), inbox.name);
+            (rows, footer, inbox.name.as_str())
+        }
+    };
+    rows.sort_by(|a, b| a.source.cmp(&b.source));
+    let online = matches!(known, Known::Inbox(_));
+    out.list(&List {
+        command: "sources.list",
+        context,
+        as_of: rfc3339(now.0),
+        columns: columns(now.0, online),
+        id: "source",
+        tip: rows
+            .first()
+            .map(|row| format!("webhookctl sources show {}", row.source)),
+        items: rows,
+        next_cursor: None,
+        truncated: false,
+        footer: Some(footer),
+        empty: "No sources are configured.".to_owned(),
+    })?;
+    Ok(Exit::Done)
+}
+
+fn rows(config: &Config) -> Vec<SourceRow> {
+    let row = |source: &Source| {
+        let verifier = &source.verifier;
+        let scheme = verifier.preset.scheme(&verifier.variant);
+        SourceRow {
+            source: source.name.clone(),
+            preset: verifier.preset.id.clone(),
+            variant: verifier.variant.clone(),
+            by: by(source),
+            proves: scheme.map_or("nothing", |scheme| scheme.proves.as_str()),
+            actions: source.actions.iter().map(|a| a.name.clone()).collect(),
+            secret: source.secret.clone(),
+            seen: None,
+        }
+    };
+    config.sources().map(row).collect()
+}
+
+/// How events of a source come to us.
+pub(super) fn by(source: &Source) -> &'static str {
+    if source.sync.is_some() {
+        "webhook+sync"
+    } else {
+        "webhook"
+    }
+}
+
+async fn see(
+    inbox: &Inbox,
+    rows: &mut [SourceRow],
+    live: Option<&BTreeMap<String, secrets::Live>>,
+    now: Millis,
+) -> anyhow::Result<()> {
+    let open = traffic::waiting(&inbox.ledger, Waiting::Open).await?;
+    let dead = traffic::waiting(&inbox.ledger, Waiting::Dead).await?;
+    for row in rows {
+        let (events, more) = traffic::last_day(&inbox.ledger, &row.source, now, MOST).await?;
+        let last = events.first().map(|event| event.received_at.0);
+        let count = live.map(|live| live.get(&row.source).map_or(0, Vec::len));
+        row.seen = Some(Seen {
+            last_event_at: last.map(rfc3339),
+            last,
+            last_24h: Count {
+                count: events.len(),
+                or_more: more,
+            },
+            open: traffic::of(&open, &row.source),
+            dead_letters: traffic::of(&dead, &row.source),
+            live_secrets: count,
+            note: note(inbox.config.source(&row.source), count),
+        });
+    }
+    Ok(())
+}
+
+fn note(source: Option<&Source>, secrets: Option<usize>) -> Option<String> {
+    let verifier = &source?.verifier;
+    let wanted = verifier.preset.scheme(&verifier.variant)?.needs_secret();
+    match secrets? {
+        0 if wanted => Some("no secret is stored: every webhook is answered 503".to_owned()),
+        0 | 1 => None,
+        count => Some(format!(
+            "{count} secrets are live: `sources show` says which arrive"
+        )),
+    }
+}
+
+fn columns(now: i64, online: bool) -> Vec<Column<'static, SourceRow>> {
+    let mut columns = vec![
+        Column::whole("SOURCE", "source").weight(Weight::Essential),
+        Column::whole("PRESET", "preset"),
+    ];
+    if online {
+        let seen = |row: &SourceRow, show: &dyn Fn(&Seen) -> String| {
+            row.seen.as_ref().map(show).unwrap_or_default()
+        };
+        let last = move |seen: &Seen| seen.last.map_or("-".to_owned(), |at| age(at, now));
+        columns.extend([
+            Column::whole("LAST", "last_event_at")
+                .right()
+                .shown(move |row| seen(row, &last)),
+            Column::whole("24H", "last_24h")
+                .right()
+                .shown(move |row| seen(row, &|seen| seen.last_24h.to_string())),
+            Column::whole("OPEN", "open")
+                .right()
+                .shown(move |row| seen(row, &|seen| seen.open.to_string())),
+            Column::whole("DEAD", "dead_letters")
+                .right()
+                .shown(move |row| seen(row, &|seen| seen.dead_letters.to_string())),
+            Column::whole("SECRETS", "live_secrets")
+                .right()
+                .shown(move |row| {
+                    seen(row, &|seen| {
+                        seen.live_secrets
+                            .map_or("?".to_owned(), |count| count.to_string())
+                    })
+                }),
+        ]);
+    } else {
+        columns.extend([
+            Column::text("VARIANT", "variant", 8),
+            Column::whole("PROVES", "proves"),
+            Column::text("SECRET", "secret", 12),
+            Column::text("ACTIONS", "actions", 12).shown(|row: &SourceRow| row.actions.join(", ")),
+        ]);
+    }
+    columns.push(Column::whole("BY", "by"));
+    if online {
+        columns.push(
+            Column::text("NOTE", "note", 16)
+                .shown(|row: &SourceRow| {
+                    let seen = row.seen.as_ref();
+                    seen.and_then(|seen| seen.note.clone()).unwrap_or_default()
+                })
+                .weight(Weight::Lesser),
+        );
+    }
+    columns
+}

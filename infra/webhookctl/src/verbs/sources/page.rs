@@ -1,0 +1,128 @@
+//! The page of all presets, `infra/docs/presets.md`.
+
+use std::fmt::Write as _;
+
+use super::preset::{Shown, Variant};
+use super::presets::all;
+
+const HEAD: &str = "\
+# Presets
+
+What Mitt knows of each provider. This page is made from the files in `shared/presets/`:
+`make docs` writes it again. `webhookctl sources presets <preset>` shows the same in a terminal.
+
+*Proves* says what a valid signature is worth: `body`, the whole body; `fields`, some of it;
+`origin`, the sender alone; `token`, that the sender knew a secret; `nothing`. *Checked* is when the
+file was last compared with the provider's documentation.
+
+";
+
+pub(super) fn page() -> anyhow::Result<String> {
+    let presets = all()?;
+    let mut text = HEAD.to_owned();
+    text += "| preset | provider | scheme | header | proves | dedupe key | checked |\n";
+    text += "|---|---|---|---|---|---|---|\n";
+    let all: Vec<(Shown, &str)> = presets
+        .iter()
+        .map(|preset| {
+            let scheme = preset.scheme("default");
+            let proves = scheme.map_or("nothing", |scheme| scheme.proves.as_str());
+            (Shown::new(preset), proves)
+        })
+        .collect();
+    for (shown, proves) in &all {
+        let Some(first) = shown.variants.first() else {
+            continue;
+        };
+        let cells = [
+            format!("[{0}](#{0})", shown.preset),
+            cell(&shown.name),
+            cell(&first.scheme),
+            code(&first.header),
+            (*proves).to_owned(),
+            cell(&shown.dedupe_key),
+            shown.checked.clone(),
+        ];
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    }
+    for (shown, _) in &all {
+        section(&mut text, shown);
+    }
+    Ok(text)
+}
+
+fn section(text: &mut String, shown: &Shown) {
+    let _ = write!(text, "\n## {}\n\n", shown.preset);
+    let _ = writeln!(
+        text,
+        "[{}]({}), checked {}.",
+        shown.name, shown.docs, shown.checked
+    );
+    if !shown.aliases.is_empty() {
+        let _ = writeln!(text, "Also for: {}.", shown.aliases.join(", "));
+    }
+    text.push('\n');
+    for variant in &shown.variants {
+        variant_lines(text, variant);
+    }
+    if !shown.params.is_empty() {
+        let _ = writeln!(text, "- Parameters: {}", code(&shown.params.join(", ")));
+    }
+    let _ = writeln!(text, "- Dedupe key: {}", shown.dedupe_key);
+    if shown.batch {
+        text.push_str("- A delivery may hold many events; it is kept as one\n");
+    }
+    for handshake in &shown.handshakes {
+        let _ = writeln!(text, "- Handshake: {handshake}");
+    }
+    let _ = writeln!(text, "- Answer: {}", shown.ack);
+    let _ = writeln!(text, "- Retries: {}", shown.retry);
+    if let Some(sync) = &shown.sync {
+        let _ = writeln!(text, "- Sync: {sync}");
+    }
+}
+
+fn variant_lines(text: &mut String, variant: &Variant) {
+    let _ = write!(text, "- Variant `{}`: {}", variant.name, variant.scheme);
+    if variant.header != "-" {
+        let _ = write!(text, ", in {}", code(&variant.header));
+    }
+    if let Some(format) = &variant.format {
+        let _ = write!(text, " ({format})");
+    }
+    if variant.message != "-" {
+        let _ = write!(text, ", over {}", code(&variant.message));
+    }
+    let _ = writeln!(text, "; {}", variant.proves);
+    let _ = writeln!(text, "  - Window: {}", variant.window);
+    let _ = writeln!(text, "  - Secret: {}", variant.secret);
+    if let Some(url) = &variant.key_set {
+        let _ = writeln!(text, "  - Key set: <{url}>");
+    }
+    let _ = writeln!(text, "  - Test webhooks are signed with: {}", variant.send);
+}
+
+/// What a table can hold.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn code(text: &str) -> String {
+    format!("`{}`", cell(text).replace('\n', "\\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WRITTEN: &str = include_str!("../../../../docs/presets.md");
+
+    #[test]
+    fn the_page_is_what_the_presets_say() {
+        assert!(
+            page().unwrap() == WRITTEN,
+            "infra/docs/presets.md is not what the presets say any more; `make docs` writes it: \
+             webhookctl sources presets --markdown > infra/docs/presets.md"
+        );
+    }
+}

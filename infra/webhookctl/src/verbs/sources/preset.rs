@@ -1,0 +1,231 @@
+//! One preset whole.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use shared::preset::{Handshake, Preset, Retry, Scheme};
+
+use crate::output::table::aligned;
+use crate::output::{Exit, Printer};
+use crate::preset_words as words;
+
+/// A preset as a document, and the words of the page of presets.
+#[derive(Serialize)]
+pub(super) struct Shown {
+    pub(super) preset: String,
+    pub(super) name: String,
+    pub(super) aliases: Vec<String>,
+    pub(super) docs: String,
+    pub(super) checked: String,
+    pub(super) params: Vec<String>,
+    pub(super) variants: Vec<Variant>,
+    pub(super) dedupe_key: String,
+    /// Whether each delivery may hold many events.
+    pub(super) batch: bool,
+    pub(super) event_type: String,
+    pub(super) handshakes: Vec<String>,
+    pub(super) ack: String,
+    pub(super) retry: String,
+    pub(super) sync: Option<String>,
+}
+
+/// One way in which it signs.
+#[derive(Serialize)]
+pub(super) struct Variant {
+    #[serde(rename = "variant")]
+    pub(super) name: String,
+    pub(super) scheme: String,
+    pub(super) header: String,
+    pub(super) format: Option<String>,
+    pub(super) message: String,
+    pub(super) proves: &'static str,
+    pub(super) window: String,
+    pub(super) secret: &'static str,
+    pub(super) key_set: Option<String>,
+    pub(super) send: String,
+}
+
+pub(super) fn show(preset: &Preset, out: &mut Printer) -> anyhow::Result<Exit> {
+    let shown = Shown::new(preset);
+    out.document("sources.preset", &shown, &shown.preset, &text(&shown))?;
+    Ok(Exit::Done)
+}
+
+impl Shown {
+    pub(super) fn new(preset: &Preset) -> Self {
+        let kinds = preset.event.kind.0.iter().map(words::bare);
+        let kinds: Vec<String> = kinds.collect();
+        Self {
+            preset: preset.id.clone(),
+            name: preset.name.clone(),
+            aliases: preset.aliases.clone(),
+            docs: preset.docs.clone(),
+            checked: preset.checked.clone(),
+            params: preset
+                .params
+                .iter()
+                .map(|(name, value)| format!("{name} = {value:?}"))
+                .collect(),
+            variants: preset.schemes.iter().map(Variant::new).collect(),
+            dedupe_key: words::dedupe(preset),
+            batch: preset.event.batch.is_some(),
+            event_type: kinds.join(", else "),
+            handshakes: preset.handshakes.iter().map(handshake).collect(),
+            ack: ack(preset),
+            retry: retry(&preset.retry),
+            sync: preset.sync.as_ref().map(|sync| {
+                let days = sync.retention_days;
+                format!("{}, kept {days} days", sync.request.url)
+            }),
+        }
+    }
+}
+
+impl Variant {
+    fn new(scheme: &Scheme) -> Self {
+        Self {
+            name: scheme.variant.clone(),
+            scheme: words::method(scheme),
+            header: words::place(scheme),
+            format: words::format(scheme),
+            message: words::message(scheme),
+            proves: words::proven(scheme),
+            window: words::window(scheme),
+            secret: words::secret(scheme),
+            key_set: words::key_set(scheme).map(str::to_owned),
+            send: words::sent_with(scheme),
+        }
+    }
+}
+
+fn text(shown: &Shown) -> String {
+    let head = vec![shown.preset.clone(), shown.name.clone()];
+    let mut text = aligned(&[head]);
+    let mut lines = vec![line("docs", &shown.docs), line("checked", &shown.checked)];
+    if !shown.aliases.is_empty() {
+        lines.push(line("also for", &shown.aliases.join(", ")));
+    }
+    if !shown.params.is_empty() {
+        lines.push(line("params", &shown.params.join(", ")));
+    }
+    lines.push(line("dedupe by", &shown.dedupe_key));
+    if !shown.event_type.is_empty() {
+        lines.push(line("type", &shown.event_type));
+    }
+    if shown.batch {
+        lines.push(line(
+            "batch",
+            "a delivery may hold many events; it is kept as one",
+        ));
+    }
+    for handshake in &shown.handshakes {
+        lines.push(line("handshake", handshake));
+    }
+    lines.push(line("answer", &shown.ack));
+    lines.push(line("retries", &shown.retry));
+    if let Some(sync) = &shown.sync {
+        lines.push(line("sync", sync));
+    }
+    let _ = write!(text, "\n{}", aligned(&lines));
+    for variant in &shown.variants {
+        let _ = write!(
+            text,
+            "\nvariant {}\n{}",
+            variant.name,
+            aligned(&of(variant))
+        );
+    }
+    text
+}
+
+fn of(variant: &Variant) -> Vec<Vec<String>> {
+    let mut lines = vec![
+        line("scheme", &variant.scheme),
+        line("header", &variant.header),
+    ];
+    if let Some(format) = &variant.format {
+        lines.push(line("written", format));
+    }
+    lines.extend([
+        line("signed", &variant.message),
+        line("proves", variant.proves),
+        line("window", &variant.window),
+        line("secret", variant.secret),
+    ]);
+    if let Some(url) = &variant.key_set {
+        lines.push(line("key set", url));
+    }
+    lines.push(line("send", &variant.send));
+    lines
+}
+
+fn line(name: &str, value: &str) -> Vec<String> {
+    vec![format!("  {name}"), value.to_owned()]
+}
+
+/// What the provider asks, what it is answered, and under which condition.
+fn handshake(handshake: &Handshake) -> String {
+    let mut text = handshake.to_string();
+    if handshake.require_signature {
+        text += ", only when its signature holds";
+    }
+    if handshake.signs() {
+        text += ", answered with a signature";
+    }
+    if handshake.store_secret_from.is_some() {
+        text += ", sets the secret while there is none";
+    } else if handshake.arming_only {
+        text += ", only while there is no secret";
+    }
+    text
+}
+
+fn ack(preset: &Preset) -> String {
+    let ack = &preset.ack;
+    let mut text = format!("{}, {} to a wrong signature", ack.ok, ack.bad_signature);
+    if !ack.body.is_empty() {
+        let _ = write!(text, ", body {}", ack.body);
+    }
+    if let Some(deadline) = ack.deadline_ms {
+        let _ = write!(text, ", within {} s", deadline / 1000);
+    }
+    if let Some(status) = ack.stop_retry_status {
+        let _ = write!(text, "; {status} would stop all retries");
+    }
+    text
+}
+
+fn retry(retry: &Retry) -> String {
+    let mut facts = Vec::new();
+    if let Some(horizon) = &retry.horizon {
+        facts.push(match horizon.as_str() {
+            "none" => "none".to_owned(),
+            horizon => format!("for {horizon}"),
+        });
+    }
+    if let Some(max) = retry.max {
+        facts.push(format!("at most {max}"));
+    }
+    if !retry.schedule.is_empty() {
+        facts.push(format!("after {}", retry.schedule.join(", ")));
+    }
+    if retry.resigned == Some(true) {
+        facts.push("each signed anew".to_owned());
+    }
+    if retry.ordering.as_deref() == Some("none") {
+        facts.push("in no order".to_owned());
+    } else if let Some(order) = &retry.ordering {
+        facts.push(format!("in order ({order})"));
+    }
+    if let Some(header) = &retry.attempt_header {
+        facts.push(format!("counted in {header}"));
+    }
+    if let Some(when) = &retry.auto_disable {
+        facts.push(format!("switched off: {when}"));
+    }
+    if facts.is_empty() {
+        "not documented".to_owned()
+    } else {
+        facts.join("; ")
+    }
+}

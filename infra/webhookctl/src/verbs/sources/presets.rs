@@ -1,0 +1,106 @@
+//! `sources presets`: what is known of the providers.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::preset::Preset;
+
+use super::{page, preset};
+use crate::cli::SourcesPresetsArgs;
+use crate::output::error::nearest;
+use crate::output::table::Weight;
+use crate::output::time::rfc3339;
+use crate::output::{CliError, Column, Exit, List, Printer};
+use crate::preset_words as words;
+
+#[derive(Serialize)]
+struct PresetRow {
+    preset: String,
+    name: String,
+    aliases: Vec<String>,
+    variants: Vec<String>,
+    scheme: String,
+    header: String,
+    proves: &'static str,
+    dedupe_key: String,
+    checked: String,
+}
+
+pub(super) fn presets(args: &SourcesPresetsArgs, out: &mut Printer) -> anyhow::Result<Exit> {
+    if args.markdown {
+        out.text(&page::page()?)?;
+        return Ok(Exit::Done);
+    }
+    if let Some(name) = &args.preset {
+        return preset::show(&known(name)?, out);
+    }
+    let mut items = Vec::new();
+    for preset in all()? {
+        items.extend(row(&preset));
+    }
+    out.list(&List {
+        command: "sources.presets",
+        context: "presets",
+        as_of: rfc3339(Millis::now().0),
+        columns: columns(),
+        id: "preset",
+        footer: Some(format!("{} presets", items.len())),
+        items,
+        next_cursor: None,
+        truncated: false,
+        empty: "No presets.".to_owned(),
+        tip: Some("webhookctl sources presets stripe".to_owned()),
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Every preset, with the defaults of its parameters.
+pub(super) fn all() -> anyhow::Result<Vec<Preset>> {
+    Preset::ids()
+        .map(|id| Preset::embedded(id, &BTreeMap::new()))
+        .collect()
+}
+
+fn known(name: &str) -> anyhow::Result<Preset> {
+    Preset::embedded(name, &BTreeMap::new()).map_err(|_| {
+        let message = format!("there is no preset '{name}'");
+        let error = CliError::new("sources.no_preset", Exit::NotFound, message);
+        match nearest(name, Preset::ids()) {
+            Some(meant) => error.tip(format!("did you mean '{meant}'?")).into(),
+            None => error.tip("webhookctl sources presets").into(),
+        }
+    })
+}
+
+/// Its default variant stands for the preset.
+fn row(preset: &Preset) -> Option<PresetRow> {
+    let scheme = preset.scheme("default")?;
+    let variants = preset.schemes.iter();
+    Some(PresetRow {
+        name: preset.name.clone(),
+        aliases: preset.aliases.clone(),
+        variants: variants.map(|scheme| scheme.variant.clone()).collect(),
+        scheme: words::method(scheme),
+        header: words::place(scheme),
+        proves: scheme.proves.as_str(),
+        dedupe_key: words::dedupe(preset),
+        checked: preset.checked.clone(),
+        preset: preset.id.clone(),
+    })
+}
+
+fn columns() -> Vec<Column<'static, PresetRow>> {
+    vec![
+        Column::whole("PRESET", "preset").weight(Weight::Essential),
+        Column::text("NAME", "name", 12).weight(Weight::Extra),
+        Column::text("SCHEME", "scheme", 12),
+        Column::text("HEADER", "header", 16),
+        Column::whole("PROVES", "proves"),
+        Column::text("DEDUPE KEY", "dedupe_key", 16),
+        Column::whole("CHECKED", "checked").weight(Weight::Lesser),
+        Column::text("VARIANTS", "variants", 8)
+            .shown(|row: &PresetRow| row.variants.join(", "))
+            .weight(Weight::Extra),
+    ]
+}

@@ -1,0 +1,157 @@
+//! Which secrets are live, and which of them still prove webhooks: what one wants to know in a
+//! rotation.
+
+use std::collections::BTreeMap;
+
+use futures::future::try_join_all;
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::event::Via;
+use shared::ledger::{Ledger, Listed, Row};
+use shared::secrets::Secret;
+
+use crate::cli::{Global, SecretsAt};
+use crate::output::time::rfc3339;
+use crate::place::Inbox;
+use crate::verbs::quarantine::Keys;
+
+/// Rows that are read at once.
+const AT_ONCE: usize = 20;
+
+/// The live secrets of a source, newest first.
+pub(super) type Live = Vec<Secret>;
+
+/// A secret, and what it did lately. The secret itself is not in here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Used {
+    /// Slot and version, `current.3`.
+    pub(super) label: String,
+    /// Whether the source still accepts it.
+    pub(super) live: bool,
+    /// Tells secrets apart without showing them.
+    pub(super) fingerprint: Option<String>,
+    /// How many of the events that were looked at it proved.
+    pub(super) proved: usize,
+    pub(super) last_used_at: Option<String>,
+    #[serde(skip)]
+    pub(super) last: Option<i64>,
+}
+
+/// The live secrets of every source.
+pub(super) async fn live(
+    inbox: &Inbox,
+    global: &Global,
+    at: &SecretsAt,
+    now: Millis,
+) -> anyhow::Result<BTreeMap<String, Live>> {
+    let keys = Keys::read(inbox, global, at, now).await?;
+    let sources = inbox.config.sources();
+    Ok(sources
+        .map(|source| (source.name.clone(), keys.of(&source.name).to_vec()))
+        .collect())
+}
+
+/// The rows of these events.
+pub(super) async fn rows(ledger: &Ledger, events: &[Listed]) -> anyhow::Result<Vec<Row>> {
+    let mut rows = Vec::with_capacity(events.len());
+    for events in events.chunks(AT_ONCE) {
+        let reads = events.iter().map(|event| ledger.event(&event.key));
+        rows.extend(try_join_all(reads).await?.into_iter().flatten());
+    }
+    Ok(rows)
+}
+
+/// What each secret proved of these events: the live ones in their order, then those that are
+/// gone. `salt` belongs to the deployment.
+pub(super) fn used(live: &[Secret], rows: &[Row], salt: &str) -> Vec<Used> {
+    let mut all: Vec<Used> = live
+        .iter()
+        .map(|secret| Used::new(secret.label(), Some(secret.fingerprint(salt))))
+        .collect();
+    for row in rows.iter().filter(|row| row.via == Via::Webhook) {
+        let Some(label) = &row.secret else {
+            continue;
+        };
+        if !all.iter().any(|used| used.label == *label) {
+            all.push(Used::new(label, None));
+        }
+        for used in all.iter_mut().filter(|used| used.label == *label) {
+            used.count(row.received_at);
+        }
+    }
+    all
+}
+
+impl Used {
+    /// One that proved nothing yet. What is not live has no fingerprint: it cannot be read.
+    fn new(label: &str, fingerprint: Option<String>) -> Self {
+        Self {
+            label: label.to_owned(),
+            live: fingerprint.is_some(),
+            fingerprint,
+            proved: 0,
+            last_used_at: None,
+            last: None,
+        }
+    }
+
+    fn count(&mut self, at: Millis) {
+        self.proved += 1;
+        if self.last.is_none_or(|last| last < at.0) {
+            self.last = Some(at.0);
+            self.last_used_at = Some(rfc3339(at.0));
+        }
+    }
+}
+
+/// What to think of it, as sentences.
+pub(super) fn advice(used: &[Used], looked_at: usize) -> Vec<String> {
+    let live: Vec<&Used> = used.iter().filter(|used| used.live).collect();
+    let idle: Vec<&str> = live
+        .iter()
+        .filter(|used| used.proved == 0)
+        .map(|used| used.label.as_str())
+        .collect();
+    if live.is_empty() || idle.is_empty() || looked_at == 0 {
+        return Vec::new();
+    }
+    let names = idle.join(", ");
+    if idle.len() == live.len() {
+        return vec![format!(
+            "no live secret proved one of the last {looked_at} events"
+        )];
+    }
+    vec![format!(
+        "{names} proved none of the last {looked_at} events: an old one can go, a new one is not \
+         in use at the provider yet"
+    )]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn used(label: &str, live: bool, proved: usize) -> Used {
+        Used {
+            live,
+            proved,
+            ..Used::new(label, None)
+        }
+    }
+
+    #[test]
+    fn a_live_secret_that_proves_nothing_is_named() {
+        let said = advice(&[used("v2.1", true, 90), used("v1.1", true, 0)], 90);
+        assert!(
+            said[0].starts_with("v1.1 proved none of the last 90"),
+            "{said:?}"
+        );
+        let said = advice(&[used("v2.1", true, 0)], 3);
+        assert!(said[0].starts_with("no live secret"), "{said:?}");
+        assert!(advice(&[used("v2.1", true, 1), used("v1.1", false, 0)], 1).is_empty());
+        assert!(
+            advice(&[used("v2.1", true, 0)], 0).is_empty(),
+            "nothing was sent"
+        );
+    }
+}

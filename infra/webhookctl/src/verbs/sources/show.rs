@@ -1,0 +1,268 @@
+//! `sources show`
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::config::Source;
+use shared::event::Via;
+use shared::ledger::{Row, State, Waiting};
+
+use super::secrets::{self, Used};
+use super::traffic::{self, Count, MOST};
+use super::{Known, list};
+use crate::cli::{Global, SourcesShowArgs};
+use crate::output::error::nearest;
+use crate::output::table::{aligned, thousands};
+use crate::output::time::{age, duration};
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+use crate::preset_words as words;
+
+/// A source whole: what is configured, and what the inbox says of it.
+#[derive(Serialize)]
+struct Shown {
+    source: String,
+    preset: String,
+    variant: String,
+    path: String,
+    signed: String,
+    proves: String,
+    dedupe_by: String,
+    window: String,
+    secret: String,
+    max_body_bytes: usize,
+    quarantine_per_day: u32,
+    attempts: u32,
+    actions: Vec<String>,
+    by: &'static str,
+    docs: String,
+    #[serde(flatten)]
+    seen: Option<Seen>,
+}
+
+#[derive(Serialize)]
+struct Seen {
+    url: Option<String>,
+    /// What was looked at: rows of the last 24 hours, newest first.
+    looked_at: usize,
+    last_24h: Count,
+    open: Count,
+    dead_letters: Count,
+    /// Of those looked at.
+    failed: usize,
+    found_by_sync: usize,
+    refused_today: u32,
+    secrets: Option<Vec<Used>>,
+    advice: Vec<String>,
+}
+
+pub(super) async fn show(
+    args: SourcesShowArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let now = Millis::now();
+    let known = Known::open(&args.at, global)?;
+    let source = find(&known, &args.source)?;
+    let mut shown = configured(source);
+    match &known {
+        Known::Config(_, said) => out.say(said),
+        Known::Inbox(inbox) => {
+            let (seen, trouble) = see(inbox, source, &args, global, now).await?;
+            if let Some(trouble) = trouble {
+                out.say(&format!("the secrets cannot be read: {trouble:#}"));
+            }
+            shown.seen = Some(seen);
+        }
+    }
+    let text = text(&shown, source, now.0);
+    out.document("sources.show", &shown, &shown.source, &text)?;
+    out.tip(&format!("webhookctl sources presets {}", shown.preset));
+    Ok(Exit::Done)
+}
+
+fn find<'k>(known: &'k Known, name: &str) -> Result<&'k Source, CliError> {
+    let config = known.config();
+    config.source(name).ok_or_else(|| {
+        let names: Vec<&str> = config
+            .sources()
+            .map(|source| source.name.as_str())
+            .collect();
+        let error = CliError::new(
+            "sources.not_found",
+            Exit::NotFound,
+            format!("there is no source '{name}'"),
+        );
+        match nearest(name, names.iter().copied()) {
+            Some(meant) => error.tip(format!("did you mean '{meant}'?")),
+            None => error.tip(format!("one of: {}", names.join(", "))),
+        }
+    })
+}
+
+fn configured(source: &Source) -> Shown {
+    let verifier = &source.verifier;
+    let preset = &verifier.preset;
+    let scheme = preset.scheme(&verifier.variant);
+    let say = |of: fn(&shared::preset::Scheme) -> String| scheme.map(of).unwrap_or_default();
+    Shown {
+        source: source.name.clone(),
+        preset: preset.id.clone(),
+        variant: verifier.variant.clone(),
+        path: format!("/in/{}", source.name),
+        signed: format!(
+            "{}, {}, in {}",
+            say(words::message),
+            say(words::method),
+            say(words::place)
+        ),
+        proves: scheme.map(words::proven).unwrap_or_default().to_owned(),
+        dedupe_by: words::dedupe(preset),
+        window: say(words::window),
+        secret: source.secret.clone(),
+        max_body_bytes: source.max_body,
+        quarantine_per_day: source.quarantine.per_day,
+        attempts: source.backoff.attempts,
+        actions: source.actions.iter().map(|a| a.name.clone()).collect(),
+        by: list::by(source),
+        docs: preset.docs.clone(),
+        seen: None,
+    }
+}
+
+async fn see(
+    inbox: &Inbox,
+    source: &Source,
+    args: &SourcesShowArgs,
+    global: &Global,
+    now: Millis,
+) -> anyhow::Result<(Seen, Option<anyhow::Error>)> {
+    let name = &source.name;
+    let (events, more) = traffic::last_day(&inbox.ledger, name, now, MOST).await?;
+    let newest = args.events as usize;
+    let newest = events.get(..newest.min(events.len())).unwrap_or_default();
+    let rows = secrets::rows(&inbox.ledger, newest).await?;
+    let open = traffic::waiting(&inbox.ledger, Waiting::Open).await?;
+    let dead = traffic::waiting(&inbox.ledger, Waiting::Dead).await?;
+    let tally = inbox.quarantine.tally(name, now).await?;
+    let (live, trouble) = match secrets::live(inbox, global, &args.secrets_at, now).await {
+        Ok(mut live) => (live.remove(name), None),
+        Err(error) => (None, Some(error)),
+    };
+    let used = live.map(|live| secrets::used(&live, &rows, &inbox.name));
+    let by_webhook = count(&rows, |row| row.via == Via::Webhook);
+    Ok((
+        Seen {
+            url: inbox
+                .local
+                .as_ref()
+                .map(|local| format!("{}/in/{name}", local.url)),
+            looked_at: rows.len(),
+            last_24h: Count {
+                count: events.len(),
+                or_more: more,
+            },
+            open: traffic::of(&open, name),
+            dead_letters: traffic::of(&dead, name),
+            failed: count(&rows, |row| row.state == State::Failed),
+            found_by_sync: count(&rows, |row| row.via == Via::BackupSync),
+            refused_today: tally.map_or(0, |tally| tally.requests),
+            advice: secrets::advice(used.as_deref().unwrap_or_default(), by_webhook),
+            secrets: used,
+        },
+        trouble,
+    ))
+}
+
+fn count(rows: &[Row], is: impl Fn(&Row) -> bool) -> usize {
+    rows.iter().filter(|row| is(row)).count()
+}
+
+fn text(shown: &Shown, source: &Source, now: i64) -> String {
+    let variant = match shown.variant.as_str() {
+        "default" => String::new(),
+        variant => format!("variant {variant}"),
+    };
+    let head = vec![shown.source.clone(), shown.preset.clone(), variant];
+    let url = shown.seen.as_ref().and_then(|seen| seen.url.clone());
+    let mut lines = vec![
+        line(
+            "url",
+            &url.unwrap_or_else(|| format!("https://<api>{}", shown.path)),
+        ),
+        line("signed", &shown.signed),
+        line("proves", &shown.proves),
+        line("dedupe by", &shown.dedupe_by),
+        line("tolerance", &shown.window),
+    ];
+    match &shown.seen {
+        None => lines.push(line("secret", &shown.secret)),
+        Some(seen) => lines.extend(secret_lines(seen, &shown.secret, now)),
+    }
+    let limits = format!(
+        "{} bytes a request, {} refused requests kept a day",
+        thousands(shown.max_body_bytes as u64),
+        shown.quarantine_per_day
+    );
+    lines.push(line("limits", &limits));
+    lines.push(line("attempts", &format!("{} in a run", shown.attempts)));
+    lines.push(line("actions", &shown.actions.join(", ")));
+    if let Some(seen) = &shown.seen {
+        lines.push(line("last 24h", &traffic_line(seen)));
+    }
+    if let Some(sync) = &source.sync {
+        let overlap = i64::try_from(sync.overlap.as_secs()).unwrap_or(i64::MAX);
+        lines.push(line(
+            "sync",
+            &format!("looks {} behind its cursor", duration(overlap)),
+        ));
+    }
+    lines.push(line("docs", &shown.docs));
+    let mut text = format!("{}\n{}", aligned(&[head]), aligned(&lines));
+    for advice in shown.seen.iter().flat_map(|seen| &seen.advice) {
+        let _ = write!(text, "\n  {advice}\n");
+    }
+    text
+}
+
+fn line(name: &str, value: &str) -> Vec<String> {
+    vec![format!("  {name}"), value.to_owned()]
+}
+
+fn secret_lines(seen: &Seen, name: &str, now: i64) -> Vec<Vec<String>> {
+    let Some(secrets) = &seen.secrets else {
+        return vec![line("secrets", &format!("{name}, unknown"))];
+    };
+    if secrets.is_empty() {
+        return vec![line("secrets", &format!("none is stored under {name}"))];
+    }
+    let lines = secrets.iter().enumerate().map(|(index, used)| {
+        let head = if index == 0 { "secrets" } else { "" };
+        let mark = match &used.fingerprint {
+            Some(fingerprint) => format!("fp:{fingerprint}"),
+            None => "no longer live".to_owned(),
+        };
+        let last = match used.last {
+            Some(at) => format!("last used {} ago", age(at, now)),
+            None => "not used".to_owned(),
+        };
+        let proved = format!("{} of {}", used.proved, seen.looked_at);
+        line(head, &format!("{}  {mark}  {last}  {proved}", used.label))
+    });
+    lines.collect()
+}
+
+fn traffic_line(seen: &Seen) -> String {
+    format!(
+        "{} received · {} open, {} dead letters in all · {} refused today · of the newest {}: {} \
+         failed, {} found by sync",
+        seen.last_24h,
+        seen.open,
+        seen.dead_letters,
+        seen.refused_today,
+        seen.looked_at,
+        seen.failed,
+        seen.found_by_sync
+    )
+}

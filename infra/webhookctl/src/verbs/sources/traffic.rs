@@ -1,0 +1,123 @@
+//! What the indexes of the ledger say of a source, within bounds: nothing is scanned.
+
+use std::collections::BTreeMap;
+
+use futures::future::{join_all, try_join_all};
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::ledger::{Ledger, Listed, Waiting};
+
+use crate::output::table::thousands;
+
+const HOUR_MS: i64 = 3_600_000;
+const HOURS: i64 = 24;
+
+/// No source's events are counted further than this.
+pub(super) const MOST: usize = 1000;
+
+/// Hours of a source that are read at once.
+const AT_ONCE: usize = 6;
+
+/// A number, or the least that it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Count {
+    pub(super) count: usize,
+    /// Whether there are more.
+    pub(super) or_more: bool,
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let plus = if self.or_more { "+" } else { "" };
+        write!(f, "{}{plus}", thousands(self.count as u64))
+    }
+}
+
+/// The newest events of a source in the last 24 hours, newest first, and whether there are more
+/// than these.
+pub(super) async fn last_day(
+    ledger: &Ledger,
+    source: &str,
+    now: Millis,
+    most: usize,
+) -> anyhow::Result<(Vec<Listed>, bool)> {
+    let mut found = Vec::new();
+    for hours in hours(now).chunks(AT_ONCE) {
+        let reads = hours
+            .iter()
+            .map(|(from, to)| ledger.received_in_hour(source, *from, *to, most + 1));
+        found.extend(try_join_all(reads).await?.into_iter().flatten());
+        if found.len() > most {
+            found.truncate(most);
+            return Ok((found, true));
+        }
+    }
+    Ok((found, false))
+}
+
+/// The hours of the last day as the index has them, newest first.
+fn hours(now: Millis) -> Vec<(Millis, Millis)> {
+    let begin = now.0 - HOURS * HOUR_MS;
+    let mut hours = Vec::new();
+    let mut to = now.0;
+    while to > begin {
+        let from = (to.div_euclid(HOUR_MS) * HOUR_MS).max(begin);
+        hours.push((Millis(from), Millis(to)));
+        to = from - 1;
+    }
+    hours
+}
+
+/// How many events of each source are open, or dead letters. Where the bound is reached, each
+/// number is the least that it is.
+pub(super) async fn waiting(
+    ledger: &Ledger,
+    what: Waiting,
+) -> anyhow::Result<(BTreeMap<String, usize>, bool)> {
+    let mut counts = BTreeMap::new();
+    let mut more = false;
+    let limit = i32::try_from(MOST).unwrap_or(i32::MAX);
+    let shards = (0..Waiting::SHARDS).map(|shard| ledger.waiting(what, shard, limit));
+    for shard in join_all(shards).await {
+        let (keys, shard_has_more) = shard?;
+        more |= shard_has_more;
+        for key in keys {
+            *counts.entry(key.source().to_owned()).or_insert(0) += 1;
+        }
+    }
+    Ok((counts, more))
+}
+
+/// The count of one source.
+pub(super) fn of(counts: &(BTreeMap<String, usize>, bool), source: &str) -> Count {
+    Count {
+        count: counts.0.get(source).copied().unwrap_or(0),
+        or_more: counts.1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_is_read_hour_by_hour_and_no_moment_twice() {
+        let now = Millis(100 * HOUR_MS + 17);
+        let hours = hours(now);
+        assert_eq!(hours.len(), 25);
+        assert_eq!(hours.first(), Some(&(Millis(100 * HOUR_MS), now)));
+        assert_eq!(hours.last().unwrap().0, Millis(76 * HOUR_MS + 17));
+        for pair in hours.windows(2) {
+            assert_eq!(pair[1].1.0 + 1, pair[0].0.0);
+        }
+    }
+
+    #[test]
+    fn a_count_that_reached_its_bound_says_so() {
+        let count = |count, or_more| Count { count, or_more }.to_string();
+        assert_eq!(
+            (count(388, false), count(1000, true)),
+            ("388".into(), "1,000+".into())
+        );
+    }
+}

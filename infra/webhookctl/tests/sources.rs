@@ -1,0 +1,389 @@
+//! `webhookctl sources` and `webhookctl send` as a person runs them, with and without a stack.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use anyhow::{Context, ensure};
+use aws_sdk_ssm::types::ParameterType;
+use serde_json::Value;
+use shared::sign::{Algorithm, KeyPair};
+use webhookctl::place::Local;
+
+const RSA: &str = include_str!("../../../shared/tests/data/rsa-test-key.pem");
+
+/// A folder of the test's own, to run the program in.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> anyhow::Result<Self> {
+        let path = std::env::temp_dir().join(format!("mitt-sources-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+
+    fn webhookctl(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
+        command
+            .args(arguments)
+            .current_dir(&self.0)
+            .env_remove("MITT_TABLE")
+            .env("NO_COLOR", "1");
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        self.webhookctl(arguments)
+            .output()
+            .with_context(|| format!("run {arguments:?}"))
+    }
+
+    /// The document that a command prints.
+    fn json(&self, arguments: &[&str]) -> anyhow::Result<Value> {
+        let arguments = [arguments, &["-o", "json"]].concat();
+        let output = self.run(&arguments)?;
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.success(), "{arguments:?}: {stderr}");
+        serde_json::from_slice(&output.stdout).with_context(|| format!("{arguments:?}: {stderr}"))
+    }
+
+    fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        Ok(std::fs::write(self.0.join(name), text)?)
+    }
+
+    fn local(&self) -> anyhow::Result<Local> {
+        let text = std::fs::read_to_string(self.0.join(".mitt/local.json"))?;
+        Ok(serde_json::from_str(&text)?)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A `dev` that is running, killed when the test ends.
+struct Dev(Child);
+
+impl Dev {
+    fn start(folder: &Folder) -> anyhow::Result<Self> {
+        let arguments = [
+            "dev",
+            "--sources",
+            "sources.toml",
+            "--port",
+            "0",
+            "-o",
+            "jsonl",
+        ];
+        let mut child = folder
+            .webhookctl(&arguments)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdout = child.stdout.take().context("it has a stdout")?;
+        let dev = Self(child);
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        ensure!(line.contains("\"ready\""), "{line}");
+        Ok(dev)
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn the_configuration_is_shown_where_no_inbox_can_be_asked() -> anyhow::Result<()> {
+    let folder = Folder::new("offline")?;
+    let listed = folder.run(&["sources", "list"])?;
+    assert!(listed.status.success(), "{}", stderr(&listed));
+    assert!(
+        stderr(&listed).contains("no inbox is named"),
+        "{}",
+        stderr(&listed)
+    );
+
+    let list = folder.json(&["sources", "list"])?;
+    assert_eq!(list["schema"], "webhookctl/sources.list/v1");
+    let items = list["items"].as_array().context("items")?;
+    let stripe = items.iter().find(|item| item["source"] == "stripe-main");
+    let stripe = stripe.context("it is configured")?;
+    assert_eq!(
+        (&stripe["by"], &stripe["proves"], stripe.get("last_24h")),
+        (&"webhook+sync".into(), &"body".into(), None),
+        "what nobody was asked is not there"
+    );
+
+    let shown = folder.json(&["sources", "show", "stripe-main"])?;
+    assert_eq!(shown["schema"], "webhookctl/sources.show/v1");
+    assert_eq!(shown["window"], "5m either way");
+    let missing = folder.run(&["sources", "show", "stripe-mian"])?;
+    assert_eq!(missing.status.code(), Some(3));
+    assert!(stderr(&missing).contains("did you mean 'stripe-main'?"));
+
+    folder.write("bad.toml", "schema = 1\n[[source]]\nnaem = \"x\"\n")?;
+    let bad = folder.run(&["sources", "list", "--file", "bad.toml"])?;
+    assert_eq!(bad.status.code(), Some(5), "{}", stderr(&bad));
+    Ok(())
+}
+
+#[test]
+fn every_preset_is_listed_and_one_is_shown_whole() -> anyhow::Result<()> {
+    let folder = Folder::new("presets")?;
+    let list = folder.json(&["sources", "presets"])?;
+    assert_eq!(list["schema"], "webhookctl/sources.presets/v1");
+    let known = shared::preset::Preset::ids().count();
+    assert_eq!(list["items"].as_array().context("items")?.len(), known);
+
+    let zoom = folder.json(&["sources", "presets", "zoom"])?;
+    assert_eq!(zoom["schema"], "webhookctl/sources.preset/v1");
+    assert_eq!(zoom["variants"][0]["message"], "v0:{ts}:{body}");
+    let handshake = zoom["handshakes"][0].as_str().context("it has one")?;
+    assert!(handshake.contains("endpoint.url_validation"), "{handshake}");
+    assert!(zoom["retry"].as_str().context("text")?.contains("5m"));
+    let text = String::from_utf8(folder.run(&["sources", "presets", "polar"])?.stdout)?;
+    assert!(text.contains("variant standard"), "{text}");
+    let wrong = folder.run(&["sources", "presets", "zom"])?;
+    assert_eq!(wrong.status.code(), Some(3));
+    assert!(stderr(&wrong).contains("did you mean 'zoom'?"));
+    Ok(())
+}
+
+#[test]
+fn whether_a_preset_can_be_sent_is_said_with_the_reason() -> anyhow::Result<()> {
+    let folder = Folder::new("list")?;
+    let list = folder.json(&["send", "--list"])?;
+    let items = list["items"].as_array().context("items")?;
+    let of = |name: &str| items.iter().find(|item| item["preset"] == name);
+    let paypal = of("paypal").context("it is listed")?;
+    assert_eq!(paypal["sendable"], false);
+    let why = paypal["signed_with"].as_str().context("text")?;
+    assert!(why.contains("certificate"), "{why}");
+    assert_eq!(of("shopify").context("it is listed")?["sendable"], true);
+
+    let to = ["--to", "http://127.0.0.1:1"];
+    let paypal = folder.run(&[&["send", "paypal"][..], &to].concat())?;
+    assert_eq!(paypal.status.code(), Some(2));
+    assert!(
+        stderr(&paypal).contains("[send.cannot_sign]"),
+        "{}",
+        stderr(&paypal)
+    );
+    let wise = folder.run(&[&["send", "wise"][..], &to].concat())?;
+    assert!(
+        stderr(&wise).contains("openssl genpkey"),
+        "{}",
+        stderr(&wise)
+    );
+
+    let made = folder.run(&["send", "telnyx", "--new-key", "key.pem"])?;
+    assert!(made.status.success(), "{}", stderr(&made));
+    let public = String::from_utf8(made.stdout)?;
+    let shown = [
+        "send",
+        "telnyx",
+        "--key-from",
+        "file:key.pem",
+        "--public-key",
+    ];
+    assert_eq!(String::from_utf8(folder.run(&shown)?.stdout)?, public);
+    let again = folder.run(&["send", "telnyx", "--new-key", "key.pem"])?;
+    assert!(!again.status.success(), "a key is never written over");
+    let other = [
+        "send",
+        "sendgrid",
+        "--key-from",
+        "file:key.pem",
+        "--public-key",
+    ];
+    let other = folder.run(&other)?;
+    assert!(
+        stderr(&other).contains("a key of Ed25519"),
+        "{}",
+        stderr(&other)
+    );
+    Ok(())
+}
+
+/// Source, preset and what else is configured.
+const SENT: &[(&str, &str, &str)] = &[
+    ("wise", "wise", ""),
+    ("square", "square", ""),
+    ("twilio", "twilio", ""),
+    ("twilio-json", "twilio", "variant = \"json\""),
+    ("gitlab", "gitlab", "variant = \"signed\""),
+    ("adyen", "adyen", ""),
+    ("sendgrid", "sendgrid", ""),
+    ("discord", "discord", ""),
+    ("shopify", "shopify", ""),
+    ("mercado-pago", "mercado-pago", ""),
+    ("messagebird", "messagebird", ""),
+    ("dropbox", "dropbox", ""),
+];
+
+fn sources(jwks: &str) -> String {
+    let source = |name: &str, preset: &str, more: &str| {
+        format!(
+            "[[source]]\nname = \"{name}\"\npreset = \"{preset}\"\n{more}\n\
+             [[source.action]]\nkind = \"keep\"\n"
+        )
+    };
+    let sent = SENT
+        .iter()
+        .map(|(name, preset, more)| source(name, preset, more));
+    let plaid = source("plaid", "plaid", &format!("trust = {{ jwks = '{jwks}' }}"));
+    format!("schema = 1\n{}{plaid}", sent.collect::<String>())
+}
+
+#[test]
+fn what_is_sent_arrives_and_is_counted_and_what_is_falsified_does_not() -> anyhow::Result<()> {
+    let folder = Folder::new("stack")?;
+    let plaid = KeyPair::generate(Algorithm::EcdsaP256)?;
+    folder.write("plaid.pem", &plaid.expose_pem())?;
+    folder.write("rsa.pem", RSA)?;
+    folder.write("sources.toml", &sources(&plaid.jwks()?))?;
+    let _dev = Dev::start(&folder)?;
+
+    for name in SENT.iter().map(|(name, ..)| *name).chain(["plaid"]) {
+        let mut arguments = vec!["send", name, "--wait"];
+        match name {
+            "wise" => arguments.extend(["--key-from", "file:rsa.pem"]),
+            "plaid" => arguments.extend(["--key-from", "file:plaid.pem"]),
+            _ => {}
+        }
+        let told = folder.json(&arguments)?;
+        let status = if name == "discord" { 204 } else { 200 };
+        assert_eq!(
+            (&told["status"], &told["outcome"]),
+            (&status.into(), &"done".into()),
+            "{name}: {told}"
+        );
+        assert!(told["id"].is_string(), "{name}: {told}");
+    }
+    for (name, tamper) in [
+        ("square", "body"),
+        ("twilio", "signature"),
+        ("discord", "secret"),
+        ("adyen", "body"),
+        ("messagebird", "timestamp"),
+    ] {
+        let told = folder.json(&["send", name, "--tamper", tamper])?;
+        assert_eq!(told["status"], 401, "{name} {tamper}");
+    }
+    let vain = folder.run(&["send", "mercado-pago", "--tamper", "body"])?;
+    assert_eq!(vain.status.code(), Some(2));
+    assert!(
+        stderr(&vain).contains("does not cover the body"),
+        "{}",
+        stderr(&vain)
+    );
+
+    let list = folder.json(&["sources", "list"])?;
+    let items = list["items"].as_array().context("items")?;
+    assert_eq!(items.len(), SENT.len() + 1);
+    for item in items {
+        assert_eq!(item["last_24h"]["count"], 1, "{item}");
+        assert_eq!(
+            (&item["open"]["count"], &item["dead_letters"]["count"]),
+            (&0.into(), &0.into())
+        );
+    }
+    let shown = folder.json(&["sources", "show", "square"])?;
+    assert_eq!(
+        (&shown["refused_today"], &shown["last_24h"]["count"]),
+        (&1.into(), &1.into()),
+        "{shown}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_rotation_shows_which_secret_still_arrives() -> anyhow::Result<()> {
+    let folder = Folder::new("rotation")?;
+    folder.write(
+        "sources.toml",
+        "schema = 1\n[[source]]\nname = \"shop\"\npreset = \"shopify\"\n\
+         [[source.action]]\nkind = \"keep\"\n",
+    )?;
+    let _dev = Dev::start(&folder)?;
+    let local = folder.local()?;
+    let ssm = local.endpoints().clients().ssm;
+    for slot in ["new", "unused"] {
+        ssm.put_parameter()
+            .name(format!("{}/shop/{slot}", local.secrets_path))
+            .value(format!("a secret that is {slot}"))
+            .r#type(ParameterType::SecureString)
+            .send()
+            .await?;
+    }
+    let old = ssm
+        .get_parameter()
+        .name(format!("{}/shop/current", local.secrets_path))
+        .with_decryption(true)
+        .send()
+        .await?;
+    let old = old
+        .parameter
+        .and_then(|p| p.value)
+        .context("dev made one")?;
+    folder.write("old", &old)?;
+    folder.write("new", "a secret that is new")?;
+    folder.json(&["send", "shop", "--wait", "--secret-from", "file:old"])?;
+    folder.run(&[
+        "send",
+        "shop",
+        "-n",
+        "2",
+        "--wait",
+        "--secret-from",
+        "file:new",
+    ])?;
+
+    let shown = folder.json(&["sources", "show", "shop"])?;
+    let secrets = shown["secrets"].as_array().context("secrets")?;
+    let proved = |label: &str| {
+        let of = secrets.iter().find(|secret| secret["label"] == label);
+        of.map(|secret| (secret["live"] == true, secret["proved"].as_u64()))
+    };
+    assert_eq!(proved("current.1"), Some((true, Some(1))), "{shown}");
+    assert_eq!(proved("new.1"), Some((true, Some(2))), "{shown}");
+    assert_eq!(proved("unused.1"), Some((true, Some(0))), "{shown}");
+    let advice = shown["advice"][0]
+        .as_str()
+        .context("the idle one is named")?;
+    assert!(
+        advice.starts_with("unused.1 proved none of the last 3"),
+        "{advice}"
+    );
+    let text = shown.to_string();
+    assert!(
+        !text.contains("a secret that") && !text.contains(&old),
+        "no secret is shown"
+    );
+
+    // One that is gone, and still proved some of what is looked at.
+    ssm.delete_parameter()
+        .name(format!("{}/shop/current", local.secrets_path))
+        .send()
+        .await?;
+    let shown = folder.json(&["sources", "show", "shop"])?;
+    let gone = shown["secrets"].as_array().context("secrets")?.last();
+    let gone = gone.context("it is there")?;
+    assert_eq!(
+        (&gone["label"], &gone["live"]),
+        (&"current.1".into(), &false.into())
+    );
+
+    let list = folder.json(&["sources", "list"])?;
+    assert_eq!(list["items"][0]["live_secrets"], 2);
+    Ok(())
+}
