@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use aws_sdk_ssm::operation::put_parameter::PutParameterError;
 use aws_sdk_ssm::types::ParameterType;
-use ring::pbkdf2;
+use ring::pbkdf2::{self, PBKDF2_HMAC_SHA256};
 
 use crate::clock::Millis;
 
@@ -52,19 +52,14 @@ impl Secret {
         &self.label
     }
 
-    /// Eight hex digits that tell values apart without showing them. `salt` belongs to the
-    /// deployment; many rounds make a short secret of a human's hard to guess from them.
-    pub fn fingerprint(&self, salt: &str) -> String {
-        let mut bytes = [0; 4];
-        let value = self.value.trim_end_matches(['\r', '\n']);
-        pbkdf2::derive(
-            pbkdf2::PBKDF2_HMAC_SHA256,
-            ROUNDS,
-            salt.as_bytes(),
-            value.as_bytes(),
-            &mut bytes,
-        );
-        hex::encode(bytes)
+    /// Tells values apart without showing them: `fp:` and eight hex digits. It is made slowly, so
+    /// that a weak secret cannot be guessed from one that was pasted somewhere.
+    pub fn fingerprint(&self) -> String {
+        let mut digest = [0; 4];
+        let value = self.value.as_bytes();
+        let salt = b"mitt secret fingerprint";
+        pbkdf2::derive(PBKDF2_HMAC_SHA256, ROUNDS, salt, value, &mut digest);
+        format!("fp:{}", hex::encode(digest))
     }
 
     /// The value itself, for a hash or an `Authorization` header and nothing else.
@@ -146,6 +141,12 @@ impl Secrets {
             // The error of the SDK names the parameter and never its value.
             Err(error) => Err(error).context("store the secret that the sender has set"),
         }
+    }
+
+    /// All live values below the path by name, also of names that no source has.
+    pub async fn all(&self, now: Millis) -> anyhow::Result<BTreeMap<String, Live>> {
+        let cache = self.read(now).await?;
+        Ok(BTreeMap::clone(&cache.by_name))
     }
 
     async fn no_older_than(&self, age: Duration, name: &str, now: Millis) -> anyhow::Result<Live> {
@@ -263,15 +264,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fingerprint_tells_secrets_and_deployments_apart() {
-        let print = |value: &str, salt| Secret::new("current.1", value).fingerprint(salt);
-        assert_eq!(print("s", "prod").len(), 8);
-        assert_eq!(
-            print("s", "prod"),
-            print("s\n", "prod"),
-            "as the key is read"
-        );
-        assert_ne!(print("s", "prod"), print("t", "prod"));
-        assert_ne!(print("s", "prod"), print("s", "staging"));
+    fn a_fingerprint_is_that_of_the_value_alone() {
+        let print = |label: &str, value: &str| Secret::new(label, value).fingerprint();
+        let one = print("current.1", "whsec_one");
+        assert_eq!(one, print("previous.2", "whsec_one"));
+        assert_ne!(one, print("current.1", "whsec_one "));
+        assert!(one.len() == 11 && one.starts_with("fp:"), "{one}");
     }
 }

@@ -18,7 +18,7 @@ use shared::envelope::Envelope;
 use shared::event::{Event, Proven};
 use shared::preset::Preset;
 use shared::secrets::Secret;
-use shared::verify::{Arrival, Certificates, Jwks, Rejected, Trust, Verifier};
+use shared::verify::{Arrival, Certificates, Jwks, Reason, Rejected, Trust, Verifier};
 
 #[test]
 fn every_vector_meets_its_verdict() {
@@ -63,6 +63,81 @@ fn every_vector_meets_its_verdict() {
     assert!(wrong.is_empty(), "{} are wrong", wrong.len());
 }
 
+/// The steps that people are shown lead to the verdict that the engine gives.
+#[test]
+fn every_verdict_is_explained_by_steps_that_agree_with_it() {
+    let file = file();
+    let mut wrong = Vec::new();
+    for vector in file["vectors"].as_array().unwrap() {
+        for joined in [false, true] {
+            if let Err(said) = explained(vector, joined) {
+                wrong.push(format!("{}: {said}", text(&vector["id"])));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {wrong:#?}", wrong.len());
+}
+
+fn explained(vector: &Value, joined: bool) -> Result<(), String> {
+    let verifier = verifier(vector)?;
+    let (secrets, envelope) = (secrets(vector), envelope(vector, joined));
+    let verdict = verifier.verify(&envelope, &secrets);
+    let explained = verifier.explain(&envelope, &secrets);
+    let steps = &explained.steps;
+    let shown = |verdict: &_| format!("{verdict:?}");
+    same("verdict", shown(&verdict), shown(&explained.verdict))?;
+    let matched = steps.matched();
+    let near = verifier.near_miss(&envelope, &secrets, &[]);
+    if matches!(&verdict, Ok(Arrival::Event(_))) {
+        same("near miss", None, near)?;
+    }
+    match &verdict {
+        Ok(Arrival::Event(event)) if !steps.tried.is_empty() && steps.message.is_some() => {
+            same("secret", event.secret(), matched)?;
+            let refused = steps.time.as_ref().and_then(|time| time.verdict.err());
+            same("time", None, refused)?;
+            same("found", None, steps.found.as_ref().err())
+        }
+        Ok(Arrival::Event(event)) if steps.is_credential && !steps.tried.is_empty() => {
+            same("secret", event.secret(), matched)
+        }
+        Ok(_) => Ok(()),
+        Err(Rejected(Reason::BadSignature | Reason::BadCredentials)) => {
+            same("secret", None, matched)
+        }
+        Err(Rejected(reason @ (Reason::TimestampTooOld | Reason::TimestampInFuture))) => {
+            let Some(time) = &steps.time else {
+                return same(
+                    "shows a token or a certificate",
+                    None,
+                    steps.message.as_ref().map(Result::is_ok),
+                );
+            };
+            same("time", Err(*reason), time.verdict)?;
+            same("matches", true, matched.is_some())
+        }
+        Err(Rejected(Reason::BadBodyHash | Reason::ClaimMismatch | Reason::BadUrlHash)) => {
+            same("matches", steps.tried.is_empty(), matched.is_none())
+        }
+        Err(Rejected(reason)) => {
+            let in_steps = steps.found.as_ref().err().copied() == Some(*reason)
+                || steps
+                    .message
+                    .as_ref()
+                    .and_then(|message| message.as_ref().err())
+                    == Some(reason)
+                || steps.time.as_ref().and_then(|time| time.verdict.err()) == Some(*reason);
+            // What is required beside it all has no step.
+            let beside = !verifier.absent_headers(&envelope).is_empty();
+            if in_steps || beside || matched.is_none() {
+                Ok(())
+            } else {
+                Err(format!("{reason}, and all steps are good"))
+            }
+        }
+    }
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the caller may name another file"
@@ -76,10 +151,7 @@ fn file() -> Value {
 
 fn check(vector: &Value, joined: bool) -> Result<(), String> {
     let verifier = verifier(vector)?;
-    let secrets: Vec<Secret> = items(&vector["secrets"])
-        .enumerate()
-        .map(|(index, value)| Secret::new(index.to_string(), text(value)))
-        .collect();
+    let secrets = secrets(vector);
     let envelope = envelope(vector, joined);
     let answer = verifier.verify(&envelope, &secrets);
     let expect = &vector["expect"];
@@ -116,6 +188,12 @@ fn check(vector: &Value, joined: bool) -> Result<(), String> {
         ("handshake", answer) => handshake(&expect["response"], &verifier, answer),
         (verdict, _) => Err(format!("{verdict} expected, but {answer:?}")),
     }
+}
+
+fn secrets(vector: &Value) -> Vec<Secret> {
+    let named = items(&vector["secrets"]).enumerate();
+    let secrets = named.map(|(index, value)| Secret::new(index.to_string(), text(value)));
+    secrets.collect()
 }
 
 /// The source as its configuration would make it.

@@ -10,6 +10,7 @@ mod candidates;
 mod code;
 mod decode;
 mod event;
+mod explain;
 mod jwks;
 mod jwt;
 mod key;
@@ -26,6 +27,9 @@ use crate::envelope::Envelope;
 use crate::event::{Event, words};
 use crate::preset::{Code, Handshake, Kind, Part, Preset, Reply, Scheme, Unreadable};
 use crate::secrets::Secret;
+pub use explain::{
+    Compared, Explained, Message, NearMiss, Of, Other, Piece, Show, Steps, Time, Tried,
+};
 pub use jwks::Jwks;
 pub use trust::{Certificates, Trust, Wanted};
 

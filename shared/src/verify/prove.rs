@@ -36,10 +36,7 @@ pub(super) fn prove(
     envelope: &Envelope,
     secrets: &[Secret],
 ) -> Result<Proof, Rejected> {
-    let keys: Vec<Key<'_>> = secrets
-        .iter()
-        .filter_map(|secret| key(scheme.key, secret.expose()).map(|key| (secret, key)))
-        .collect();
+    let keys = keys(scheme, secrets);
     if keys.is_empty() && scheme.needs_secret() {
         return Err(Rejected(Reason::NoSecret));
     }
@@ -73,6 +70,12 @@ pub(super) fn prove(
     Ok(proof)
 }
 
+/// What the secrets stand for, without those that stand for nothing.
+pub(super) fn keys<'s>(scheme: &Scheme, secrets: &'s [Secret]) -> Vec<Key<'s>> {
+    let key = |secret: &'s Secret| Some((secret, key(scheme.key, secret.expose())?));
+    secrets.iter().filter_map(key).collect()
+}
+
 /// The secret behind the signature; behind each, where every item has its own.
 fn signature<'s>(
     scheme: &Scheme,
@@ -99,7 +102,11 @@ fn signature<'s>(
 }
 
 /// The secret that signed a request, or one item of it.
-fn one<'s>(scheme: &Scheme, place: Place<'_>, keys: &[Key<'s>]) -> Result<&'s Secret, Rejected> {
+pub(super) fn one<'s>(
+    scheme: &Scheme,
+    place: Place<'_>,
+    keys: &[Key<'s>],
+) -> Result<&'s Secret, Rejected> {
     let now = place.envelope.received_at;
     let mut verdict = Rejected(Reason::BadSignature);
     for group in &candidates(scheme, place)? {
@@ -123,7 +130,7 @@ fn one<'s>(scheme: &Scheme, place: Place<'_>, keys: &[Key<'s>]) -> Result<&'s Se
 }
 
 /// The secret behind one of the signatures of a group, and the text of the time that counts.
-fn judge<'s>(
+pub(super) fn judge<'s>(
     scheme: &Scheme,
     place: Place<'_>,
     group: &Group,
@@ -161,7 +168,12 @@ fn judge<'s>(
     Err(Rejected(Reason::BadSignature))
 }
 
-fn holds(scheme: &Scheme, key: &[u8], message: &[Piece<'_>], signatures: &[Vec<u8>]) -> bool {
+pub(super) fn holds(
+    scheme: &Scheme,
+    key: &[u8],
+    message: &[Piece<'_>],
+    signatures: &[Vec<u8>],
+) -> bool {
     match &scheme.kind {
         Kind::Hmac => mac::matches(scheme.hash, key, message, signatures),
         Kind::Hash => mac::hashes(scheme.hash, message, signatures),
@@ -173,7 +185,7 @@ fn holds(scheme: &Scheme, key: &[u8], message: &[Piece<'_>], signatures: &[Vec<u
     }
 }
 
-fn refuse(regex: &Regex, message: &[Piece<'_>]) -> Result<(), Rejected> {
+pub(super) fn refuse(regex: &Regex, message: &[Piece<'_>]) -> Result<(), Rejected> {
     let message = message.concat();
     if regex.is_match(&String::from_utf8_lossy(&message)) {
         return Err(Rejected(Reason::MalformedBody));

@@ -54,7 +54,8 @@ pub(super) fn check(ts: &Timestamp, text: &str, now: Millis) -> Result<(), Rejec
     }
 }
 
-fn seconds(unit: Unit, text: &str) -> Option<i64> {
+/// The time in whole seconds.
+pub(super) fn seconds(unit: Unit, text: &str) -> Option<i64> {
     if unit == Unit::Rfc3339 {
         let short = text.len() <= LONGEST_TEXT;
         let time: jiff::Timestamp = short.then(|| text.parse().ok())??;

@@ -62,11 +62,11 @@ pub(super) async fn rows(ledger: &Ledger, events: &[Listed]) -> anyhow::Result<V
 }
 
 /// What each secret proved of these events: the live ones in their order, then those that are
-/// gone. `salt` belongs to the deployment.
-pub(super) fn used(live: &[Secret], rows: &[Row], salt: &str) -> Vec<Used> {
+/// gone.
+pub(super) fn used(live: &[Secret], rows: &[Row]) -> Vec<Used> {
     let mut all: Vec<Used> = live
         .iter()
-        .map(|secret| Used::new(secret.label(), Some(secret.fingerprint(salt))))
+        .map(|secret| Used::new(secret.label(), Some(secret.fingerprint())))
         .collect();
     for row in rows.iter().filter(|row| row.via == Via::Webhook) {
         let Some(label) = &row.secret else {

@@ -150,7 +150,7 @@ async fn see(
         Ok(mut live) => (live.remove(name), None),
         Err(error) => (None, Some(error)),
     };
-    let used = live.map(|live| secrets::used(&live, &rows, &inbox.name));
+    let used = live.map(|live| secrets::used(&live, &rows));
     let by_webhook = count(&rows, |row| row.via == Via::Webhook);
     Ok((
         Seen {
@@ -240,7 +240,7 @@ fn secret_lines(seen: &Seen, name: &str, now: i64) -> Vec<Vec<String>> {
     let lines = secrets.iter().enumerate().map(|(index, used)| {
         let head = if index == 0 { "secrets" } else { "" };
         let mark = match &used.fingerprint {
-            Some(fingerprint) => format!("fp:{fingerprint}"),
+            Some(fingerprint) => fingerprint.clone(),
             None => "no longer live".to_owned(),
         };
         let last = match used.last {
