@@ -6,6 +6,7 @@ mod quarantine;
 mod run;
 mod sources;
 mod values;
+mod verify;
 
 pub use args::{Cli, Command, DevArgs, Global, InboxCommand, InspectArgs, ListArgs, SendArgs};
 pub use quarantine::{
@@ -18,3 +19,4 @@ pub use sources::{
     SourcesShowArgs,
 };
 pub use values::{Assignment, ColorChoice, SecretFrom, Tamper};
+pub use verify::VerifyArgs;

@@ -5,6 +5,7 @@ mod inbox;
 mod quarantine;
 mod send;
 mod sources;
+mod verify;
 mod view;
 
 use crate::cli::{Cli, Command, InboxCommand};
@@ -18,6 +19,7 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Dev(args) => Box::pin(dev::dev(args, out)).await,
         Command::Send(args) => Box::pin(send::send(args, &global, out)).await,
+        Command::Verify(args) => Box::pin(verify::verify(args, &global, out)).await,
         Command::Inbox(InboxCommand::List(args)) => inbox::list(args, &global, out).await,
         Command::Inbox(InboxCommand::Inspect(args)) => inbox::inspect(args, &global, out).await,
         Command::Quarantine(command) => quarantine::run(command, &global, out).await,

@@ -8,6 +8,7 @@ use super::help;
 use super::quarantine::QuarantineCommand;
 use super::sources::SourcesCommand;
 use super::values::{self, Assignment, ColorChoice, SecretFrom, Tamper};
+use super::verify::VerifyArgs;
 use crate::inspect::Status;
 use crate::output::Format;
 use crate::output::time::When;
@@ -124,6 +125,12 @@ pub enum Command {
     ///
     /// The body is a sample of the provider's, signed with the secret of the source.
     Send(SendArgs),
+    /// Explain, step by step, why a signature does or does not match
+    ///
+    /// The request is one of the quarantine or of the inbox, by its id, or one that is given with
+    /// --body and -H. The catcher's own verification decides. Where it refuses, the usual causes are
+    /// tried one by one, and the one that fits is named. Exit 5 if it is not verified.
+    Verify(VerifyArgs),
     /// Stored events: list, inspect
     #[command(subcommand, arg_required_else_help = true)]
     Inbox(InboxCommand),

@@ -9,6 +9,7 @@ Start here:
   webhookctl send stripe --tamper body       see a forged webhook refused
   webhookctl quarantine list                 what was refused, and whether it matches by now
   webhookctl sources list                    who sends, when last, and with how many secrets
+  webhookctl verify <ID>                     why its signature does not match
 
 Exit codes, JSON shapes and environment variables: webhookctl help output";
 
@@ -34,7 +35,8 @@ Exit codes
     2  usage: unknown flag, bad value, missing argument
     3  not found, or more than one match
     4  no credentials, expired, or not allowed (the message names the missing IAM action)
-    5  the answer is no: a sources file has a fault, the demo went otherwise than expected
+    5  the answer is no: a request is not verified, a sources file has a fault, the demo went
+       otherwise than expected
     6  done in part: the outcome waited for is not `done`
     7  refused: confirmation missing or wrong
   130  stopped with Ctrl-C

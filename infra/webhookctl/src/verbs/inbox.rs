@@ -126,7 +126,7 @@ pub(super) async fn inspect(
 
 /// The event that a person means: by its id, a unique prefix of it, `source:event-id`, or the
 /// provider's own id.
-async fn find(inbox: &Inbox, wanted: &str) -> anyhow::Result<Row> {
+pub(super) async fn find(inbox: &Inbox, wanted: &str) -> anyhow::Result<Row> {
     let sources = inbox.sources();
     let mut found: Vec<Row> = Vec::new();
     if let Some((source, id)) = wanted.split_once(':')

@@ -2,10 +2,10 @@
 
 mod finding;
 mod group;
-mod inspect;
+pub(super) mod inspect;
 mod list;
 mod purge;
-mod reach;
+pub(super) mod reach;
 mod reverify;
 
 use futures::future::try_join_all;

@@ -457,3 +457,68 @@ impl Inbox {
         }
     }
 }
+
+/// Whose secret signed it, from the deployment's own store.
+#[tokio::test]
+async fn a_refused_request_and_an_event_are_explained_by_their_ids() {
+    let inbox = start(options()).await;
+    let theirs = inbox.canary();
+    let path = inbox.stack.secrets_path("Catcher").unwrap().to_owned();
+    for name in ["stripe-main/next", "github-main-test/current"] {
+        let put = inbox.stack.clients().ssm.put_parameter();
+        put.name(format!("{path}/{name}"))
+            .value(format!("{theirs}-{name}"))
+            .r#type(ParameterType::SecureString)
+            .send()
+            .await
+            .unwrap();
+    }
+    let body = inbox.canary().into_bytes();
+    let id = unique();
+    for (by, cause, said) in [
+        (
+            "stripe-main/next",
+            "other_source",
+            "this is signed for stripe-main",
+        ),
+        (
+            "github-main-test/current",
+            "other_secret",
+            "another secret of github-main",
+        ),
+    ] {
+        let secret = format!("{theirs}-{by}");
+        let signature = hex(secret.as_bytes(), &[&body]);
+        inbox.must_not_log(&signature);
+        let sent = with(
+            inbox.github(&unique(), &body),
+            "x-hub-signature-256",
+            &format!("sha256={signature}"),
+        );
+        is_refused(&inbox.post("github-main", &sent, &body).await);
+        let held = inbox.held("github-main").await;
+        let output = inbox
+            .webhookctl(&format!("verify {} -o json", held[0].id))
+            .await;
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(5), "{shown}");
+        let answer: Value = serde_json::from_str(&shown).unwrap();
+        assert_eq!(answer["near_miss"]["cause"], cause, "{shown}");
+        assert!(shown.contains(said), "{shown}");
+        for hidden in [theirs.as_bytes(), signature.as_bytes(), &body] {
+            let hidden = std::str::from_utf8(hidden).unwrap();
+            assert!(!shown.contains(hidden), "{shown}");
+        }
+    }
+
+    let sent = inbox.github(&id, &body);
+    assert_eq!(inbox.post("github-main", &sent, &body).await.status, 200);
+    let answer = inbox.says(&format!("verify github-main:{id}")).await;
+    assert_eq!(
+        (&answer["valid"], &answer["source"]),
+        (&json!(true), &json!("github-main"))
+    );
+    let matched = answer["matched_secret"].as_str().unwrap();
+    assert!(matched.starts_with("current."), "{matched}");
+    inbox.is_unharmed();
+}

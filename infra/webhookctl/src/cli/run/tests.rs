@@ -106,6 +106,7 @@ fn the_other_verbs_parse_too() {
         "webhookctl quarantine inspect evt_01 --reveal --secrets-path /mitt",
         "webhookctl quarantine reverify --dry-run --queue-url u --body-bucket b",
         "webhookctl quarantine purge -s a --confirm 118",
+        "webhookctl verify evt_01 --reveal --at 2m --url https://a.test/ --secrets-path /mitt",
         "webhookctl sources check",
         "webhookctl sources check other.toml -c prod --region r --table t --endpoint-url u",
     ] {

@@ -77,10 +77,17 @@ pub(super) async fn inspect(
     let document = document(&found, args.reveal, all_secret);
     let text = text(&document, &held, args.reveal, now.0);
     out.document("quarantine.request", &document, &document.id, &text)?;
+    if found.secret().is_none() && held.released.is_none() {
+        out.tip(&format!("webhookctl verify {}", document.id));
+    }
     Ok(Exit::Done)
 }
 
-async fn find(inbox: &Inbox, wanted: &str, now: Millis) -> anyhow::Result<Held> {
+pub(in crate::verbs) async fn find(
+    inbox: &Inbox,
+    wanted: &str,
+    now: Millis,
+) -> anyhow::Result<Held> {
     let mut found = match EventId::times(wanted) {
         Some(_) => {
             let sources = inbox.sources();

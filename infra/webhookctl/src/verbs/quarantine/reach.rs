@@ -24,10 +24,7 @@ impl Keys {
         at: &SecretsAt,
         now: Millis,
     ) -> anyhow::Result<Self> {
-        let secrets = match &inbox.local {
-            Some(local) => local.secrets(),
-            None => Secrets::new(aws(global)?.ssm(), path(global, at)?),
-        };
+        let secrets = store(inbox, global, at)?;
         let mut keys = BTreeMap::new();
         for source in inbox.config.sources() {
             let live = secrets.live(&source.secret, now).await?;
@@ -40,6 +37,18 @@ impl Keys {
     pub(in crate::verbs) fn of(&self, source: &str) -> &[shared::secrets::Secret] {
         self.0.get(source).map_or(&[], |live| live)
     }
+}
+
+/// Where the catcher's secrets are.
+pub(in crate::verbs) fn store(
+    inbox: &Inbox,
+    global: &Global,
+    at: &SecretsAt,
+) -> anyhow::Result<Secrets> {
+    Ok(match &inbox.local {
+        Some(local) => local.secrets(),
+        None => Secrets::new(aws(global)?.ssm(), path(global, at)?),
+    })
 }
 
 /// The door of the inbox, as the catcher has it.
@@ -69,7 +78,7 @@ pub(super) fn door(inbox: &Inbox, global: &Global, at: &DoorAt) -> anyhow::Resul
     })
 }
 
-fn aws(global: &Global) -> anyhow::Result<Aws> {
+pub(in crate::verbs) fn aws(global: &Global) -> anyhow::Result<Aws> {
     Aws::for_operator(
         global.region.clone(),
         global.endpoint_url.clone(),

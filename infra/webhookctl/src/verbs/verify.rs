@@ -1,0 +1,100 @@
+//! `verify`: why a signature does or does not match, step by step.
+
+mod document;
+mod mask;
+mod request;
+mod secrets;
+mod text;
+mod words;
+
+use shared::clock::Millis;
+use shared::verify::{Arrival, Explained, NearMiss, Reason, Rejected};
+
+use crate::cli::{Global, VerifyArgs};
+use crate::output::{Exit, Printer};
+use request::Question;
+
+/// A request, and all that is known of its verdict.
+struct Answer {
+    question: Question,
+    explained: Explained,
+    near: Option<NearMiss>,
+    reveal: bool,
+}
+
+pub(super) async fn verify(
+    args: VerifyArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let question = request::question(&args, global, Millis::now()).await?;
+    let answer = Answer::new(question, args.reveal);
+    let document = document::document(&answer);
+    let text = text::text(&answer);
+    let id = args.id.as_deref().unwrap_or(&document.preset);
+    out.document("verify", &document, id, &text)?;
+    if let Some(tip) = words::tip(&answer) {
+        out.tip(&tip);
+    }
+    Ok(if answer.is_good() {
+        Exit::Done
+    } else {
+        Exit::No
+    })
+}
+
+impl Answer {
+    fn new(question: Question, reveal: bool) -> Self {
+        let Question {
+            verifier,
+            envelope,
+            secrets,
+            others,
+            ..
+        } = &question;
+        let explained = verifier.explain(envelope, secrets);
+        let near = verifier.near_miss(envelope, secrets, others);
+        Self {
+            question,
+            explained,
+            near,
+            reveal,
+        }
+    }
+
+    /// Whether the catcher would take it, or answer it well.
+    fn is_good(&self) -> bool {
+        match &self.explained.verdict {
+            Ok(Arrival::Event(_)) => true,
+            Ok(Arrival::Handshake(reply)) => reply.status < 300,
+            Err(_) => false,
+        }
+    }
+
+    fn reason(&self) -> Option<Reason> {
+        match &self.explained.verdict {
+            Err(Rejected(reason)) => Some(*reason),
+            Ok(_) => None,
+        }
+    }
+
+    /// The number of the step that names the near miss: a handshake has one step more.
+    fn near_step(&self) -> usize {
+        if self.explained.handshake { 7 } else { 6 }
+    }
+
+    /// Whether it was worth looking for a near miss: a signature was there to be compared.
+    fn was_searched(&self) -> bool {
+        let compared = [
+            Reason::BadSignature,
+            Reason::BadCredentials,
+            Reason::BadBodyHash,
+            Reason::BadUrlHash,
+            Reason::MalformedSignature,
+        ];
+        self.near.is_some()
+            || self
+                .reason()
+                .is_some_and(|reason| compared.contains(&reason))
+    }
+}

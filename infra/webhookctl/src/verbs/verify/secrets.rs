@@ -1,0 +1,137 @@
+//! The secrets that a request is compared with, and those that may have been meant.
+
+use std::io::Read as _;
+
+use anyhow::Context as _;
+use shared::clock::Millis;
+use shared::config::Config;
+use shared::secrets::Secret;
+use shared::verify::{Of, Other};
+
+use crate::cli::{Global, SecretFrom, VerifyArgs};
+use crate::output::CliError;
+use crate::place::Inbox;
+use crate::verbs::quarantine::reach;
+
+/// What follows the name of a secret, where there are several of one sender.
+const SIBLINGS: [&str; 8] = [
+    "-test",
+    "-live",
+    "-sandbox",
+    "-prod",
+    "-previous",
+    "-next",
+    "-old",
+    "-new",
+];
+
+/// The secrets in use, and others.
+pub(super) struct Secrets {
+    pub(super) live: Vec<Secret>,
+    pub(super) others: Vec<Other>,
+}
+
+/// Those that are given, or those of the source as they are in the store.
+pub(super) async fn secrets(
+    args: &VerifyArgs,
+    global: &Global,
+    inbox: Option<&Inbox>,
+    source: &str,
+    now: Millis,
+) -> anyhow::Result<Option<Secrets>> {
+    let given = |from: &SecretFrom| {
+        let of = Of::Itself;
+        read(from).map(|secret| Other { of, secret })
+    };
+    let others = args.other_secret_from.iter().map(given);
+    let others: Vec<Other> = others.collect::<anyhow::Result<_>>()?;
+    if !args.secret_from.is_empty() {
+        let live = args.secret_from.iter().map(read);
+        let live = live.collect::<anyhow::Result<_>>()?;
+        return Ok(Some(Secrets { live, others }));
+    }
+    let configured = inbox.and_then(|inbox| Some((inbox, inbox.config.source(source)?)));
+    let Some((inbox, source)) = configured else {
+        return Ok(None);
+    };
+    let store = reach::store(inbox, global, &args.secrets_at)?;
+    let mut secrets = Secrets {
+        live: Vec::new(),
+        others,
+    };
+    for (name, live) in store.all(now).await? {
+        if name == source.secret {
+            secrets.live = live.to_vec();
+            continue;
+        }
+        let of = owner(&name, &source.secret, &inbox.config);
+        let others = live.iter().map(|secret| Other {
+            of: of.clone(),
+            secret: Secret::new(format!("{name}/{}", secret.label()), secret.expose()),
+        });
+        secrets.others.extend(others);
+    }
+    Ok(Some(secrets))
+}
+
+/// Whose a secret is, by the name that it is stored under.
+fn owner(name: &str, ours: &str, config: &Config) -> Of {
+    let users = config.sources().filter(|source| source.secret == name);
+    let users: Vec<&str> = users.map(|source| source.name.as_str()).collect();
+    if !users.is_empty() {
+        return Of::Source(users.join(", "));
+    }
+    if stem(name) == stem(ours) {
+        Of::Itself
+    } else {
+        Of::Nobody(name.to_owned())
+    }
+}
+
+fn stem(name: &str) -> &str {
+    let mut siblings = SIBLINGS.iter();
+    siblings
+        .find_map(|end| name.strip_suffix(end))
+        .unwrap_or(name)
+}
+
+/// A secret from where it was said to be. It is called as that place.
+fn read(from: &SecretFrom) -> anyhow::Result<Secret> {
+    let (label, text) = match from {
+        SecretFrom::Stdin => {
+            let mut text = String::new();
+            let read = std::io::stdin().read_to_string(&mut text);
+            read.context("read the secret from stdin")?;
+            ("stdin".to_owned(), text)
+        }
+        SecretFrom::File(path) => {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("read the secret from {}", path.display()))?;
+            (format!("file:{}", path.display()), text)
+        }
+        SecretFrom::Env(name) => {
+            let text = shared::settings::variable(name);
+            let text = text.with_context(|| format!("{name} is not set"))?;
+            (format!("env:{name}"), text)
+        }
+    };
+    let value = text.trim_end_matches(['\r', '\n']);
+    if value.is_empty() {
+        return Err(CliError::usage("verify.no_secret", format!("{label} is empty")).into());
+    }
+    Ok(Secret::new(label, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_belongs_to_who_reads_it_or_to_who_has_a_name_like_it() {
+        let config = Config::parse(shared::config::EMBEDDED).unwrap();
+        let of = |name: &str| owner(name, "stripe-main", &config);
+        assert_eq!(of("github-main"), Of::Source("github-main".into()));
+        assert_eq!(of("stripe-main-test"), Of::Itself);
+        assert_eq!(of("stripe"), Of::Nobody("stripe".into()));
+    }
+}
