@@ -30,7 +30,7 @@ const REREAD: Duration = Duration::from_secs(30);
 const HANDSHAKE: &str = "handshake";
 
 /// How often a fingerprint is hashed.
-const ROUNDS: NonZeroU32 = NonZeroU32::MIN.saturating_add(99_999);
+const ROUNDS: NonZeroU32 = NonZeroU32::MIN.saturating_add(9_999);
 
 /// One live value. It prints as its label.
 #[derive(Clone)]

@@ -640,7 +640,7 @@ fn what_is_missing_is_a_mistake_in_the_arguments() {
             "verify.no_variant",
         ),
         (
-            "verify --preset sns --body body --secret-from file:body",
+            "verify --preset google-pubsub --body body",
             "verify.unusable",
         ),
         (

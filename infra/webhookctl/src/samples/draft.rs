@@ -10,7 +10,7 @@ use shared::envelope::Envelope;
 use shared::preset::{KeyForm, Kind, Preset, Scheme};
 use shared::secrets::Secret;
 use shared::sign::{KeyPair, Means, means, signed, signed_by};
-use shared::verify::{Jwks, Trust};
+use shared::verify::{Certificates, Jwks, Trust};
 
 use super::fill::{random, random_hex};
 
@@ -142,10 +142,7 @@ impl Signer {
             Self::KeyPair(pair) if !scheme.needs_secret() => Some(Jwks::parse(&pair.jwks()?)?),
             _ => None,
         };
-        Ok(Trust {
-            jwks,
-            ..Trust::default()
-        })
+        Ok(Trust::given(None, jwks, Certificates::default()))
     }
 }
 

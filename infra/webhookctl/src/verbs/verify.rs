@@ -1,6 +1,7 @@
 //! `verify`: why a signature does or does not match, step by step.
 
 mod document;
+mod kept;
 mod mask;
 mod request;
 mod secrets;

@@ -1,0 +1,163 @@
+//! Requests as they were kept: refused ones whole, events in part.
+
+use bytes::Bytes;
+use shared::clock::Millis;
+use shared::envelope::Envelope;
+use shared::event::Via;
+use shared::ledger::{Ledger, Row};
+use shared::verify::Verifier;
+
+use super::request::NOWHERE;
+use crate::cli::{Global, VerifyArgs};
+use crate::output::{CliError, Exit};
+use crate::place::Inbox;
+use crate::verbs::quarantine::{inspect, reach};
+
+/// A header of an event may have been cut from so many bytes on.
+const CUT: usize = 509;
+
+/// A request, and the source that it came to.
+pub(super) struct Kept {
+    pub(super) source: String,
+    envelope: Envelope,
+    /// It is an event: less is known of it than of the request that it was.
+    event: bool,
+}
+
+/// A refused request, or an event, by its id.
+pub(super) async fn kept(
+    args: &VerifyArgs,
+    global: &Global,
+    inbox: &Inbox,
+    id: &str,
+    now: Millis,
+) -> anyhow::Result<Kept> {
+    let is_not_found = |error: &anyhow::Error| {
+        let ours = error.downcast_ref::<CliError>();
+        ours.is_some_and(|error| error.exit == Exit::NotFound && error.details.is_empty())
+    };
+    match inspect::find(inbox, id, now).await {
+        Ok(held) => {
+            let damaged =
+                || CliError::failed("verify.damaged", "what is stored is not what arrived");
+            return Ok(Kept {
+                source: held.source.clone(),
+                envelope: held.envelope().map_err(|_| damaged())?,
+                event: false,
+            });
+        }
+        Err(error) if is_not_found(&error) => {}
+        Err(error) => return Err(error),
+    }
+    let row = match crate::verbs::inbox::find(inbox, id).await {
+        Err(error) if is_not_found(&error) => {
+            let message = format!(
+                "neither a refused request nor an event is '{id}' in {}",
+                inbox.name
+            );
+            return Err(CliError::new("verify.not_found", Exit::NotFound, message)
+                .note("looked for an id, or a prefix of one; what is refused is kept for 7 days")
+                .tip("webhookctl quarantine list --flat")
+                .into());
+        }
+        found => found?,
+    };
+    if row.via != Via::Webhook {
+        let message = format!(
+            "{} was fetched from the provider: it has no signature",
+            row.id()
+        );
+        return Err(CliError::new("verify.not_signed", Exit::No, message).into());
+    }
+    let body = body(args, global, inbox, &row).await?;
+    Ok(Kept {
+        source: row.key.source().to_owned(),
+        envelope: Envelope {
+            method: "POST".to_owned(),
+            url: String::new(),
+            headers: row
+                .headers
+                .iter()
+                .map(|(name, value)| (name, value.as_str()))
+                .collect(),
+            body,
+            received_at: row.received_at,
+        },
+        event: true,
+    })
+}
+
+async fn body(
+    args: &VerifyArgs,
+    global: &Global,
+    inbox: &Inbox,
+    row: &Row,
+) -> anyhow::Result<Bytes> {
+    let with_bucket;
+    let ledger = match (&inbox.local, &args.body_bucket, &global.table) {
+        (None, Some(bucket), Some(table)) => {
+            let aws = reach::aws(global)?;
+            let bodies = (aws.s3(), bucket.clone());
+            with_bucket = Ledger::new(aws.dynamodb(), table, Some(bodies));
+            &with_bucket
+        }
+        _ => &inbox.ledger,
+    };
+    let body = ledger.event_body(&row.key).await?;
+    let body = body.and_then(Result::ok).map(|body| body.0);
+    body.ok_or_else(|| {
+        CliError::failed(
+            "verify.no_body",
+            format!("the body of {} cannot be read", row.id()),
+        )
+        .note("large bodies are in a bucket; what is damaged is not used")
+        .tip("--body-bucket NAME, the output BodyBucket of the stack")
+        .into()
+    })
+}
+
+/// What was kept, as a request again. An event that lacks what decides is not judged.
+pub(super) fn again(
+    args: &VerifyArgs,
+    verifier: &Verifier,
+    kept: &Kept,
+    now: Millis,
+) -> Result<Envelope, CliError> {
+    let mut envelope = kept.envelope.clone();
+    if let Some(url) = &args.url {
+        envelope.url.clone_from(url);
+    }
+    if let Some(when) = args.at {
+        envelope.received_at = Millis(when.millis(now.0));
+    }
+    if !kept.event {
+        return Ok(envelope);
+    }
+    let not_kept = |what: &str| {
+        CliError::new(
+            "verify.not_kept",
+            Exit::No,
+            format!("an event of {} does not keep {what}", verifier.preset.id),
+        )
+        .note("it was verified when it arrived; only refused requests are kept as they came")
+    };
+    if let Some(what) = verifier.never_kept() {
+        return Err(not_kept(what));
+    }
+    let cut = |(name, value): &(&str, &str)| value.len() >= CUT && *name != "user-agent";
+    if let Some((name, _)) = envelope.headers.iter().find(cut) {
+        return Err(not_kept(&format!("the whole of its header {name}")));
+    }
+    let absent = verifier.absent_headers(&envelope);
+    if !absent.is_empty() {
+        return Err(not_kept(&format!("the header {}", absent.join(", "))));
+    }
+    if envelope.url.is_empty() && verifier.reads_url() {
+        return Err(not_kept("the URL, which decides here")
+            .tip("--url with the public URL that the provider posts to"));
+    }
+    if envelope.url.is_empty() {
+        NOWHERE.clone_into(&mut envelope.url);
+    }
+    Ok(envelope)
+}
