@@ -488,7 +488,6 @@ kind = "keep"
                 "quarantine = { perday = 1 }\nretry = {",
                 "`per_day`",
             ),
-            ("\"stripe\"\n", "\"keygen\"\n", "code (code:keygen)"),
             (
                 "\"stripe\"\n",
                 "\"sns\"\nquarantine = { per_day = 0 }\n",
@@ -499,6 +498,7 @@ kind = "keep"
                 "trust = { fetch_from = \"https://evil\" }\nretry =",
                 "forward.allow_hosts",
             ),
+            ("\"stripe\"\n", "\"ebay\"\n", "trust.keys"),
             ("\"stripe\"\n", "\"plaid\"\n", "trust.jwks"),
             ("\"stripe\"\n", "\"google-pubsub\"\n", "is not set"),
             ("retry =", "trust = { jwks = \"x\" }\nretry =", "no key set"),

@@ -6,7 +6,7 @@
 //!
 //! | pk | sk | |
 //! |---|---|---|
-//! | `K#{source}` | `K` | `got` by URL: text `t`, fetched at `at`; `bad` by URL: last try `at`, tries `n`; `seen`: how far the quarantine was worked through; `rev` grows with each write |
+//! | `K#{source}` | `K` | `got` by name: text `t`, fetched at `at`; `bad` by name: last try `at`, tries `n`; `seen`: how far the quarantine was worked through; `rev` grows with each write |
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +26,7 @@ pub const LARGEST: usize = 16 * 1024;
 /// Documents of one source; the one that was fetched longest ago goes first.
 const MOST: usize = 16;
 
-/// URLs of one source that gave nothing.
+/// Documents of one source that could not be had.
 const MOST_FAILED: usize = 32;
 
 /// How long documents are used before they are read again.
@@ -156,7 +156,7 @@ impl Keyring {
 }
 
 impl Fetched {
-    /// URL and text of each document.
+    /// Name and text of each document.
     pub fn documents(&self) -> impl Iterator<Item = (&str, &str)> {
         let documents = self.documents.iter();
         documents.map(|(url, document)| (url.as_str(), document.text.as_str()))
@@ -164,19 +164,19 @@ impl Fetched {
 
     /// When a document was fetched.
     pub fn fetched_at(&self, wanted: &Wanted) -> Option<Millis> {
-        Some(self.documents.get(wanted.url())?.at)
+        Some(self.documents.get(wanted.name().as_ref())?.at)
     }
 
     /// How often a document was asked for in vain, and when last.
     pub fn failed(&self, wanted: &Wanted) -> Option<(u32, Millis)> {
-        let failure = self.failures.get(wanted.url())?;
+        let failure = self.failures.get(wanted.name().as_ref())?;
         Some((failure.tries, failure.at))
     }
 
     pub fn add(&mut self, wanted: &Wanted, text: String, at: Millis) {
-        self.failures.remove(wanted.url());
+        self.failures.remove(wanted.name().as_ref());
         self.documents
-            .insert(wanted.url().to_owned(), Document { text, at });
+            .insert(wanted.name().into_owned(), Document { text, at });
         while self.documents.len() > MOST {
             let oldest = self
                 .documents
@@ -190,7 +190,7 @@ impl Fetched {
     }
 
     pub fn add_failure(&mut self, wanted: &Wanted, at: Millis) {
-        let url = wanted.url().to_owned();
+        let url = wanted.name().into_owned();
         let failure = self.failures.entry(url).or_insert(Failure { at, tries: 0 });
         failure.at = at;
         failure.tries = failure.tries.saturating_add(1);

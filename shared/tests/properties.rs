@@ -134,6 +134,13 @@ fn holds(
     let scheme = verifier.preset.scheme(&verifier.variant).unwrap();
     let (right, wrong) = (secret(scheme, text), secret(scheme, &format!("{text}x")));
     let draft = draft(scheme, bytes, word);
+    // What is never accepted, however it is signed.
+    let shape = scheme.reject_message_regex.as_ref();
+    prop_assume!(shape.is_none_or(|shape| !shape.is_match(&String::from_utf8_lossy(bytes))));
+    if let Some(shape) = &scheme.shape {
+        let value = shape.from.find(&draft).unwrap().unwrap_or_default();
+        prop_assume!(shape.allow.is_match(&value));
+    }
     let request = signed(scheme, &right, draft.clone(), NOW).unwrap();
 
     let refused = |what: &str, request: &Envelope, secret: &Secret| {

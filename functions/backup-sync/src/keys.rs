@@ -4,6 +4,8 @@
 //! their preset allows it, and then they are judged as of their time of receipt: whether or not
 //! the provider tries again, what is genuine enters the inbox.
 
+mod by_kid;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -12,7 +14,7 @@ use serde::Serialize;
 use shared::clock::Millis;
 use shared::config::Source;
 use shared::keyring::{Fetched, LARGEST};
-use shared::outbound::Trouble;
+use shared::outbound::{Answer, Trouble};
 use shared::quarantine::{Held, Verdict};
 use shared::secrets::Live;
 use shared::verify::{Reason, Wanted};
@@ -82,22 +84,18 @@ impl BackupSync {
             match self.fetch(source, &wanted, now).await {
                 Ok(text) => {
                     report.fetched += 1;
-                    tracing::info!(
-                        source = source.name,
-                        url = wanted.url(),
-                        "fetched {}",
-                        wanted.url()
-                    );
+                    let name = wanted.name();
+                    tracing::info!(source = source.name, document = %name, "fetched {name}");
                     fetched.add(&wanted, text, now);
                 }
                 Err(error) => {
                     report.failed += 1;
+                    let name = wanted.name();
                     tracing::warn!(
                         source = source.name,
-                        url = wanted.url(),
+                        document = %name,
                         error = format!("{error:#}"),
-                        "could not fetch {}",
-                        wanted.url()
+                        "could not fetch {name}"
                     );
                     fetched.add_failure(&wanted, now);
                 }
@@ -143,15 +141,29 @@ impl BackupSync {
     }
 
     async fn fetch(&self, source: &Source, wanted: &Wanted, now: Millis) -> anyhow::Result<String> {
-        let url = source.verifier.trust.fetch_url(wanted.url());
-        let answer = match self.outbound.get(&url, &[], &[], now).await {
-            Ok(answer) => answer,
-            Err(Trouble::NotSent(error) | Trouble::Unclear(error)) => bail!("{error}"),
+        let trust = &source.verifier.trust;
+        let text = match wanted {
+            Wanted::Certificate(url) | Wanted::KeySet(url) => text(
+                self.outbound
+                    .get(&trust.fetch_url(url), &[], &[], now)
+                    .await,
+            )?,
+            Wanted::Key(kid) => {
+                let name = trust.api_secret.as_ref();
+                let name = name.context("trust.api_secret names no credentials")?;
+                let live = self.parts.secrets.live(name, now).await?;
+                let secret = live.first();
+                let secret =
+                    secret.with_context(|| format!("there are no credentials {name:?}"))?;
+                let provider = by_kid::Provider {
+                    outbound: &self.outbound,
+                    trust,
+                    credentials: by_kid::Credentials::read(secret)?,
+                    now,
+                };
+                provider.key(&source.verifier.preset.id, kid).await?
+            }
         };
-        ensure!(answer.status == 200, "it answered {}", answer.status);
-        let body = answer.body.filter(|body| body.len() <= LARGEST);
-        let body = body.with_context(|| format!("it is larger than {LARGEST} bytes"))?;
-        let text = String::from_utf8(body.into()).context("it is no text")?;
         wanted.check(&text)?;
         Ok(text)
     }
@@ -206,6 +218,18 @@ impl BackupSync {
     }
 }
 
+/// The document in an answer. Nothing of an answer that is none gets into the error.
+fn text(answer: Result<Answer, Trouble>) -> anyhow::Result<String> {
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(Trouble::NotSent(error) | Trouble::Unclear(error)) => bail!("{error}"),
+    };
+    ensure!(answer.status == 200, "it answered {}", answer.status);
+    let body = answer.body.filter(|body| body.len() <= LARGEST);
+    let body = body.with_context(|| format!("it is larger than {LARGEST} bytes"))?;
+    String::from_utf8(body.into()).context("it is no text")
+}
+
 /// What is worth asking for now.
 fn wanted(source: &Source, held: &[Held], fetched: &Fetched, now: Millis) -> Vec<Wanted> {
     let of_requests = held
@@ -214,11 +238,11 @@ fn wanted(source: &Source, held: &[Held], fetched: &Fetched, now: Millis) -> Vec
         .filter_map(|(envelope, at)| Some((source.verifier.wanted(&envelope)?, at)));
     let mut wanted = BTreeSet::new();
     for (document, asked_at) in of_requests {
-        // A certificate does not change. A key set that came before the request may lack its key.
+        // A certificate does not change, nor does a named key. A key set that came before the request may lack its key.
         let have = fetched
             .fetched_at(&document)
             .is_some_and(|at| match document {
-                Wanted::Certificate(_) => true,
+                Wanted::Certificate(_) | Wanted::Key(_) => true,
                 Wanted::KeySet(_) => at > asked_at || now.since(at) < NEWEST,
             });
         if !have {

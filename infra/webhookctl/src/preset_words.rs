@@ -197,6 +197,7 @@ pub fn bare(at: &Location) -> String {
         Location::Json(path) => format!("body {path}"),
         Location::Item(path) => format!("item {path}"),
         Location::Form(name) => format!("form {name}"),
+        Location::FormXml(name, tag) => format!("form {name}, element {tag}"),
         Location::Query(name) => format!("query {name}"),
         Location::Jwt(claim) => format!("claim {claim}"),
         Location::BodySha256 => "hash of the body".to_owned(),

@@ -96,8 +96,8 @@ impl<'j> Taken<'j> {
         let brackets = self.span(array);
         let mut before = around.before.to_vec();
         before.push(around.here.start..brackets.start + 1);
-        let mut after = vec![brackets.end - 1..around.here.end];
-        after.extend_from_slice(around.after);
+        let mut after = around.after.to_vec();
+        after.insert(0, brackets.end - 1..around.here.end);
         for element in elements {
             let around = Around {
                 before: &before,

@@ -33,6 +33,11 @@ pub struct Jwt {
     pub body_sha256_claim: Option<String>,
     /// The claim that holds the SHA-256 of the URL in hex.
     pub url_sha256_claim: Option<String>,
+    /// The claim that holds the SHA-256 of method, path and query in Atlassian's canonical form.
+    pub qsh_claim: Option<String>,
+    /// How the path begins that is no part of that form: the path of the app's base URL.
+    #[serde(default)]
+    pub base_path: String,
     /// How far the clocks may be apart, in seconds.
     #[serde(default)]
     pub leeway: i64,
@@ -54,6 +59,9 @@ pub enum KeySource {
     /// A set of public keys: the one that the source is given, else the one that backup-sync
     /// fetches from this URL. Without a URL it has to be given.
     Jwks(String),
+    /// Such a set too, but the provider gives out one key at a time, by its `kid`, and asks for
+    /// credentials.
+    ByKid,
 }
 
 impl Jwt {
@@ -75,7 +83,8 @@ impl TryFrom<String> for KeySource {
     fn try_from(text: String) -> anyhow::Result<Self> {
         match text.as_str() {
             "utf8" => Ok(Self::Secret),
-            "jwks:param" | "code:plaid" => Ok(Self::Jwks(String::new())),
+            "jwks:param" => Ok(Self::Jwks(String::new())),
+            "code:plaid" => Ok(Self::ByKid),
             _ => match text.strip_prefix("jwks:") {
                 Some(url) if url.starts_with("https://") => Ok(Self::Jwks(url.to_owned())),
                 _ => bail!("{text:?} is no source of keys"),

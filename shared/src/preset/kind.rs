@@ -31,6 +31,10 @@ pub enum Kind {
 pub enum Code {
     PayPal,
     Sns,
+    Ebay,
+    Plivo,
+    /// HTTP signatures, made with this kind of key.
+    Keygen(Box<Kind>),
     /// Known by name; a source that selects it is refused.
     Missing(String),
 }
@@ -50,6 +54,11 @@ impl From<String> for Kind {
             "none" => Self::None,
             "code:paypal" => Self::Code(Code::PayPal),
             "code:sns" => Self::Code(Code::Sns),
+            "code:ebay" => Self::Code(Code::Ebay),
+            "code:plivo" => Self::Code(Code::Plivo),
+            "code:keygen" => Self::Code(Code::Keygen(Box::new(Self::Ed25519))),
+            "code:keygen-rsa" => Self::Code(Code::Keygen(Box::new(Self::RsaSha256))),
+            "code:keygen-ecdsa" => Self::Code(Code::Keygen(Box::new(Self::EcdsaP256))),
             _ => Self::Code(Code::Missing(text)),
         }
     }

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use anyhow::{Context as _, bail, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -26,6 +28,9 @@ pub enum Location {
     Item(JsonPath),
     /// `form:NAME`: a field of an urlencoded body.
     Form(String),
+    /// `form-xml:NAME/TAG`: the text of an element right below the root of the XML that stands as
+    /// base64 in a field of an urlencoded body.
+    FormXml(String, String),
     /// `query:NAME`
     Query(String),
     /// `jwt:CLAIM`: a claim of the token that proved the request.
@@ -69,13 +74,19 @@ impl Location {
             "json" => Self::Json(path()?),
             "item" => Self::Item(path()?),
             "form" => Self::Form(name.to_owned()),
+            "form-xml" => {
+                let parts = name.split_once('/');
+                let (field, tag) =
+                    parts.with_context(|| format!("{text:?} is not like form-xml:NAME/TAG"))?;
+                Self::FormXml(field.to_owned(), tag.to_owned())
+            }
             "query" => Self::Query(name.to_owned()),
             "jwt" => Self::Jwt(name.to_owned()),
             "body" if name == "sha256" => Self::BodySha256,
             "const" => Self::Const(name.to_owned()),
             _ => bail!(
                 "{text:?}: there is no place {place:?}; there are header, header-numbered, sig, \
-                 json, item, form, query, jwt, body:sha256, const"
+                 json, item, form, form-xml, query, jwt, body:sha256, const"
             ),
         })
     }
@@ -101,11 +112,8 @@ impl Location {
                 Some(item) => path.scalar(item.get().as_bytes()).map_err(Unreadable::from),
                 None => Ok(None),
             },
-            Self::Form(name) => {
-                let mut fields = form_fields(&envelope.body).into_iter();
-                let value = fields.find(|(key, _)| key == name.as_bytes());
-                Ok(value.and_then(|(_, value)| String::from_utf8(value).ok()))
-            }
+            Self::Form(name) => Ok(form(envelope, name)),
+            Self::FormXml(name, tag) => Ok(form(envelope, name).and_then(|text| xml(&text, tag))),
             Self::Query(name) => Ok(envelope.query(name)),
             Self::Jwt(claim) => match place.claims.and_then(|claims| claims.get(claim)) {
                 Some(serde_json::Value::String(text)) => Ok(Some(text.clone())),
@@ -139,12 +147,45 @@ impl fmt::Display for Location {
             Self::Json(path) => write!(f, "json:{path}"),
             Self::Item(path) => write!(f, "item:{path}"),
             Self::Form(name) => write!(f, "form:{name}"),
+            Self::FormXml(name, tag) => write!(f, "form-xml:{name}/{tag}"),
             Self::Query(name) => write!(f, "query:{name}"),
             Self::Jwt(claim) => write!(f, "jwt:{claim}"),
             Self::BodySha256 => f.write_str("body:sha256"),
             Self::Const(value) => write!(f, "const:{value}"),
         }
     }
+}
+
+fn form(envelope: &Envelope, name: &str) -> Option<String> {
+    let mut fields = form_fields(&envelope.body).into_iter();
+    let (_, value) = fields.find(|(key, _)| key == name.as_bytes())?;
+    String::from_utf8(value).ok()
+}
+
+/// The text of the first element of this name that stands right below the root.
+fn xml(base64: &str, tag: &str) -> Option<String> {
+    let packed: String = base64.split_ascii_whitespace().collect();
+    let document = String::from_utf8(STANDARD.decode(packed).ok()?).ok()?;
+    let mut depth = 0_usize;
+    let mut rest = document.as_str();
+    while let Some((_, after)) = rest.split_once('<') {
+        let (inner, text) = after.split_once('>')?;
+        rest = text;
+        let name = inner.split([' ', '/']).next()?;
+        if inner.starts_with(['?', '!']) || inner.ends_with('/') {
+            continue;
+        }
+        if inner.starts_with('/') {
+            depth = depth.checked_sub(1)?;
+            continue;
+        }
+        depth += 1;
+        if depth == 2 && name == tag {
+            let (text, _) = text.split_once('<')?;
+            return Some(text.trim().to_owned());
+        }
+    }
+    None
 }
 
 impl TryFrom<String> for Location {
@@ -181,15 +222,33 @@ impl Locations {
     /// The first value that is there and is not empty. A place that cannot be read is as good as
     /// absent: what it would have named has other names, down to the hash of the body.
     pub fn first<'e>(&self, place: impl Into<Place<'e>>) -> Option<String> {
-        self.named(place).map(|(_, value)| value)
-    }
-
-    /// The same, with the place where it stands.
-    pub(crate) fn named<'e>(&self, place: impl Into<Place<'e>>) -> Option<(&Location, String)> {
         let place = place.into();
         self.0.iter().find_map(|at| {
             let value = at.find(place).ok().flatten();
-            Some((at, value.filter(|value| !value.is_empty())?))
+            value.filter(|value| !value.is_empty())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_element_below_the_root_is_found_and_no_other() {
+        let found = |document: &str| xml(&format!("{}\n", STANDARD.encode(document)), "kind");
+        let document = "<?xml version=\"1.0\"?>\n<notification>\n <timestamp type=\"datetime\">1\
+             </timestamp><a/><subject><kind>no</kind></subject> <kind> check </kind></notification>";
+        assert_eq!(found(document), Some("check".into()));
+        for none in [
+            "",
+            "<a",
+            "<kind>no</kind>",
+            "</a></a>",
+            "<a><b><kind>no</kind></b></a>",
+        ] {
+            assert_eq!(found(none), None, "{none}");
+        }
+        assert_eq!(xml("no base64!", "kind"), None);
     }
 }

@@ -28,7 +28,7 @@ pub use handshake::{Handshake, Reply};
 pub use jwt::{Alg, Jwt, KeySource};
 pub use kind::{Code, Hash, KeyForm, Kind};
 pub use location::{Location, Locations, Place, Unreadable};
-pub use scheme::{BodyHash, Fetch, Scheme, Timestamp, Unit, UrlForm};
+pub use scheme::{BodyHash, Fetch, Scheme, Shape, Timestamp, Unit, UrlForm};
 pub use signature::{Duplicates, Encoding, Format, Signature};
 pub use sync::{Auth, Page, Request, Sync};
 pub use template::{Part, Template};

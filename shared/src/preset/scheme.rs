@@ -43,6 +43,9 @@ pub struct Scheme {
     pub require_signed: Vec<String>,
     /// Each of these items is signed by itself. All have to hold, and there has to be one.
     pub for_each: Option<JsonPath>,
+    /// What a value of the message has to look like, so that nobody can move what is before its
+    /// end behind it, or the other way.
+    pub shape: Option<Shape>,
     /// A message of this shape is never accepted, however it is signed.
     #[serde(default, deserialize_with = "regex")]
     pub reject_message_regex: Option<Regex>,
@@ -82,6 +85,15 @@ impl Scheme {
             code || (self.kind == Kind::Hash) == self.message.any(&secret),
             "{{secret}} goes with kind = \"hash\", and only there"
         );
+        // It would be read once for every item.
+        let body = |part: &Part| {
+            let json = |at: &Location| matches!(at, Location::Json(_));
+            matches!(part, Part::At(at) | Part::Lower(at) if json(at))
+        };
+        ensure!(
+            self.for_each.is_none() || !self.message.any(&body),
+            "with for_each, the message has {{item:…}} and no {{json:…}}"
+        );
         ensure!(!self.url_forms.is_empty(), "url_forms is empty");
         if let Some(ts) = &self.ts {
             ensure!(
@@ -98,15 +110,31 @@ impl Scheme {
             Kind::Code(Code::Missing(name)) => Some(format!(
                 "its signature needs code ({name}) that is not written yet"
             )),
+            Kind::Code(Code::Ebay) if trust.keys.is_empty() && trust.api_secret.is_none() => Some(
+                "it needs trust.api_secret, the name of the credentials to fetch public keys \
+                 with, or trust.keys, the public key of each kid"
+                    .to_owned(),
+            ),
             Kind::Jwt => {
                 let jwt = self.jwt.as_ref()?;
                 let empty = |claim: &Option<String>| claim.as_deref() == Some("");
                 if empty(&jwt.aud) || empty(&jwt.email) {
                     return Some("a parameter that its token has to claim is not set".to_owned());
                 }
-                let nowhere = matches!(&jwt.key, KeySource::Jwks(url) if url.is_empty());
-                (nowhere && !trust.has_jwks())
-                    .then(|| "it needs trust.jwks, the key set of the provider".to_owned())
+                if trust.has_jwks() {
+                    return None;
+                }
+                match &jwt.key {
+                    KeySource::Jwks(url) if url.is_empty() => {
+                        Some("it needs trust.jwks, the key set of the provider".to_owned())
+                    }
+                    KeySource::ByKid if trust.api_secret.is_none() => Some(
+                        "it needs trust.api_secret, the name of the credentials to fetch public \
+                         keys with, or trust.jwks, the keys themselves"
+                            .to_owned(),
+                    ),
+                    _ => None,
+                }
             }
             _ => None,
         }
@@ -116,9 +144,10 @@ impl Scheme {
     pub(crate) fn fetches(&self, trust: &Trust) -> bool {
         match &self.kind {
             Kind::Code(Code::PayPal | Code::Sns) => true,
+            Kind::Code(Code::Ebay) => trust.keys.is_empty(),
             Kind::Jwt => {
-                let jwks = |jwt: &Jwt| matches!(&jwt.key, KeySource::Jwks(url) if !url.is_empty());
-                !trust.has_jwks() && self.jwt.as_ref().is_some_and(jwks)
+                let public = |jwt: &Jwt| jwt.key != KeySource::Secret;
+                !trust.has_jwks() && self.jwt.as_ref().is_some_and(public)
             }
             _ => false,
         }
@@ -127,7 +156,7 @@ impl Scheme {
     /// Whether it proves anything with a secret.
     pub fn needs_secret(&self) -> bool {
         match &self.kind {
-            Kind::FetchBack | Kind::None => false,
+            Kind::FetchBack | Kind::None | Kind::Code(Code::Ebay) => false,
             Kind::Jwt => self
                 .jwt
                 .as_ref()
@@ -155,6 +184,15 @@ pub struct BodyHash {
     pub from: Location,
     #[serde(default)]
     pub enc: Encoding,
+}
+
+/// What a value has to look like.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    pub from: Location,
+    #[serde(deserialize_with = "needed_regex")]
+    pub allow: Regex,
 }
 
 /// What an unsigned notice refers to.

@@ -35,6 +35,8 @@ pub enum Part {
     PublicUrl,
     /// `{path}`: its path with the query as received.
     Path,
+    /// `{path|encoded}`: the same, encoded once more, and the query twice.
+    PathEncoded,
     /// `{form_sorted}`: each name once, in order, and after it its values, each once, in order.
     FormSorted,
     /// `{secret}`: the secret's own bytes, for plain hashes.
@@ -144,6 +146,7 @@ fn placeholder(name: &str, depth: usize) -> anyhow::Result<Part> {
         "url" => Part::Url,
         "public_url" => Part::PublicUrl,
         "path" => Part::Path,
+        "path|encoded" => Part::PathEncoded,
         "form_sorted" => Part::FormSorted,
         "secret" => Part::Secret,
         _ => {
@@ -187,6 +190,7 @@ impl fmt::Display for Part {
             Self::Url => f.write_str("{url}"),
             Self::PublicUrl => f.write_str("{public_url}"),
             Self::Path => f.write_str("{path}"),
+            Self::PathEncoded => f.write_str("{path|encoded}"),
             Self::FormSorted => f.write_str("{form_sorted}"),
             Self::Secret => f.write_str("{secret}"),
             Self::SigRaw(key) => write!(f, "{{sigraw:{key}}}"),
@@ -250,7 +254,7 @@ mod tests {
             "[id:{query:data.id|lower};]ts:{ts};",
             "sha256={hmac_b64:{query:crc_token}}",
             "{sha256_hex:{query:c}token{public_url}}",
-            "{method}\n{path}\n{signed_headers_kv:x-signed}\n{body}",
+            "{method}\n{path}\n{path|encoded}\n{signed_headers_kv:x-signed}\n{body}",
             "{json:value[*].id}{item:a.'b.c'}{body|crc32}",
         ] {
             assert_eq!(Template::parse(text).unwrap().to_string(), text);

@@ -1,6 +1,6 @@
 //! Makes a signed token that claims what a preset asks for.
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use super::With;
 use crate::clock::Millis;
 use crate::envelope::Envelope;
 use crate::preset::{Alg, Hash, Jwt};
-use crate::verify::mac_sign;
+use crate::verify::{canonical, mac_sign};
 
 /// How long a token is good for, in seconds.
 const LIFE: i64 = 60;
@@ -37,7 +37,7 @@ pub(super) fn token(
     let signed = format!(
         "{}.{}",
         encoded(&header),
-        encoded(&claims(jwt, envelope, at))
+        encoded(&claims(jwt, envelope, at)?)
     );
     let signature = match with {
         With::Secret(key) => mac_sign(Hash::Sha256, key, &[signed.as_bytes().into()]),
@@ -47,7 +47,7 @@ pub(super) fn token(
     Ok(format!("{}{signed}.{signature}", jwt.prefix))
 }
 
-fn claims(jwt: &Jwt, envelope: &Envelope, at: Millis) -> Value {
+fn claims(jwt: &Jwt, envelope: &Envelope, at: Millis) -> anyhow::Result<Value> {
     let now = at.secs();
     let mut claims = json!({ "iat": now, "nbf": now, "exp": now + LIFE });
     if let Some(iss) = &jwt.iss {
@@ -69,5 +69,10 @@ fn claims(jwt: &Jwt, envelope: &Envelope, at: Millis) -> Value {
             claims[name] = json!(hex::encode(Sha256::digest(of)));
         }
     }
-    claims
+    if let Some(name) = &jwt.qsh_claim {
+        let request = canonical(envelope, &jwt.base_path);
+        let request = request.context("the path is not below the base path")?;
+        claims[name] = json!(hex::encode(Sha256::digest(request)));
+    }
+    Ok(claims)
 }

@@ -55,6 +55,9 @@ pub(super) fn candidates(scheme: &Scheme, place: Place<'_>) -> Result<Vec<Group>
                 for value in values {
                     for text in parts(sig, &value) {
                         join(&mut groups, group(scheme, text, &mut seen)?);
+                        if groups.len() > MOST_GROUPS {
+                            return Err(Rejected(Reason::MalformedSignature));
+                        }
                     }
                 }
             }
@@ -65,7 +68,7 @@ pub(super) fn candidates(scheme: &Scheme, place: Place<'_>) -> Result<Vec<Group>
         }
     }
     let signatures: usize = groups.iter().map(|group| group.signatures.len()).sum();
-    if signatures > MOST || groups.len() > MOST_GROUPS {
+    if signatures > MOST {
         return Err(Rejected(Reason::MalformedSignature));
     }
     if signatures > 0 {

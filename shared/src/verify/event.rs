@@ -103,9 +103,20 @@ impl Verifier {
     fn item(&self, place: Place<'_>) -> Item {
         let at = &self.preset.event;
         Item {
-            id: at.id.first(place),
+            id: self.id(place).map(|(_, id)| id),
             kind: cut(&at.kind.first(place).unwrap_or_default(), LONGEST_NAME).to_owned(),
         }
+    }
+
+    /// The provider's id and where it stands. What names a request names no item of it.
+    fn id(&self, place: Place<'_>) -> Option<(&Location, String)> {
+        let of_item = |at: &&Location| matches!(at, Location::Item(_));
+        let locations = self.preset.event.id.0.iter();
+        let mut locations = locations.filter(|at| place.item.is_none() || of_item(at));
+        locations.find_map(|at| {
+            let value = at.find(place).ok().flatten();
+            Some((at, value.filter(|value| !value.is_empty())?))
+        })
     }
 
     fn key(&self, id: &str) -> EventKey {
@@ -136,7 +147,7 @@ impl Verifier {
                 return named(self.key(&parts.join("/")), unsigned);
             }
             Some(_) => {
-                if let Some((location, id)) = at.id.named(place) {
+                if let Some((location, id)) = self.id(place) {
                     return named(self.key(&id), !covers(scheme, location));
                 }
             }

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
+use super::code::qsh;
 use super::decode::BASE64_URL;
 use super::prove::{Key, Proof};
 use super::{Reason, Rejected, Trust, Wanted, mac, token, unreadable};
@@ -23,14 +24,44 @@ struct Header {
     crit: Option<Value>,
 }
 
-/// The key set to fetch, unless the source is given one.
-pub(super) fn wanted(jwt: &Jwt, trust: &Trust) -> Option<Wanted> {
+/// The longest name of a key.
+const LONGEST_KID: usize = 128;
+
+/// What to fetch, unless the source is given a key set.
+pub(super) fn wanted(jwt: &Jwt, trust: &Trust, envelope: &Envelope) -> Option<Wanted> {
+    match &jwt.key {
+        KeySource::ByKid if !trust.has_jwks() => kid(jwt, envelope).map(Wanted::Key),
+        _ => wanted_always(jwt, trust),
+    }
+}
+
+/// The same, where it does not depend on the request.
+pub(super) fn wanted_always(jwt: &Jwt, trust: &Trust) -> Option<Wanted> {
     match &jwt.key {
         KeySource::Jwks(url) if !trust.has_jwks() && !url.is_empty() => {
             Some(Wanted::KeySet(url.clone()))
         }
         _ => None,
     }
+}
+
+/// Whether it can be asked for as it stands: it is the sender's text.
+pub(super) fn is_kid(kid: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
+    !kid.is_empty() && kid.len() <= LONGEST_KID && kid.bytes().all(plain)
+}
+
+/// The key that an unproven token names, if it is one that this preset takes.
+fn kid(jwt: &Jwt, envelope: &Envelope) -> Option<String> {
+    let value = jwt.from.find(envelope).ok().flatten()?;
+    let text = token::after_prefix(&value, &jwt.prefix)?;
+    let (header, _) = text.split_once('.')?;
+    if text.len() > LONGEST {
+        return None;
+    }
+    let header: Header = serde_json::from_slice(&BASE64_URL.decode(header).ok()?).ok()?;
+    let allowed = jwt.algs.iter().any(|alg| format!("{alg:?}") == header.alg);
+    header.kid.filter(|kid| allowed && is_kid(kid))
 }
 
 pub(super) fn token(
@@ -68,9 +99,17 @@ pub(super) fn token(
             let (secret, _) = owners.next().ok_or(Rejected(Reason::BadSignature))?;
             Some(secret.label().to_owned())
         }
-        KeySource::Jwks(url) => {
-            let set = trust.key_set(url).ok_or(Rejected(Reason::NotFetched))?;
+        source @ (KeySource::Jwks(_) | KeySource::ByKid) => {
             let kid = named.kid.as_deref();
+            let name = match source {
+                KeySource::Jwks(url) => url.clone(),
+                // A name that nobody can ask for is none of the provider's.
+                _ => match kid.filter(|kid| is_kid(kid)) {
+                    Some(kid) => Wanted::Key(kid.to_owned()).name().into_owned(),
+                    None => return Err(Rejected(Reason::UnknownKey)),
+                },
+            };
+            let set = trust.key_set(&name).ok_or(Rejected(Reason::NotFetched))?;
             match set.keys.verifies(alg, kid, signed.as_bytes(), &signature) {
                 Some(true) => named.kid,
                 Some(false) => return Err(Rejected(Reason::BadSignature)),
@@ -132,7 +171,18 @@ fn check(jwt: &Jwt, claims: &Map<String, Value>, envelope: &Envelope) -> Result<
         &jwt.url_sha256_claim,
         envelope.url.as_bytes(),
         Reason::BadUrlHash,
-    )
+    )?;
+    let Some(name) = &jwt.qsh_claim else {
+        return Ok(());
+    };
+    let hash = text(name).ok_or(Rejected(Reason::MissingField))?;
+    let request = qsh::canonical(envelope, &jwt.base_path);
+    let request = request.ok_or(Rejected(Reason::BadUrlHash))?;
+    if hash == hex::encode(Sha256::digest(request)) {
+        Ok(())
+    } else {
+        Err(Rejected(Reason::BadUrlHash))
+    }
 }
 
 fn times(jwt: &Jwt, claims: &Map<String, Value>, now: i64) -> Result<(), Rejected> {

@@ -31,7 +31,7 @@ pub use explain::{
     Compared, Explained, Message, NearMiss, Of, Other, Piece, Show, Steps, Time, Tried,
 };
 pub use jwks::Jwks;
-pub use trust::{Certificates, Trust, Wanted};
+pub use trust::{Certificates, Keys, Trust, Wanted};
 
 /// What a source is to the verification.
 #[derive(Clone, Debug)]
@@ -166,14 +166,16 @@ impl Verifier {
         match &scheme.kind {
             Kind::Code(Code::PayPal) => code::paypal::wanted(envelope),
             Kind::Code(Code::Sns) => code::sns::wanted(envelope),
-            _ => self.wanted_always(),
+            Kind::Code(Code::Ebay) => code::ebay::wanted(envelope),
+            Kind::Jwt => jwt::wanted(scheme.jwt.as_ref()?, &self.trust, envelope),
+            _ => None,
         }
     }
 
     /// The document that every request is judged by, whatever it says.
     pub fn wanted_always(&self) -> Option<Wanted> {
         let scheme = self.preset.scheme(&self.variant)?;
-        jwt::wanted(scheme.jwt.as_ref()?, &self.trust)
+        jwt::wanted_always(scheme.jwt.as_ref()?, &self.trust)
     }
 
     /// The URL by which the operator's side confirms what a verified body asks to confirm, such
@@ -212,6 +214,7 @@ fn unreadable(error: Unreadable) -> Rejected {
 }
 
 pub(crate) use candidates::Group;
+pub(crate) use code::qsh::canonical;
 pub(crate) use decode::encode;
 pub(crate) use key::key;
 pub(crate) use mac::{digest, sign as mac_sign};

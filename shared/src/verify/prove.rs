@@ -41,6 +41,7 @@ pub(super) fn prove(
         return Err(Rejected(Reason::NoSecret));
     }
     require_headers(scheme, envelope)?;
+    shape(scheme, envelope)?;
     let owners = match &scheme.kind {
         Kind::Hmac | Kind::Hash | Kind::Ed25519 | Kind::EcdsaP256 | Kind::RsaSha256 => {
             signature(scheme, envelope, &keys)?
@@ -55,6 +56,9 @@ pub(super) fn prove(
         Kind::None => return Ok(Proof::default()),
         Kind::Code(Code::PayPal) => vec![code::paypal::prove(scheme, trust, envelope, &keys)?],
         Kind::Code(Code::Sns) => vec![code::sns::prove(trust, envelope, &keys)?],
+        Kind::Code(Code::Ebay) => return code::ebay::prove(trust, envelope),
+        Kind::Code(Code::Plivo) => vec![code::plivo::prove(scheme, envelope, &keys)?],
+        Kind::Code(Code::Keygen(kind)) => vec![code::keygen::prove(kind, envelope, &keys)?],
         // A configuration that selects it is refused.
         Kind::Code(Code::Missing(_)) => return Err(Rejected(Reason::NoSecret)),
     };
@@ -191,6 +195,19 @@ pub(super) fn refuse(regex: &Regex, message: &[Piece<'_>]) -> Result<(), Rejecte
         return Err(Rejected(Reason::MalformedBody));
     }
     Ok(())
+}
+
+/// A value that is absent is missed where it is read.
+fn shape(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
+    let Some(shape) = &scheme.shape else {
+        return Ok(());
+    };
+    match shape.from.find(envelope).map_err(unreadable)? {
+        Some(value) if !value.is_empty() && !shape.allow.is_match(&value) => {
+            Err(Rejected(Reason::MalformedSignature))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A header may hold more than the value, separated by commas.

@@ -1,14 +1,17 @@
 //! What a source trusts beside its secrets: public keys, certificates, and its first sender.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use anyhow::{Context as _, ensure};
+use base64::Engine as _;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, TrustAnchor};
 use serde::Deserialize;
 use webpki::anchor_from_trusted_cert;
 
+use super::decode::BASE64;
 use super::jwks::Jwks;
 
 /// What verification may believe beside secrets. Verification itself never fetches: what is not
@@ -21,6 +24,12 @@ pub struct Trust {
     pub arming: Option<bool>,
     /// The keys that signed tokens name, as the provider publishes them (a JSON Web Key Set).
     jwks: Option<Jwks>,
+    /// The public keys that signatures name, where the provider gives out one at a time.
+    #[serde(default)]
+    pub(crate) keys: Keys,
+    /// The name of the credentials, below the path of backup-sync, with which public keys are
+    /// fetched where the provider asks for them: `client-id:secret`.
+    pub api_secret: Option<String>,
     #[serde(default)]
     certificates: Certificates,
     /// A mirror: scheme and host that certificates and key sets are fetched from, in place of the
@@ -30,13 +39,14 @@ pub struct Trust {
     published: Published,
 }
 
-/// What backup-sync has fetched, by URL. Clones share it.
+/// What backup-sync has fetched, by name. Clones share it.
 #[derive(Clone, Debug, Default)]
 struct Published(Arc<RwLock<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
     chains: BTreeMap<String, Chain>,
+    keys: BTreeMap<String, Arc<[u8]>>,
     key_sets: BTreeMap<String, Jwks>,
 }
 
@@ -50,12 +60,17 @@ pub enum Wanted {
     Certificate(String),
     /// A JSON Web Key Set, at this URL.
     KeySet(String),
+    /// The key with this `kid`, which consists of letters, digits, `-` and `_`: as a set of one
+    /// where tokens name it, in PEM where signatures do.
+    Key(String),
 }
 
 impl Wanted {
-    pub fn url(&self) -> &str {
+    /// What the document is called where it is kept.
+    pub fn name(&self) -> Cow<'_, str> {
         match self {
-            Self::Certificate(url) | Self::KeySet(url) => url,
+            Self::Certificate(url) | Self::KeySet(url) => url.into(),
+            Self::Key(kid) => format!("kid:{kid}").into(),
         }
     }
 
@@ -71,6 +86,10 @@ impl Wanted {
                     !Jwks::parse(text)?.is_empty(),
                     "there is no usable key in it"
                 );
+            }
+            Self::Key(_) => {
+                let usable = Jwks::parse(text).is_ok_and(|set| !set.is_empty());
+                ensure!(usable || spki(text).is_some(), "it is no public key");
             }
         }
         Ok(())
@@ -88,16 +107,24 @@ impl Trust {
         }
     }
 
-    /// Takes over documents that were fetched, by URL. What cannot be read is passed over.
+    /// The same, and public keys by their `kid`.
+    #[must_use]
+    pub fn with_keys(self, keys: Keys) -> Self {
+        Self { keys, ..self }
+    }
+
+    /// Takes over documents that were fetched, by name. What cannot be read is passed over.
     pub fn learn<'d>(&self, documents: impl IntoIterator<Item = (&'d str, &'d str)>) {
         let mut known = Known::default();
-        for (url, text) in documents {
+        for (name, text) in documents {
             if let Ok(jwks) = Jwks::parse(text) {
-                known.key_sets.insert(url.to_owned(), jwks);
+                known.key_sets.insert(name.to_owned(), jwks);
+            } else if let Some(spki) = spki(text) {
+                known.keys.insert(name.to_owned(), spki.into());
             } else if let Ok(chain) = certificates(text)
                 && !chain.is_empty()
             {
-                known.chains.insert(url.to_owned(), chain.into());
+                known.chains.insert(name.to_owned(), chain.into());
             }
         }
         let published = self.published.0.write();
@@ -144,8 +171,19 @@ impl Trust {
         self.jwks.is_some()
     }
 
-    /// The key set that is given, else the one that was fetched from this URL.
-    pub(super) fn key_set(&self, url: &str) -> Option<KeySet> {
+    /// The `SubjectPublicKeyInfo` of the key with this `kid`, given or fetched.
+    pub(super) fn key(&self, kid: &str) -> Option<Arc<[u8]>> {
+        let given = self.keys.0.get(kid).cloned();
+        given.or_else(|| {
+            let known = self.published.0.read();
+            let known = known.unwrap_or_else(PoisonError::into_inner);
+            let name = Wanted::Key(kid.to_owned());
+            known.keys.get(name.name().as_ref()).cloned()
+        })
+    }
+
+    /// The key set that is given, else the one that was fetched under this name.
+    pub(super) fn key_set(&self, name: &str) -> Option<KeySet> {
         if let Some(given) = &self.jwks {
             return Some(KeySet {
                 keys: given.clone(),
@@ -155,7 +193,7 @@ impl Trust {
         let known = self.published.0.read();
         let known = known.unwrap_or_else(PoisonError::into_inner);
         Some(KeySet {
-            keys: known.key_sets.get(url)?.clone(),
+            keys: known.key_sets.get(name)?.clone(),
             fetched: true,
         })
     }
@@ -165,6 +203,42 @@ impl Trust {
 pub(super) struct KeySet {
     pub(super) keys: Jwks,
     pub(super) fetched: bool,
+}
+
+/// Public keys by their `kid`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(try_from = "BTreeMap<String, String>")]
+pub struct Keys(BTreeMap<String, Arc<[u8]>>);
+
+impl Keys {
+    /// Reads the keys, each in PEM. Its line breaks may be missing: some providers give it so.
+    pub fn new(by_kid: &BTreeMap<String, String>) -> anyhow::Result<Self> {
+        let keys = by_kid.iter().map(|(kid, pem)| {
+            let spki =
+                spki(pem).with_context(|| format!("the key {kid} is no public key in PEM"))?;
+            Ok((kid.clone(), spki.into()))
+        });
+        Ok(Self(keys.collect::<anyhow::Result<_>>()?))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl TryFrom<BTreeMap<String, String>> for Keys {
+    type Error = String;
+
+    fn try_from(by_kid: BTreeMap<String, String>) -> Result<Self, String> {
+        Self::new(&by_kid).map_err(|error| format!("{error:#}"))
+    }
+}
+
+fn spki(pem: &str) -> Option<Vec<u8>> {
+    let text = pem.trim().strip_prefix("-----BEGIN PUBLIC KEY-----")?;
+    let text = text.strip_suffix("-----END PUBLIC KEY-----")?;
+    let packed: String = text.split_ascii_whitespace().collect();
+    BASE64.decode(packed).ok().filter(|spki| !spki.is_empty())
 }
 
 /// Certificates by the URL they were fetched from, and who must have signed them.

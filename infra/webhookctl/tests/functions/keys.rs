@@ -9,7 +9,7 @@ use std::time::Duration;
 use aws_sdk_ssm::types::ParameterType;
 use axum::Router;
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -78,14 +78,49 @@ impl Mirror {
     }
 }
 
-async fn serve(State(mirror): State<Mirror>, uri: Uri) -> impl IntoResponse {
+async fn serve(
+    State(mirror): State<Mirror>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: String,
+) -> impl IntoResponse {
     let mut asked = mirror.0.lock().unwrap();
     asked.paths.push(uri.to_string());
+    // What the providers that ask for credentials want to see.
+    let authorization = headers
+        .get("authorization")
+        .map(|value| value.to_str().unwrap());
+    let allowed = match uri.path() {
+        "/identity/v1/oauth2/token" => {
+            authorization == Some(&format!("Basic {}", STANDARD.encode(CREDENTIALS)))
+                && body.starts_with("grant_type=client_credentials&scope=")
+        }
+        path if path.contains("public_key") => authorization == Some("Bearer v^1.1#token"),
+        "/webhook_verification_key/get" => {
+            let asked: Value = serde_json::from_str(&body).unwrap();
+            let (id, secret) = CREDENTIALS.split_once(':').unwrap();
+            asked["client_id"] == id && asked["secret"] == secret && asked["key_id"] == PLAID_KID
+        }
+        _ => true,
+    };
+    if !allowed {
+        return (StatusCode::UNAUTHORIZED, String::new());
+    }
     match asked.documents.get(uri.path()) {
         Some(text) => (StatusCode::OK, text.clone()),
         None => (StatusCode::NOT_FOUND, String::new()),
     }
 }
+
+const CREDENTIALS: &str = "client-id:client-secret-of-the-api";
+const PLAID_KID: &str = "bfbd5111-8e33-4643-8ced-b2e642a72f3c";
+
+// The published example of eBay's own SDK.
+// <https://github.com/eBay/event-notification-nodejs-sdk/blob/main/test/test.json>
+const EBAY_HEADER: &str = "eyJhbGciOiJlY2RzYSIsImtpZCI6Ijk5MzYyNjFhLTdkN2ItNDYyMS1hMGYxLTk2Y2NiNDI4YWY0OSIsInNpZ25hdHVyZSI6Ik1FWUNJUUNmeGZJV3V4bVdjSUJRSjljNS9YN2lHREpxczJSQ0dzQkVhQWppbnlycmZBSWhBSVY2d0djVGlCdVY1S0pVaWYyaG9reXJMK1E5c3NIa2FkK214Mm5FRTI1dyIsImRpZ2VzdCI6IlNIQTEifQ==";
+const EBAY_KID: &str = "9936261a-7d7b-4621-a0f1-96ccb428af49";
+const EBAY_KEY: &str = "-----BEGIN PUBLIC KEY-----MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEZhhxXKtR+TOvtDbgTPCkSof02qgBB7IsYOyf76ilExJ/upAa/vKIKheOoCyOpcLmi4t0b4uepb7LLjmMr90FUg==-----END PUBLIC KEY-----";
+const EBAY_BODY: &str = r#"{"metadata":{"topic":"MARKETPLACE_ACCOUNT_DELETION","schemaVersion":"1.0","deprecated":false},"notification":{"notificationId":"49feeaeb-4982-42d9-a377-9645b8479411_33f7e043-fed8-442b-9d44-791923bd9a6d","eventDate":"2021-03-19T20:43:59.462Z","publishDate":"2021-03-19T20:43:59.679Z","publishAttemptCount":1,"data":{"username":"test_user","userId":"ma8vp1jySJC","eiasToken":"nY+sHZ2PrBmdj6wVnY+sEZ2PrA2dj6wJnY+gAZGEpwmdj6x9nY+seQ=="}}}"#;
 
 struct World {
     inbox: Inbox,
@@ -110,6 +145,14 @@ impl World {
         let pubsub = Vector::find("google-pubsub/valid#s");
         let jwks = pubsub.0["params"]["jwks"].to_string();
         documents.insert("/oauth2/v3/certs".to_owned(), jwks);
+        let plaid = Vector::find("plaid/valid#s");
+        let key = json!({"key": plaid.0["params"]["jwks"]["keys"][0], "request_id": "r"});
+        documents.insert("/webhook_verification_key/get".to_owned(), key.to_string());
+        let token = json!({"access_token": "v^1.1#token", "expires_in": 7200});
+        documents.insert("/identity/v1/oauth2/token".to_owned(), token.to_string());
+        let key = json!({"key": EBAY_KEY, "algorithm": "ECDSA", "digest": "SHA1"});
+        let path = format!("/commerce/notification/v1/public_key/{EBAY_KID}");
+        documents.insert(path, key.to_string());
         // SNS answers a confirmation with XML.
         documents.insert("/".to_owned(), "<ConfirmSubscriptionResponse/>".to_owned());
         let (mirror, url) = Mirror::start(documents).await;
@@ -132,13 +175,17 @@ impl World {
         };
         for (name, vector) in [("sns-main", &sns), ("paypal-main", &paypal)] {
             let secret = vector.0["secrets"][0].as_str().unwrap();
-            world.put(name, "current", secret).await;
+            world.put("Catcher", name, "current", secret).await;
         }
+        for name in ["ebay", "plaid"] {
+            world.put("BackupSync", name, "current", CREDENTIALS).await;
+        }
+        world.inbox.must_not_log("client-secret-of-the-api");
         world
     }
 
-    async fn put(&self, name: &str, slot: &str, value: &str) {
-        let path = self.inbox.stack.secrets_path("Catcher").unwrap();
+    async fn put(&self, function: &str, name: &str, slot: &str, value: &str) {
+        let path = self.inbox.stack.secrets_path(function).unwrap();
         let ssm = self.inbox.stack.clients().ssm;
         let put = ssm.put_parameter().name(format!("{path}/{name}/{slot}"));
         let put = put.value(value).r#type(ParameterType::SecureString);
@@ -302,6 +349,38 @@ async fn a_token_is_judged_by_the_key_set_that_was_fetched() {
 }
 
 #[tokio::test]
+async fn a_key_that_is_given_out_by_name_is_asked_for_with_credentials() {
+    let world = World::start(options()).await;
+    let signed = headers(&[("x-ebay-signature", EBAY_HEADER)]);
+    let send = async || {
+        world
+            .inbox
+            .post("ebay-main", &signed, EBAY_BODY.as_bytes())
+            .await
+    };
+    let answer = send().await;
+    assert!(answer.asks_for_another_try(), "{answer:?}");
+    let answer = world.post("plaid-main", "plaid/valid#s").await;
+    assert!(answer.asks_for_another_try(), "{answer:?}");
+    // The token of Plaid is of 2024; that of eBay has no time.
+    let report = world.fetch_keys().await;
+    assert_eq!(
+        (&report["released"], &report["waiting"]),
+        (&json!(1), &json!(0)),
+        "{report}"
+    );
+    assert_eq!(report["failed"], 0, "{report}");
+    world.inbox.kill_catcher().await;
+    let answer = send().await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let answer = world.post("plaid-main", "plaid/valid#s").await;
+    assert_eq!(answer.status, 401, "{answer:?}");
+    let answer = world.post("plaid-main", "plaid/wrong-key#s").await;
+    assert_eq!(answer.status, 401, "{answer:?}");
+    world.inbox.tells_nothing();
+}
+
+#[tokio::test]
 async fn a_subscription_is_confirmed_once_it_is_kept() {
     let world = World::start(Options {
         mappings: true,
@@ -364,7 +443,8 @@ async fn a_handshake_sets_the_secret_once_and_for_all() {
     let unknown = headers(&[("x-hook-signature", "00")]);
     let answer = world.inbox.post("asana-late", &unknown, body).await;
     assert!(answer.asks_for_another_try(), "there is no secret yet");
-    world.put("asana-late", "handshake", secrets[0]).await;
+    let late = world.put("Catcher", "asana-late", "handshake", secrets[0]);
+    late.await;
     let answer = world
         .inbox
         .post("asana-late", &hello(secrets[1]), b"{}")
