@@ -8,8 +8,11 @@ CHECK := .venv/check
 MINISTACK := .venv/ministack
 FOREIGN := .venv/foreign
 SIGNERS := infra/tests/foreign_signers
+CASES := 5000000
+SECONDS := 60
 
-.PHONY: help run dev build release check test docs vectors test-rust test-template second-opinion foreign-signers venv clean
+.PHONY: help run dev build release check test docs vectors test-rust test-template second-opinion test-long properties foreign-signers fuzz bench-verify \
+	venv clean
 
 help: ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -28,6 +31,7 @@ release: ## The functions as Lambda runs them, for this machine's architecture
 
 check: $(CHECK)/stamp ## Format, lints, and the gate of the template
 	$(CARGO) fmt --all --check
+	$(CARGO) fmt --manifest-path infra/fuzz/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CHECK)/bin/python infra/tests/template_gate.py
 
@@ -52,6 +56,17 @@ second-opinion: build $(CHECK)/stamp $(MINISTACK)/stamp ## The ledger and the jo
 foreign-signers: build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp ## The providers' SDKs as senders to the catcher, and as judges of us; needs Node 20
 	$(CARGO) test --workspace --locked --test functions -- --ignored foreign
 
+test-long: properties foreign-signers fuzz ## What takes half an hour: millions of cases, the SDKs, and the fuzz targets
+
+properties: ## What holds for every provider, in CASES cases for each of two properties
+	MITT_CASES=$(CASES) $(CARGO) test --release --workspace --locked --test properties
+
+fuzz: .tools/bin/cargo-fuzz ## Each fuzz target for SECONDS; needs a nightly toolchain
+	PATH=$(CURDIR)/.tools/bin:$$PATH infra/fuzz/run $(SECONDS)
+
+bench-verify: ## What verification and the presets cost, in instructions; needs valgrind
+	$(CARGO) bench --workspace --locked --bench verify
+
 venv: $(CHECK)/stamp $(MINISTACK)/stamp ## The Python tools, each set in a folder of its own
 
 $(CHECK)/stamp: infra/requirements.txt
@@ -66,5 +81,9 @@ $(SIGNERS)/node_modules/stamp: $(SIGNERS)/package-lock.json
 	cd $(SIGNERS) && npm ci --ignore-scripts --no-audit --no-fund
 	touch $@
 
+.tools/bin/cargo-fuzz:
+	$(CARGO) install --root .tools --locked cargo-fuzz
+
 clean: ## Remove all that was built or installed
 	rm -rf target .venv .tools .mitt .aws-sam $(SIGNERS)/node_modules
+	cd infra/fuzz && rm -rf target corpus artifacts

@@ -46,11 +46,11 @@ struct Http {
 
 /// The body was said to be base64 and is not.
 #[derive(Debug)]
-pub(crate) struct BadBase64;
+pub struct BadBase64;
 
 impl Request {
     /// The source that the path names: `/in/{source}`.
-    pub(crate) fn source(&self) -> Option<&str> {
+    pub fn source(&self) -> Option<&str> {
         let (_, source) = self.raw_path.split_once("/in/")?;
         (!source.is_empty() && !source.contains('/')).then_some(source)
     }
@@ -60,7 +60,7 @@ impl Request {
     }
 
     /// The size of the body in bytes, without decoding it; up to two too many.
-    pub(crate) fn body_len(&self) -> usize {
+    pub fn body_len(&self) -> usize {
         let len = self.body.as_ref().map_or(0, String::len);
         if self.is_base64_encoded {
             len.div_ceil(4) * 3
@@ -71,7 +71,7 @@ impl Request {
 
     /// The request as the provider sent it. Whether the body is base64 is what the gateway says,
     /// never a guess from the content type.
-    pub(crate) fn into_envelope(self, received_at: Millis) -> Result<Envelope, BadBase64> {
+    pub fn into_envelope(self, received_at: Millis) -> Result<Envelope, BadBase64> {
         let body = self.body.unwrap_or_default();
         let body = if self.is_base64_encoded {
             Bytes::from(STANDARD.decode(body).map_err(|_| BadBase64)?)

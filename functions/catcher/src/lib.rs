@@ -22,7 +22,7 @@ use shared::timing::KEEP_BUDGET;
 use shared::verify::{Arrival, Reason, Rejected};
 use tokio::time::Instant;
 
-pub use http::{Request, Response};
+pub use http::{BadBase64, Request, Response};
 
 /// Everything that an answer needs, made once per process.
 pub struct Catcher {

@@ -86,7 +86,9 @@ async fn every_vector_meets_its_verdict_over_http() {
         }
     }
     run.finds_its_rows().await;
-    run.says_how_many();
+    println!("{} presets: {:?}", run.presets.len(), run.counts);
+    println!("{} not posted: {:?}", run.left_out.len(), run.left_out);
+    run.was_thorough();
     inbox.is_unharmed();
 }
 
@@ -244,9 +246,7 @@ impl<'i> Run<'i> {
         }
     }
 
-    fn says_how_many(&self) {
-        println!("{} presets: {:?}", self.presets.len(), self.counts);
-        println!("{} not posted: {:?}", self.left_out.len(), self.left_out);
+    fn was_thorough(&self) {
         let at_least = |what: &str, least: usize| {
             let count = self.counts[what];
             assert!(count >= least, "only {count} were {what}");

@@ -1,0 +1,37 @@
+//! A field of an urlencoded body: it is what the URL standard's parser says. The first line is
+//! the name.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use shared::envelope::{Envelope, Headers};
+use shared::preset::Location;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((name, body)) = fuzz::line(data) else {
+        return;
+    };
+    let text = String::from_utf8_lossy(body);
+    let envelope = Envelope {
+        method: "POST".into(),
+        url: format!("https://in.example.test/in/s?{text}"),
+        headers: Headers::default(),
+        body: body.to_vec().into(),
+        received_at: fuzz::NOW,
+    };
+    let named = |(key, value): (std::borrow::Cow<'_, str>, std::borrow::Cow<'_, str>)| {
+        (key == name).then(|| value.into_owned())
+    };
+    let found = Location::Form(name.into()).find(&envelope);
+    let expected = form_urlencoded::parse(body).find_map(named);
+    // We do not guess at what is not UTF-8.
+    let exact = |text: &String| !text.contains('\u{fffd}');
+    if !name.contains('\u{fffd}') && expected.as_ref().is_none_or(exact) {
+        assert_eq!(found, Ok(expected));
+    }
+    let found = Location::Query(name.into()).find(&envelope);
+    let query = text.split('#').next().unwrap_or_default();
+    if query == text {
+        let expected = form_urlencoded::parse(text.as_bytes()).find_map(named);
+        assert_eq!(found, Ok(expected));
+    }
+});

@@ -1,0 +1,39 @@
+//! The text of a preset: it is read or refused, and what was read can judge a request.
+#![no_main]
+
+use std::collections::BTreeMap;
+
+use libfuzzer_sys::fuzz_target;
+use shared::envelope::Envelope;
+use shared::preset::Preset;
+use shared::sign::signed;
+use shared::verify::{Trust, Verifier};
+
+fuzz_target!(|text: &str| {
+    let Ok(preset) = Preset::parse(text, &BTreeMap::new()) else {
+        return;
+    };
+    let envelope = Envelope {
+        method: "POST".into(),
+        url: "https://in.example.test/in/s?a=1".into(),
+        headers: [("content-type", "application/json")].into_iter().collect(),
+        body: r#"{"id":"1","value":[{"id":"2"}]}"#.into(),
+        received_at: fuzz::NOW,
+    };
+    for scheme in &preset.schemes {
+        let verifier = Verifier {
+            source: "s".into(),
+            preset: preset.clone(),
+            variant: scheme.variant.clone(),
+            trust: Trust::default(),
+            config: "fuzz".into(),
+        };
+        let secrets = [fuzz::secret(scheme)];
+        verifier.greet(&envelope);
+        verifier.wanted(&envelope);
+        let _ = verifier.verify(&envelope, &secrets);
+        if let Ok(request) = signed(scheme, &secrets[0], envelope.clone(), fuzz::NOW) {
+            let _ = verifier.verify(&request, &secrets);
+        }
+    }
+});

@@ -1,0 +1,45 @@
+//! A request that we sign, whatever it holds: what becomes of it holds its bytes, and one changed
+//! bit of a signed body is refused.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use shared::envelope::Envelope;
+use shared::preset::{Kind, Part};
+use shared::sign::{can_sign, signed};
+use shared::verify::Arrival;
+
+fuzz_target!(|data: &[u8]| {
+    let Some((verifier, draft)) = fuzz::request(data) else {
+        return;
+    };
+    let scheme = fuzz::scheme(verifier);
+    let secret = fuzz::secret(scheme);
+    if !can_sign(scheme) {
+        return;
+    }
+    let Ok(request) = signed(scheme, &secret, draft, fuzz::NOW) else {
+        return;
+    };
+    let secrets = [secret];
+    // It may hold headers that make it ambiguous, so that it is refused.
+    let Ok(Arrival::Event(event)) = verifier.verify(&request, &secrets) else {
+        return;
+    };
+    assert_eq!(event.body(), &request.body);
+    assert_eq!(event.key().source(), "s");
+    let id = event.key().id();
+    assert!(!id.is_empty() && id.len() <= 200 && id.is_ascii(), "{id}");
+    let covers_body =
+        matches!(scheme.kind, Kind::Hmac | Kind::Hash) && scheme.message.0.contains(&Part::Body);
+    if covers_body && !request.body.is_empty() {
+        let mut body = request.body.to_vec();
+        let at = usize::from(data[0] ^ data[data.len() - 1]) % body.len();
+        body[at] ^= 1;
+        let changed = Envelope {
+            body: body.into(),
+            ..request
+        };
+        let answer = verifier.verify(&changed, &secrets);
+        assert!(!matches!(answer, Ok(Arrival::Event(_))), "{answer:?}");
+    }
+});
