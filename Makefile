@@ -56,7 +56,7 @@ second-opinion: build $(CHECK)/stamp $(MINISTACK)/stamp ## The ledger and the jo
 foreign-signers: build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp ## The providers' SDKs as senders to the catcher, and as judges of us; needs Node 20
 	$(CARGO) test --workspace --locked --test functions -- --ignored foreign
 
-test-long: properties foreign-signers fuzz ## What takes half an hour: millions of cases, the SDKs, and the fuzz targets
+test-long: properties foreign-signers fuzz ## What takes long: millions of cases, the SDKs, and the fuzz targets
 
 properties: ## What holds for every provider, in CASES cases for each of two properties
 	MITT_CASES=$(CASES) $(CARGO) test --release --workspace --locked --test properties

@@ -33,7 +33,8 @@ impl Envelope {
     /// The first value of a query parameter, decoded.
     pub fn query(&self, name: &str) -> Option<String> {
         let (_, query) = self.url.split_once('?')?;
-        query.split('&').find_map(|pair| {
+        let mut pairs = query.split('&').filter(|pair| !pair.is_empty());
+        pairs.find_map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             (form_decode(key) == name).then(|| form_decode(value))
         })
@@ -138,13 +139,15 @@ mod tests {
     fn query_values_are_decoded() {
         let envelope = Envelope {
             method: "GET".into(),
-            url: "https://x.test/in/a?b=1&challenge=a%20b+c&empty".into(),
+            url: "https://x.test/in/a?b=1&challenge=a%20b+c&&empty".into(),
             headers: Headers::default(),
             body: Bytes::new(),
             received_at: Millis(0),
         };
         assert_eq!(envelope.query("challenge").as_deref(), Some("a b c"));
         assert_eq!(envelope.query("empty").as_deref(), Some(""));
-        assert_eq!(envelope.query("none"), None);
+        for absent in ["none", ""] {
+            assert_eq!(envelope.query(absent), None, "{absent:?}");
+        }
     }
 }
