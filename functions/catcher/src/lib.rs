@@ -226,7 +226,6 @@ impl Catcher {
                 Ok(false) => {
                     tracing::warn!(
                         source = source.name,
-                        verification = "refused",
                         "refused a handshake: {} has its secret",
                         source.name
                     );

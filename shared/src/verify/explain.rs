@@ -115,10 +115,16 @@ impl Tried {
 impl Verifier {
     /// Verifies a request and says how the verdict came about.
     pub fn explain(&self, envelope: &Envelope, secrets: &[Secret]) -> Explained {
-        let steps = match self.preset.scheme(&self.variant) {
-            Some(scheme) => self.steps(scheme, envelope, secrets),
-            None => Steps::nothing(&[]),
-        };
+        let mut steps = Steps::nothing(&[]);
+        if let Some(scheme) = self.preset.scheme(&self.variant) {
+            steps = self.steps(scheme, envelope, secrets);
+            // A message that could be read in two ways is none, however it is signed.
+            if let (Some(Ok(_)), Err(Rejected(reason))) =
+                (&steps.message, super::prove::shape(scheme, envelope))
+            {
+                steps.message = Some(Err(reason));
+            }
+        }
         Explained {
             verdict: self.verify(envelope, secrets),
             handshake: self.is_handshake(envelope),

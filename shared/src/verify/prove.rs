@@ -198,7 +198,7 @@ pub(super) fn refuse(regex: &Regex, message: &[Piece<'_>]) -> Result<(), Rejecte
 }
 
 /// A value that is absent is missed where it is read.
-fn shape(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
+pub(super) fn shape(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     let Some(shape) = &scheme.shape else {
         return Ok(());
     };

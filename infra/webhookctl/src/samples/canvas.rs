@@ -1,6 +1,8 @@
 //! A request in the making: values are put where a preset looks for them.
 
 use anyhow::Context;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use shared::json_path::JsonPath;
@@ -17,6 +19,8 @@ pub(super) struct Canvas {
     body: Body,
     /// The list of a batch.
     batch: Option<JsonPath>,
+    /// The field of a form that holds the batch.
+    batch_field: Option<String>,
 }
 
 enum Body {
@@ -53,6 +57,7 @@ impl Canvas {
             query: Vec::new(),
             body,
             batch,
+            batch_field: preset.event.batch_field.clone(),
         })
     }
 
@@ -93,6 +98,21 @@ impl Canvas {
                 replace(fields, name, value);
                 true
             }
+            (Location::Item(path), Body::Form(fields)) => {
+                let (Some(batch), Some(field)) = (&self.batch, &self.batch_field) else {
+                    return false;
+                };
+                let mut json = list(fields, field);
+                let items = batch.places(&mut json).into_iter();
+                let there = write(items.flat_map(|item| path.places(item)).collect(), value);
+                replace(fields, field, &json.to_string());
+                there
+            }
+            (Location::FormXml(name, tag), Body::Form(fields)) => {
+                let text = with_element(&document(fields, name), tag, value);
+                replace(fields, name, &STANDARD.encode(text));
+                true
+            }
             (Location::Json(path), Body::Json(json)) => write(path.places(json), value),
             (Location::Item(path), Body::Json(json)) => {
                 let Some(batch) = &self.batch else {
@@ -111,6 +131,17 @@ impl Canvas {
             (Location::Header(names), _) => names.iter().any(|name| there(&self.headers, name)),
             (Location::Query(name), _) => there(&self.query, name),
             (Location::Form(name), Body::Form(fields)) => there(fields, name),
+            (Location::Item(path), Body::Form(fields)) => {
+                let (Some(batch), Some(field)) = (&self.batch, &self.batch_field) else {
+                    return true;
+                };
+                let mut json = list(fields, field);
+                let items = batch.places(&mut json);
+                items.iter().all(|item| is_in(path, item))
+            }
+            (Location::FormXml(name, tag), Body::Form(fields)) => {
+                document(fields, name).contains(&format!("<{tag}>"))
+            }
             (Location::Json(path), Body::Json(json)) => is_in(path, json),
             (Location::Item(path), Body::Json(json)) => {
                 let Some(batch) = &self.batch else {
@@ -135,6 +166,15 @@ impl Canvas {
         };
         match (&mut self.body, self.batch.clone()) {
             (Body::Form(fields), _) if fields.is_empty() => replace(fields, "id", id),
+            (Body::Form(fields), _) => {
+                for (_, text) in fields.iter_mut() {
+                    let bytes = STANDARD.decode(&*text).unwrap_or_default();
+                    if bytes.starts_with(b"<") {
+                        let xml = String::from_utf8_lossy(&bytes);
+                        *text = STANDARD.encode(with_element(&xml, "id", id));
+                    }
+                }
+            }
             (Body::Json(json), Some(batch)) => item(batch, json),
             (Body::Json(json), None) if json.is_null() => *json = serde_json::json!({ "id": id }),
             _ => {}
@@ -219,10 +259,38 @@ impl Canvas {
     }
 }
 
+/// The JSON that stands in a field of a form; a list of one where there is none.
+fn list(fields: &[(String, String)], name: &str) -> Value {
+    let field = fields.iter().find(|(field, _)| field == name);
+    field
+        .and_then(|(_, text)| serde_json::from_str(text).ok())
+        .unwrap_or_else(|| serde_json::json!([{}]))
+}
+
+/// The XML that stands as base64 in a field of a form; an empty one where there is none.
+fn document(fields: &[(String, String)], name: &str) -> String {
+    let field = fields.iter().find(|(field, _)| field == name);
+    field
+        .and_then(|(_, text)| String::from_utf8(STANDARD.decode(text).ok()?).ok())
+        .unwrap_or_else(|| "<notification></notification>".to_owned())
+}
+
+/// The same with this element right below the root, in place of one of its name.
+fn with_element(xml: &str, tag: &str, text: &str) -> String {
+    let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
+    let mut xml = xml.to_owned();
+    if let (Some(from), Some(to)) = (xml.find(&open), xml.find(&close)) {
+        xml.replace_range(from..to + close.len(), "");
+    }
+    let end = xml.rfind("</").unwrap_or(xml.len());
+    xml.insert_str(end, &format!("{open}{text}{close}"));
+    xml
+}
+
 fn fits(at: &Location, body: &Body) -> bool {
     match at {
         Location::Json(_) | Location::Item(_) => matches!(body, Body::Json(_)),
-        Location::Form(_) => matches!(body, Body::Form(_)),
+        Location::Form(_) | Location::FormXml(..) => matches!(body, Body::Form(_)),
         Location::Header(_) | Location::Query(_) => true,
         _ => false,
     }

@@ -66,9 +66,12 @@ impl Verifier {
 
 /// Whether the URL, or a part of it, is in the signed message.
 pub(super) fn signs_url(scheme: &Scheme) -> bool {
-    scheme
-        .message
-        .any(&|part| matches!(part, Part::Url | Part::PublicUrl | Part::Path))
+    scheme.message.any(&|part| {
+        matches!(
+            part,
+            Part::Url | Part::PublicUrl | Part::Path | Part::PathEncoded
+        )
+    })
 }
 
 /// Where the verification looks, outside of optional parts.

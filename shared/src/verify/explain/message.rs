@@ -76,7 +76,7 @@ fn append(
 fn show(part: &Part) -> Show {
     match part {
         Part::Secret => Show::Nobody,
-        Part::Url | Part::Path => Show::Url,
+        Part::Url | Part::Path | Part::PathEncoded => Show::Url,
         Part::At(Location::Header(names)) | Part::Lower(Location::Header(names))
             if !names.iter().any(|name| is_credential(name)) =>
         {

@@ -140,22 +140,25 @@ impl Vector {
         event["type"].as_str().or(event["types"][0].as_str())
     }
 
+    pub(super) fn first_id(&self) -> Option<&str> {
+        let event = &self.expect["event"];
+        event["id"].as_str().or(event["ids"][0].as_str())
+    }
+
     pub(super) fn scheme(&self) -> &Scheme {
         let verifier = &self.verifier;
         verifier.preset.scheme(&verifier.variant).unwrap()
-    }
-
-    /// Whether it is a handshake by which the sender would set the secret.
-    pub(super) fn sets_a_secret(&self) -> bool {
-        let mut handshakes = self.verifier.preset.handshakes.iter();
-        let sets = handshakes.any(|handshake| handshake.store_secret_from.is_some());
-        sets && self.expect["response"]["status"] == 200
     }
 }
 
 /// Whether the signature covers where the request goes.
 pub(super) fn signs_url(scheme: &Scheme) -> bool {
-    let url = |part: &Part| matches!(part, Part::Url | Part::PublicUrl | Part::Path);
+    let url = |part: &Part| {
+        matches!(
+            part,
+            Part::Url | Part::PublicUrl | Part::Path | Part::PathEncoded
+        )
+    };
     let jwt = scheme.jwt.as_ref();
     scheme.message.0.iter().any(url) || jwt.is_some_and(|jwt| jwt.url_sha256_claim.is_some())
 }

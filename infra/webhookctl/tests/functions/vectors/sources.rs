@@ -40,10 +40,12 @@ fn source(vector: &Vector) -> String {
     let given = &vector.given;
     let mut text = format!(
         "[[source]]\nname = {:?}\npreset = {:?}\nvariant = {:?}\nmax_body = 2000000\n\
-         quarantine = {{ per_day = 0 }}\naction = [{{ kind = \"keep\" }}]\nparams = {}\n",
+         quarantine = {{ per_day = {} }}\naction = [{{ kind = \"keep\" }}]\nparams = {}\n",
         vector.source,
         vector.verifier.preset.id,
         vector.verifier.variant,
+        // It cannot be off where requests may have to wait for a key.
+        u8::from(vector.verifier.fetches()),
         table(&params(given)),
     );
     text.push_str("[source.trust]\n");
