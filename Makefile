@@ -11,7 +11,7 @@ SIGNERS := infra/tests/foreign_signers
 CASES := 5000000
 SECONDS := 60
 
-.PHONY: help run dev build release check test docs vectors test-rust test-template second-opinion test-long properties foreign-signers fuzz bench-verify \
+.PHONY: help run dev build release check test docs models vectors test-rust test-template second-opinion test-long properties foreign-signers fuzz bench-verify \
 	venv clean
 
 help: ## What there is
@@ -40,6 +40,9 @@ test: test-rust test-template second-opinion ## Every test
 test-rust: build ## Units, the ledger, the functions and the journey, on the embedded stack
 	$(CARGO) build --workspace --examples --locked
 	$(CARGO) test --workspace --locked
+
+models: ## The protocol in every state it can reach, and what breaks without each protection
+	$(CARGO) run --release --locked -p models
 
 vectors: ## Real signed requests of 70 providers; FILE=path takes another set
 	MITT_VECTORS=$(abspath $(FILE)) $(CARGO) test --workspace --locked --test vectors -- --nocapture
