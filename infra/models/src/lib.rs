@@ -1,14 +1,31 @@
 #![doc = include_str!("../README.md")]
 
+pub mod budget;
 pub mod case;
 pub mod checker;
+pub mod cursor;
 pub mod inbox;
+pub mod lease;
+pub mod order;
 pub mod property;
 pub mod report;
+pub mod shard;
+pub mod spill;
 
 use case::Case;
 
 /// Every case of every model.
 pub fn cases() -> Vec<Case> {
-    inbox::cases()
+    [
+        inbox::cases(),
+        cursor::cases(),
+        order::cases(),
+        spill::cases(),
+        lease::cases(),
+        budget::cases(),
+        shard::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

@@ -1,6 +1,7 @@
 //! The cases that take a moment. `make models` runs all of them.
 
-use models::case::Case;
+use models::case::{Case, Expect};
+use models::property::Property;
 
 fn are_as_expected(cases: &[Case]) {
     for case in cases.iter().filter(|case| !case.large) {
@@ -19,4 +20,35 @@ fn are_as_expected(cases: &[Case]) {
 #[test]
 fn an_event_on_its_way() {
     are_as_expected(&models::inbox::cases());
+}
+
+#[test]
+fn the_sync() {
+    are_as_expected(&models::cursor::cases());
+}
+
+#[test]
+fn the_order_of_an_entity() {
+    are_as_expected(&models::order::cases());
+}
+
+#[test]
+fn the_spill_the_lease_the_budget_and_the_sweep() {
+    are_as_expected(&models::spill::cases());
+    are_as_expected(&models::lease::cases());
+    are_as_expected(&models::budget::cases());
+    are_as_expected(&models::shard::cases());
+}
+
+/// A property that nothing breaks is one that the models cannot see.
+#[test]
+fn every_property_is_broken_by_something() {
+    let cases = models::cases();
+    for property in Property::ALL {
+        let breaks = |case: &Case| match case.expect {
+            Expect::Breaks(broken) | Expect::Fault(broken) => broken == property,
+            Expect::Holds | Expect::Limit(_) => false,
+        };
+        assert!(cases.iter().any(breaks), "{property:?}");
+    }
 }

@@ -1,0 +1,180 @@
+//! The catcher against the clock, in tenths of a second: stores that answer late or never.
+
+use crate::case::{Case, Expect};
+use crate::checker::{Model, Steps};
+use crate::property::Property;
+
+const MODEL: &str = "budget";
+const ME: &str = "catcher";
+
+/// Verifying and keeping; ringing; and what the sender is promised.
+const KEEP: u8 = 22;
+const RING: u8 = 3;
+const PROMISE: u8 = 25;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    KeepingIsCutOff,
+    RingingIsCutOff,
+    /// Ringing has a share of its own.
+    RingHasItsShare,
+    /// Being cut off while keeping means 503.
+    CutOffIsNotKept,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    off: Option<Rule>,
+}
+
+/// All configurations.
+pub fn cases() -> Vec<Case> {
+    let breaks = |name, property, rule| {
+        let off = Some(rule);
+        Case::new(MODEL, name, Expect::Breaks(property), Budget { off })
+    };
+    vec![
+        Case::new(MODEL, "as it is", Expect::Holds, Budget { off: None }),
+        breaks(
+            "no end to keeping",
+            Property::AnsweredInTime,
+            Rule::KeepingIsCutOff,
+        ),
+        breaks(
+            "no end to ringing",
+            Property::AnsweredInTime,
+            Rule::RingingIsCutOff,
+        ),
+        breaks(
+            "one budget for both",
+            Property::KeptIsAcked,
+            Rule::RingHasItsShare,
+        ),
+        breaks(
+            "out of time, and 2xx",
+            Property::AckedIsKept,
+            Rule::CutOffIsNotKept,
+        ),
+    ]
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct World {
+    now: u8,
+    row: bool,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    Keeping,
+    /// The event is known to be durable since this time.
+    Ringing(u8),
+    Answered {
+        acked: bool,
+        known: bool,
+    },
+}
+
+impl Model for Budget {
+    type State = World;
+
+    fn start(&self) -> Vec<World> {
+        vec![World {
+            now: 0,
+            row: false,
+            phase: Phase::Keeping,
+        }]
+    }
+
+    fn steps(&self, world: &World, steps: &mut Steps<World>) {
+        let go = |phase| World { phase, ..*world };
+        let no = Phase::Answered {
+            acked: false,
+            known: false,
+        };
+        let yes = Phase::Answered {
+            acked: true,
+            known: true,
+        };
+        if !world.row {
+            let to = World {
+                row: true,
+                ..*world
+            };
+            steps.maybe("ledger", "applies the put", to);
+        }
+        match world.phase {
+            Phase::Keeping => {
+                if world.row {
+                    let to = go(Phase::Ringing(world.now));
+                    steps.maybe("ledger", "answers", to);
+                }
+                steps.maybe("ledger", "refuses; the catcher answers 503", go(no));
+            }
+            Phase::Ringing(_) => steps.maybe("queue", "answers; the catcher answers 2xx", go(yes)),
+            Phase::Answered { .. } => {}
+        }
+        self.cut_off(*world, steps);
+        if !self.is_over(*world) && world.now < PROMISE + 5 {
+            let to = World {
+                now: world.now + 1,
+                ..*world
+            };
+            steps.sure("time", "passes: a tenth of a second", to);
+        }
+    }
+
+    fn broken(&self, world: &World) -> Option<Property> {
+        match world.phase {
+            Phase::Answered { acked: true, .. } if !world.row => Some(Property::AckedIsKept),
+            Phase::Answered {
+                acked: false,
+                known: true,
+            } => Some(Property::KeptIsAcked),
+            Phase::Keeping | Phase::Ringing(_) if world.now > PROMISE => {
+                Some(Property::AnsweredInTime)
+            }
+            _ => None,
+        }
+    }
+
+    fn at_rest(&self, world: &World) -> bool {
+        matches!(world.phase, Phase::Answered { .. })
+    }
+}
+
+impl Budget {
+    fn has(self, rule: Rule) -> bool {
+        self.off != Some(rule)
+    }
+
+    /// Whether the catcher has to answer before any more time passes.
+    fn is_over(self, world: World) -> bool {
+        match world.phase {
+            Phase::Keeping => world.now >= KEEP && self.has(Rule::KeepingIsCutOff),
+            Phase::Ringing(_) if !self.has(Rule::RingHasItsShare) => world.now >= KEEP,
+            Phase::Ringing(since) => world.now >= since + RING && self.has(Rule::RingingIsCutOff),
+            Phase::Answered { .. } => true,
+        }
+    }
+
+    fn cut_off(self, world: World, steps: &mut Steps<World>) {
+        if !self.is_over(world) {
+            return;
+        }
+        let (what, acked, known) = match world.phase {
+            Phase::Keeping if self.has(Rule::CutOffIsNotKept) => {
+                ("is out of time and answers 503", false, false)
+            }
+            Phase::Keeping => ("is out of time and answers 2xx", true, false),
+            Phase::Ringing(_) if self.has(Rule::RingHasItsShare) => {
+                ("has rung for long enough and answers 2xx", true, true)
+            }
+            Phase::Ringing(_) => ("is out of time and answers 503", false, true),
+            Phase::Answered { .. } => return,
+        };
+        let phase = Phase::Answered { acked, known };
+        steps.sure(ME, what, World { phase, ..world });
+    }
+}

@@ -1,0 +1,122 @@
+//! The configurations of the sync, and its ablations.
+
+use super::{Mark, Rule, Sync};
+use crate::case::{Case, Expect};
+use crate::property::Property;
+
+const MODEL: &str = "sync";
+const FOUND: Property = Property::SyncFindsAll;
+
+/// Two runs for three ticks, as the code has it.
+const PLAN: Sync = Sync {
+    off: &[],
+    mark: Mark::StartOfRun,
+    lag: 1,
+    overlap: 2,
+    inclusive: true,
+    last_tick: 3,
+    events: 2,
+    runs: 2,
+    pages_expire: false,
+};
+const ALONE: Sync = Sync { runs: 1, ..PLAN };
+const QUICK: Sync = Sync {
+    last_tick: 2,
+    ..PLAN
+};
+/// What needs a third event needs no more time.
+const SHORT: Sync = Sync {
+    last_tick: 1,
+    events: 3,
+    ..PLAN
+};
+
+/// All of them.
+pub fn cases() -> Vec<Case> {
+    holds()
+        .into_iter()
+        .chain(breaks())
+        .chain(faults())
+        .collect()
+}
+
+fn holds() -> Vec<Case> {
+    let case = |name, of| Case::new(MODEL, name, Expect::Holds, of);
+    let both = &[Rule::Fence, Rule::CursorOnlyGrows];
+    vec![
+        case("one run", ALONE),
+        case("two runs", QUICK),
+        case("two runs, longer", PLAN).large(),
+        case("three events", SHORT).large(),
+        case("overlap = lag, inclusive", QUICK.with(|s| s.overlap = 1)).large(),
+        // With two runs at once, fence and order of the cursor only save calls.
+        case("no fence", QUICK.with(|s| s.off = &[Rule::Fence])).large(),
+        case(
+            "no fence, and the cursor may go back",
+            QUICK.with(|s| s.off = both),
+        )
+        .large(),
+    ]
+}
+
+fn breaks() -> Vec<Case> {
+    let case = |name, change: fn(&mut Sync)| {
+        Case::new(MODEL, name, Expect::Breaks(FOUND), ALONE.with(change))
+    };
+    vec![
+        case("no overlap", |s| s.overlap = 0),
+        case("the newest event as cursor, no overlap", |s| {
+            s.mark = Mark::NewestEvent;
+            s.overlap = 0;
+        }),
+        case("overlap = lag, exclusive", |s| {
+            s.overlap = 1;
+            s.inclusive = false;
+        }),
+        case("the clock at the end of the run", |s| {
+            s.mark = Mark::EndOfRun;
+        }),
+        case("cursor before the puts", |s| {
+            s.off = &[Rule::PutsBeforeAdvance];
+        }),
+        case("page before its puts", |s| s.off = &[Rule::PutsBeforePage]),
+        case("a failed put is skipped", |s| {
+            s.off = &[Rule::FailedPutEndsRun];
+        }),
+        case("a resumed run counts from its own start", |s| {
+            s.events = 3;
+            s.off = &[Rule::ResumedRunKeepsStart];
+        }),
+    ]
+}
+
+/// What the code as it stands does, and the same mended.
+fn faults() -> Vec<Case> {
+    let fault = |name, of| Case::new(MODEL, name, Expect::Fault(FOUND), of);
+    let mended = |name, of| Case::new(MODEL, name, Expect::Holds, of);
+    let may_go_back = &[Rule::StalePageDropped, Rule::CursorOnlyGrows];
+    vec![
+        fault(
+            "a page older than the cursor",
+            SHORT.with(|s| s.off = &[Rule::StalePageDropped]),
+        )
+        .large(),
+        mended(
+            "a page older than the cursor, which may go back",
+            SHORT.with(|s| s.off = may_go_back),
+        )
+        .large(),
+        fault(
+            "a page that the provider forgets",
+            ALONE.with(|s| {
+                s.pages_expire = true;
+                s.off = &[Rule::RefusedPageDropped];
+            }),
+        ),
+        mended(
+            "a page that the provider forgets, mended",
+            QUICK.with(|s| s.pages_expire = true),
+        )
+        .large(),
+    ]
+}

@@ -1,0 +1,225 @@
+//! The sync of one source: a provider whose list lags, runs that may overlap, die between any
+//! two steps and go on where another stopped.
+//!
+//! No webhook arrives: whatever happens must be found by the sync. Time goes in ticks and stops
+//! at the last one; an event shows in the list up to `lag` ticks after it happened.
+
+mod cases;
+mod run;
+
+pub use cases::cases;
+
+use crate::checker::{Model, Steps};
+use crate::property::Property;
+
+/// A rule of the sync that can be switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    PutsBeforeAdvance,
+    /// A page is noted when its events are in the ledger.
+    PutsBeforePage,
+    FailedPutEndsRun,
+    /// A run that goes on for another one counts from the other one's start.
+    ResumedRunKeepsStart,
+    /// Page and cursor are written by the holder of the lease alone.
+    Fence,
+    /// The cursor never goes back.
+    CursorOnlyGrows,
+    /// A page of a run that began before the cursor is not gone on with.
+    StalePageDropped,
+    /// A page that the provider does not know any more is not asked for again.
+    RefusedPageDropped,
+}
+
+/// What becomes the cursor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    StartOfRun,
+    EndOfRun,
+    NewestEvent,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sync {
+    off: &'static [Rule],
+    mark: Mark,
+    lag: u8,
+    overlap: u8,
+    inclusive: bool,
+    last_tick: u8,
+    events: usize,
+    runs: usize,
+    /// Whether the provider may forget where a list was.
+    pages_expire: bool,
+}
+
+const EVENTS: usize = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct World {
+    now: u8,
+    /// In the order in which they happened.
+    events: [Option<Event>; EVENTS],
+    cursor: Option<u8>,
+    page: Option<Page>,
+    /// Which run holds the lease.
+    holder: Option<u8>,
+    lease_over: bool,
+    runs: [Run; 2],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Event {
+    at: u8,
+    listed: bool,
+    known: bool,
+}
+
+/// Where a run was that has not come to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Page {
+    /// The list goes on behind this event, to older ones.
+    after: u8,
+    from: u8,
+    started: u8,
+    expired: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    Idle,
+    /// It has read the clock.
+    Begun,
+    Listing,
+    /// An event of the list is to be put, and whether there are more.
+    Putting(u8, bool),
+    Noting,
+    Advancing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Run {
+    phase: Phase,
+    started: u8,
+    from: u8,
+    after: Option<u8>,
+    expired: bool,
+    newest: Option<u8>,
+}
+
+impl Run {
+    const IDLE: Self = Self {
+        phase: Phase::Idle,
+        started: 0,
+        from: 0,
+        after: None,
+        expired: false,
+        newest: None,
+    };
+}
+
+impl Sync {
+    /// This configuration with a change.
+    fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    fn has(&self, rule: Rule) -> bool {
+        !self.off.contains(&rule)
+    }
+}
+
+impl World {
+    #[must_use]
+    fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    fn happened(&self) -> impl Iterator<Item = Event> {
+        self.events.into_iter().flatten()
+    }
+}
+
+impl Model for Sync {
+    type State = World;
+
+    fn start(&self) -> Vec<World> {
+        vec![World {
+            now: 0,
+            events: [None; EVENTS],
+            cursor: None,
+            page: None,
+            holder: None,
+            lease_over: false,
+            runs: [Run::IDLE; 2],
+        }]
+    }
+
+    fn steps(&self, world: &World, steps: &mut Steps<World>) {
+        self.provider(world, steps);
+        self.time(world, steps);
+        for n in 0..self.runs {
+            run::steps(self, world, n, steps);
+        }
+    }
+
+    fn broken(&self, _: &World) -> Option<Property> {
+        None
+    }
+
+    fn at_rest(&self, world: &World) -> bool {
+        world.happened().all(|event| event.known)
+    }
+
+    fn never_at_rest(&self) -> Property {
+        Property::SyncFindsAll
+    }
+}
+
+impl Sync {
+    fn provider(&self, world: &World, steps: &mut Steps<World>) {
+        const HAPPENS: [&str; EVENTS] = ["event 1 happens", "event 2 happens", "event 3 happens"];
+        const SHOWS: [&str; EVENTS] = ["lists event 1", "lists event 2", "lists event 3"];
+        let next = world.happened().count();
+        if next < self.events {
+            let event = Event {
+                at: world.now,
+                listed: false,
+                known: false,
+            };
+            let to = world.with(|w| w.events[next] = Some(event));
+            steps.maybe("provider", HAPPENS[next], to);
+        }
+        for (n, event) in world.events.iter().enumerate() {
+            if let Some(event) = event.filter(|event| !event.listed) {
+                let event = Event {
+                    listed: true,
+                    ..event
+                };
+                let to = world.with(|w| w.events[n] = Some(event));
+                steps.sure("provider", SHOWS[n], to);
+            }
+        }
+        if let Some(page) = world.page.filter(|page| self.pages_expire && !page.expired) {
+            let page = Page {
+                expired: true,
+                ..page
+            };
+            let to = world.with(|w| w.page = Some(page));
+            steps.maybe("provider", "forgets where the list was", to);
+        }
+    }
+
+    fn time(&self, world: &World, steps: &mut Steps<World>) {
+        let late = |event: Event| !event.listed && event.at + self.lag <= world.now;
+        if world.now < self.last_tick && !world.happened().any(late) {
+            steps.sure("time", "passes: a tick", world.with(|w| w.now += 1));
+        }
+        if world.holder.is_some() && !world.lease_over {
+            let to = world.with(|w| w.lease_over = true);
+            steps.sure("time", "passes: the lease of the sync runs out", to);
+        }
+    }
+}
