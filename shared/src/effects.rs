@@ -4,7 +4,7 @@
 //! what is known to have happened, repeat under the same key what is not known, and stop for a
 //! human where repeating could do it twice.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 
@@ -69,10 +69,19 @@ impl<'l> Effects<'l> {
         if let Some(outcome) = self.held_back(name, keys) {
             return outcome;
         }
+        // What stops us before the call, also a lost answer or a timeout, leaves this behind, and
+        // not the doubt of an intent. An older doubt stays.
+        let before = self.lease.row.effects.get(name).map(|effect| effect.state);
+        if !matches!(before, Some(EffectState::Intent | EffectState::Unknown)) {
+            self.note(name, EffectState::Not, keys, "");
+        }
         let intent = self.entry(name, EffectState::Intent, keys, "");
         match self.ledger.intend(self.lease, name, &intent).await {
             Ok(true) => self.run(name, keys, call).await,
-            Ok(false) => Outcome::retry("a newer claim holds the event"),
+            Ok(false) => {
+                self.changed().retain(|(other, _)| other != name);
+                Outcome::retry("a newer claim holds the event")
+            }
             Err(error) => Outcome::retry(format!("{error:#}")),
         }
     }
@@ -96,8 +105,7 @@ impl<'l> Effects<'l> {
     /// Whether everything that was begun in this attempt and has no known end went to a
     /// downstream that honours keys.
     pub fn all_keyed(&self) -> bool {
-        let changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
-        changed
+        self.changed()
             .iter()
             .all(|(_, effect)| effect.keyed || effect.state != EffectState::Unknown)
     }
@@ -153,9 +161,13 @@ impl<'l> Effects<'l> {
 
     fn note(&self, name: &str, state: EffectState, keys: Keys, note: &str) {
         let entry = self.entry(name, state, keys, note);
-        let mut changed = self.changed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = self.changed();
         changed.retain(|(other, _)| other != name);
         changed.push((name.to_owned(), entry));
+    }
+
+    fn changed(&self) -> MutexGuard<'_, Vec<(String, EffectRow)>> {
+        self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn entry(&self, name: &str, state: EffectState, keys: Keys, note: &str) -> EffectRow {

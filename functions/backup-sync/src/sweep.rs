@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 use shared::backoff::Backoff;
+use shared::clock::Millis;
+use shared::event::EventKey;
 use shared::ledger::Swept;
 use shared::ledger::transition::WORK_SHARDS;
 use shared::queue::Doorbell;
@@ -12,8 +14,11 @@ use crate::BackupSync;
 /// simulated: it multiplies messages and the queue never drains.
 const DEPTH: u64 = 1_000;
 
-/// Rows of one part of the index in one sweep.
+/// Rows of one part of the index that are read at once.
 const ROWS: i32 = 500;
+
+/// And how often in one sweep, as long as some of them cannot be worked on.
+const PAGES: usize = 10;
 
 /// What a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -38,42 +43,7 @@ impl BackupSync {
         };
         let mut room = DEPTH.saturating_sub(report.depth);
         for shard in 0..WORK_SHARDS {
-            for (key, seen) in self.parts.inbox.ledger.to_look_at(shard, now, ROWS).await? {
-                report.looked_at += 1;
-                let attempts = match self.parts.config.source(key.source()) {
-                    Some(source) => source.backoff.attempts,
-                    None => Backoff::default().attempts,
-                };
-                // One row's trouble must not keep the others asleep.
-                match self
-                    .parts
-                    .inbox
-                    .ledger
-                    .look(&key, seen, attempts, room > 0, now)
-                    .await
-                {
-                    Ok(Swept::Ring(doorbell, delay)) => {
-                        if self.ring(&doorbell, delay).await {
-                            report.rung += 1;
-                        } else {
-                            report.failed += 1;
-                        }
-                        if delay.is_zero() {
-                            room = room.saturating_sub(1);
-                        }
-                    }
-                    Ok(Swept::Exhausted) => {
-                        tracing::error!(event.key = %key, "event {key} is a dead letter: its attempts are used up");
-                        report.exhausted += 1;
-                    }
-                    Ok(Swept::HeldBack) => report.held_back += 1,
-                    Ok(Swept::Left) => {}
-                    Err(error) => {
-                        tracing::error!(event.key = %key, error = format!("{error:#}"), "could not look at event {key}");
-                        report.failed += 1;
-                    }
-                }
-            }
+            self.sweep_shard(shard, now, &mut room, &mut report).await?;
         }
         tracing::info!(
             depth = report.depth,
@@ -87,6 +57,79 @@ impl BackupSync {
             report.looked_at,
         );
         Ok(report)
+    }
+
+    /// One part of the index. Rows that nobody here can work on, because newer code wrote them or
+    /// they are damaged, keep their place at its front: what stands behind them gets its turn.
+    async fn sweep_shard(
+        &self,
+        shard: u8,
+        now: Millis,
+        room: &mut u64,
+        report: &mut SweepReport,
+    ) -> anyhow::Result<()> {
+        let ledger = &self.parts.inbox.ledger;
+        let mut place = None;
+        for _ in 0..PAGES {
+            let (page, next) = ledger.to_look_at_after(shard, now, ROWS, place).await?;
+            let mut stayed = 0;
+            for (key, seen) in page {
+                report.looked_at += 1;
+                if !self.look(&key, seen, now, room, report).await {
+                    stayed += 1;
+                }
+            }
+            place = next;
+            if stayed == 0 || place.is_none() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether anything came of it.
+    async fn look(
+        &self,
+        key: &EventKey,
+        seen: Millis,
+        now: Millis,
+        room: &mut u64,
+        report: &mut SweepReport,
+    ) -> bool {
+        let attempts = match self.parts.config.source(key.source()) {
+            Some(source) => source.backoff.attempts,
+            None => Backoff::default().attempts,
+        };
+        let ledger = &self.parts.inbox.ledger;
+        // One row's trouble must not keep the others asleep.
+        match ledger.look(key, seen, attempts, *room > 0, now).await {
+            Ok(Swept::Ring(doorbell, delay)) => {
+                if self.ring(&doorbell, delay).await {
+                    report.rung += 1;
+                } else {
+                    report.failed += 1;
+                }
+                if delay.is_zero() {
+                    *room = room.saturating_sub(1);
+                }
+                true
+            }
+            Ok(Swept::Exhausted) => {
+                tracing::error!(event.key = %key, "event {key} is a dead letter: its attempts are used up");
+                report.exhausted += 1;
+                true
+            }
+            Ok(Swept::HeldBack) => {
+                report.held_back += 1;
+                true
+            }
+            Ok(Swept::Left) => false,
+            Err(error) => {
+                tracing::error!(event.key = %key, error = format!("{error:#}"), "could not look at event {key}");
+                report.failed += 1;
+                false
+            }
+        }
     }
 
     /// The next look is noted already: a ring that fails is made up for then.

@@ -18,7 +18,7 @@ use shared::preset::{Page, Sync};
 use shared::secrets::Secret;
 
 use crate::BackupSync;
-use page::Listing;
+use page::{Listing, NoSuchPage};
 
 /// How long a run may go on; the function is killed at 300 s.
 const BUDGET: Duration = Duration::from_secs(240);
@@ -141,6 +141,8 @@ impl BackupSync {
             run.report.skipped = true;
             return Ok(run.report);
         };
+        // The run begins with the lease: another one may have ended while we waited for it.
+        let now = (self.clock)();
         match self.pages(&mut run, &lease, now).await {
             Ok(Some(started)) => {
                 run.report.complete = self
@@ -156,8 +158,15 @@ impl BackupSync {
                 Ok(run.report)
             }
             Err(error) => {
-                // What the pages before it brought is kept, and so is where to go on.
-                if let Err(second) = self.parts.inbox.ledger.sync_release(lease).await {
+                // What the pages before it brought is kept, and so is where to go on, unless there
+                // is no going on from there.
+                let ledger = &self.parts.inbox.ledger;
+                let ended = if error.is::<NoSuchPage>() {
+                    ledger.sync_restart(lease).await
+                } else {
+                    ledger.sync_release(lease).await
+                };
+                if let Err(second) = ended {
                     tracing::warn!(
                         error = format!("{second:#}"),
                         "the sync lease has to run out"

@@ -47,7 +47,7 @@ impl Processor {
             .claim(&doorbell.key, "processor", now, LEASE, attempts)
             .await?
         {
-            Claim::Leased(lease) => self.work(source, *lease).await,
+            Claim::Leased(lease) => self.work(source, *lease, now + EFFECT_TIMEOUT).await,
             Claim::TooNew(version) => {
                 bail!(
                     "event {} is a row of version {version}, which newer code must work on",
@@ -65,10 +65,12 @@ impl Processor {
         }
     }
 
-    async fn work(&self, source: &Source, lease: Lease) -> anyhow::Result<()> {
+    /// `until` is when the actions must have ended. It counts from before the claim, as the lease
+    /// does: a call must never run when a successor may begin.
+    async fn work(&self, source: &Source, lease: Lease, until: Millis) -> anyhow::Result<()> {
         let began = (self.clock)();
         let effects = Effects::new(&self.parts.inbox.ledger, &lease, self.clock);
-        let outcome = self.act(source, &lease, &effects).await;
+        let outcome = self.act(source, &lease, &effects, until).await;
         let changed = effects.into_changed();
         let now = (self.clock)();
         let settlement =
@@ -122,7 +124,13 @@ impl Processor {
 
     /// Runs the source's actions, one after the other. All of them must be done; one that fails
     /// does not keep the others from being tried.
-    async fn act(&self, source: &Source, lease: &Lease, effects: &Effects<'_>) -> Outcome {
+    async fn act(
+        &self,
+        source: &Source,
+        lease: &Lease,
+        effects: &Effects<'_>,
+        until: Millis,
+    ) -> Outcome {
         let body = match self
             .parts
             .inbox
@@ -159,14 +167,19 @@ impl Processor {
             }
             outcome
         };
-        Box::pin(ended(all, || effects.all_keyed())).await
+        let left = until.since((self.clock)());
+        Box::pin(ended(all, left, || effects.all_keyed())).await
     }
 }
 
-/// What the actions came to, also when they panic or take too long.
-async fn ended(actions: impl Future<Output = Outcome>, all_keyed: impl Fn() -> bool) -> Outcome {
+/// What the actions came to, also when they panic or take longer than what is left.
+async fn ended(
+    actions: impl Future<Output = Outcome>,
+    left: Duration,
+    all_keyed: impl Fn() -> bool,
+) -> Outcome {
     let caught = std::panic::AssertUnwindSafe(actions).catch_unwind();
-    match tokio::time::timeout(EFFECT_TIMEOUT, caught).await {
+    match tokio::time::timeout(left, caught).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(_)) => broken_off(all_keyed(), "an action panicked"),
         Err(_) => broken_off(all_keyed(), "an action took longer than 25 s"),
@@ -197,16 +210,30 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(
-            said(ended(panics(), || true).await),
+            said(ended(panics(), EFFECT_TIMEOUT, || true).await),
             ("retry", "an action panicked".into())
         );
-        assert_eq!(said(ended(panics(), || false).await).0, "unknown");
-        let began = tokio::time::Instant::now();
-        assert_eq!(said(ended(hangs(), || true).await).0, "retry");
-        assert_eq!(began.elapsed(), EFFECT_TIMEOUT);
-        assert_eq!(said(ended(hangs(), || false).await).0, "unknown");
         assert_eq!(
-            ended(async { Outcome::Done }, || false).await,
+            said(ended(panics(), EFFECT_TIMEOUT, || false).await).0,
+            "unknown"
+        );
+        let began = tokio::time::Instant::now();
+        assert_eq!(
+            said(ended(hangs(), EFFECT_TIMEOUT, || true).await).0,
+            "retry"
+        );
+        assert_eq!(began.elapsed(), EFFECT_TIMEOUT);
+        assert_eq!(
+            said(ended(hangs(), EFFECT_TIMEOUT, || false).await).0,
+            "unknown"
+        );
+        // What the claim has used up is not there for the actions.
+        let began = tokio::time::Instant::now();
+        let left = Duration::from_secs(3);
+        assert_eq!(said(ended(hangs(), left, || true).await).0, "retry");
+        assert_eq!(began.elapsed(), left);
+        assert_eq!(
+            ended(async { Outcome::Done }, EFFECT_TIMEOUT, || false).await,
             Outcome::Done
         );
     }

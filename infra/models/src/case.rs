@@ -12,8 +12,6 @@ pub enum Expect {
     Breaks(Property),
     /// Outside what the protocol promises: this can happen, and it is said so.
     Limit(Property),
-    /// The code as it stands does this, and should not.
-    Fault(Property),
 }
 
 /// One line of the table.
@@ -57,9 +55,7 @@ impl Case {
         let broken = finding.broken.as_ref().map(|(property, _)| *property);
         match self.expect {
             Expect::Holds => broken.is_none(),
-            Expect::Breaks(property) | Expect::Limit(property) | Expect::Fault(property) => {
-                broken == Some(property)
-            }
+            Expect::Breaks(property) | Expect::Limit(property) => broken == Some(property),
         }
     }
 }

@@ -52,16 +52,18 @@ pub fn cases() -> Vec<Case> {
         let property = Property::CallsDoNotOverlap;
         Case::new(MODEL, name, Expect::Breaks(property), of)
     };
-    let as_is = Timing {
+    let unbound = Timing {
         dropped_in_time: false,
         ..PLAN
     };
-    let fault = Expect::Fault(Property::CallsDoNotOverlap);
     vec![
         holds("the action ends with the lease", PLAN),
         holds(
             "the action begins within 10 s",
-            Timing { begin: 2, ..as_is },
+            Timing {
+                begin: 2,
+                ..unbound
+            },
         ),
         breaks(
             "a lease shorter than the effect",
@@ -69,7 +71,7 @@ pub fn cases() -> Vec<Case> {
                 lease: 4,
                 begin: 1,
                 pauses: false,
-                ..as_is
+                ..unbound
             },
         ),
         breaks("no margin for clocks", Timing { margin: 0, ..PLAN }),
@@ -84,7 +86,10 @@ pub fn cases() -> Vec<Case> {
             "clocks differ by more than the margin",
             Timing { skew: 3, ..PLAN },
         ),
-        Case::new(MODEL, "a slow claim, a slow body", fault, as_is),
+        breaks(
+            "the time of an action counts from its own beginning",
+            unbound,
+        ),
     ]
 }
 

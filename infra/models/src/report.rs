@@ -43,7 +43,6 @@ impl Line {
         };
         let word = match self.case.expect {
             _ if !self.is_as_expected() => "UNEXPECTED",
-            Expect::Fault(_) => "FAULT",
             Expect::Limit(_) => "limit",
             Expect::Breaks(_) | Expect::Holds => "breaks",
         };
@@ -110,13 +109,12 @@ pub fn summary(lines: &[Line], took: Duration) -> String {
     let steps: usize = lines.iter().map(|line| line.finding.steps).sum();
     let unexpected = lines.iter().filter(|line| !line.is_as_expected()).count();
     format!(
-        "{} cases, {states} states, {steps} steps in {:.1} s: {} to hold, {} ablations, {} limits, {} faults of the code; {unexpected} not as expected",
+        "{} cases, {states} states, {steps} steps in {:.1} s: {} to hold, {} ablations, {} limits; {unexpected} not as expected",
         lines.len(),
         took.as_secs_f64(),
         count(|expect| expect == Expect::Holds),
         count(|expect| matches!(expect, Expect::Breaks(_))),
         count(|expect| matches!(expect, Expect::Limit(_))),
-        count(|expect| matches!(expect, Expect::Fault(_))),
     )
 }
 

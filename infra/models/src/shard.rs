@@ -1,4 +1,5 @@
-//! One part of the index of open rows, of which a sweep reads only the first so many.
+//! One part of the index of open rows, of which a sweep reads the first so many, and so many more
+//! as long as it can do nothing about some of them.
 //!
 //! Some rows are none that this code can work on: newer code wrote them, or they cannot be read.
 //! They must not keep the others waiting.
@@ -9,7 +10,7 @@ use crate::property::Property;
 
 const MODEL: &str = "shard";
 
-/// Rows that a sweep reads; the code reads 500.
+/// Rows that a sweep reads at once; the code reads 500.
 const READ: usize = 2;
 
 /// Rows that can be open at once.
@@ -17,22 +18,28 @@ const ROWS: usize = 5;
 
 #[derive(Clone, Copy, Debug)]
 struct Shard {
-    /// A row that is left is looked at later again. Otherwise it keeps its place in the index.
-    left_rows_move: bool,
+    /// How often it reads in one sweep; the code reads ten times.
+    pages: usize,
 }
 
 /// All configurations.
 pub fn cases() -> Vec<Case> {
-    let of = |left_rows_move| Shard { left_rows_move };
-    let fault = Expect::Fault(Property::EveryEventEnds);
+    let of = |pages| Shard { pages };
+    let ends = Property::EveryEventEnds;
     vec![
+        Case::new(MODEL, "as it is", Expect::Holds, of(3)),
         Case::new(
             MODEL,
-            "rows that are left keep their place",
-            fault,
-            of(false),
+            "nothing is read behind rows that are left",
+            Expect::Breaks(ends),
+            of(1),
         ),
-        Case::new(MODEL, "rows that are left, mended", Expect::Holds, of(true)),
+        Case::new(
+            MODEL,
+            "more rows are left than a sweep reads",
+            Expect::Limit(ends),
+            of(2),
+        ),
     ]
 }
 
@@ -59,17 +66,17 @@ impl Model for Shard {
             steps.maybe("catcher", "puts a row", arrives(Row::Known));
             steps.maybe("newer code", "puts a row", arrives(Row::Foreign));
         }
-        for (place, row) in line.iter().enumerate().take(READ) {
-            match row {
-                Some(Row::Known) => {
-                    let to = without(*line, place);
+        for page in line.chunks(READ).enumerate().take(self.pages) {
+            let (number, rows) = page;
+            for (place, row) in rows.iter().enumerate() {
+                if *row == Some(Row::Known) {
+                    let to = without(*line, number * READ + place);
                     steps.sure("sweep", "rings for a row, and its work is done", to);
                 }
-                Some(Row::Foreign) if self.left_rows_move => {
-                    let to = with_last(without(*line, place), Row::Foreign);
-                    steps.sure("sweep", "leaves a row, and looks again later", to);
-                }
-                Some(Row::Foreign) | None => {}
+            }
+            // Those that it can work on are gone when it comes again.
+            if !rows.contains(&Some(Row::Foreign)) {
+                break;
             }
         }
     }

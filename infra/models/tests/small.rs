@@ -46,7 +46,7 @@ fn every_property_is_broken_by_something() {
     let cases = models::cases();
     for property in Property::ALL {
         let breaks = |case: &Case| match case.expect {
-            Expect::Breaks(broken) | Expect::Fault(broken) => broken == property,
+            Expect::Breaks(broken) => broken == property,
             Expect::Holds | Expect::Limit(_) => false,
         };
         assert!(cases.iter().any(breaks), "{property:?}");

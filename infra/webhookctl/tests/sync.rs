@@ -76,6 +76,73 @@ async fn a_run_that_breaks_off_goes_on_where_it_was_and_nothing_is_found_twice()
 }
 
 #[tokio::test]
+async fn a_page_that_is_gone_for_good_is_not_asked_for_for_ever() -> anyhow::Result<()> {
+    let world = World::start("gone").await?;
+    let now = Millis::now().secs();
+    for n in 0..EVENTS {
+        world.happen(&format!("evt_{n:04}"), now - 600 + i64::try_from(n)?)?;
+    }
+    world
+        .stand_ins
+        .provider
+        .fail_from_request(2, &[Failure::NoSuchPage]);
+    let error = world.sync().await.unwrap_err().to_string();
+    assert!(error.contains("begins anew"), "{error}");
+    assert_eq!(world.in_ledger(EVENTS).await?, 100);
+    let report = world.sync().await?;
+    assert_eq!(
+        (report["pages"].as_u64(), report["found"].as_u64()),
+        (Some(3), Some(150)),
+        "{report}"
+    );
+    assert_eq!(report["complete"], true);
+    world.end().await
+}
+
+#[tokio::test]
+async fn rows_that_nobody_can_work_on_keep_no_other_from_its_turn() -> anyhow::Result<()> {
+    let world = World::start("stuck").await?;
+    let event = |id: &str| {
+        shared::event::Event::fetched(shared::event::Fetched {
+            source: "stripe-main",
+            provider: "stripe",
+            preset: "stripe",
+            id,
+            kind: "invoice.paid",
+            body: r#"{"id":"evt"}"#.into(),
+            now: Millis(Millis::now().0 - 600_000),
+            via: Via::Webhook,
+            config: "test",
+        })
+    };
+    let waiting = event("evt_waiting");
+    let long_ago = Millis(Millis::now().0 - 600_000);
+    world.ledger.receive(&waiting, long_ago).await?;
+    let clients = world.stack.clients();
+    let table = world.stack.table()?;
+    let get = clients.dynamodb.get_item().table_name(table);
+    let text = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.into());
+    let get = get
+        .key("pk", text(&waiting.key().pk()))
+        .key("sk", text("M"));
+    let row = get.send().await?.item.context("it is there")?;
+    // Older than it, in its part of the index, and of a version that is not known here.
+    for n in 0..600 {
+        let key = EventKey::new("stripe-main", &format!("evt_newer_{n}"));
+        let mut newer = row.clone();
+        newer.insert("pk".into(), text(&key.pk()));
+        let number = |n: i64| aws_sdk_dynamodb::types::AttributeValue::N(n.to_string());
+        newer.insert("gsk".into(), number(long_ago.0 - 1_000 + n));
+        newer.insert("sv".into(), number(99));
+        let put = clients.dynamodb.put_item().table_name(table);
+        put.set_item(Some(newer)).send().await?;
+    }
+    let report = world.invoke(json!({"task": "sweep"})).await?;
+    assert_eq!(report["rung"].as_u64(), Some(1), "{report}");
+    world.end().await
+}
+
+#[tokio::test]
 async fn an_api_key_that_is_refused_moves_no_cursor() -> anyhow::Result<()> {
     let world = World::start("refused").await?;
     world.happen("evt_1", Millis::now().secs() - 60)?;

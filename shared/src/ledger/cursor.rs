@@ -54,6 +54,7 @@ impl Ledger {
             Write::Refused(Some(item)) if item::text(&item, "own") == Some(owner) => item,
             Write::Applied(None) | Write::Refused(_) => return Ok(None),
         };
+        let at = item::time(&item, "cur");
         let page = item::text(&item, "page").map(str::to_owned);
         let paused = page.and_then(|token| {
             Some(Paused {
@@ -62,14 +63,13 @@ impl Ledger {
                 started: item::time(&item, "pstart")?,
             })
         });
+        // A run that began before the cursor could never move it, and would be resumed for ever.
+        let paused = paused.filter(|paused| at.is_none_or(|at| paused.started >= at));
         Ok(Some(SyncLease {
             source: source.to_owned(),
             owner: owner.to_owned(),
             epoch: item::number(&item, "epoch").context("the sync cursor has no epoch")?,
-            cursor: Cursor {
-                at: item::time(&item, "cur"),
-                page: paused,
-            },
+            cursor: Cursor { at, page: paused },
         }))
     }
 
@@ -109,6 +109,12 @@ impl Ledger {
     /// Ends a run that has to go on later.
     pub async fn sync_release(&self, lease: SyncLease) -> anyhow::Result<()> {
         let change = transition::sync_release(lease.fence());
+        self.move_cursor(&lease, change).await.map(|_| ())
+    }
+
+    /// Ends a run whose page the provider will never give: the next one begins at the cursor.
+    pub async fn sync_restart(&self, lease: SyncLease) -> anyhow::Result<()> {
+        let change = transition::sync_restart(lease.fence());
         self.move_cursor(&lease, change).await.map(|_| ())
     }
 

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use super::settle::SWEEP_AHEAD;
 use super::transition::{self, WORK_SHARDS};
-use super::{Ledger, NEWEST_SCHEMA, Row, State, Write, item};
+use super::{Item, Ledger, NEWEST_SCHEMA, Row, State, Write, item};
 use crate::backoff::CRASHES;
 use crate::clock::Millis;
 use crate::event::EventKey;
@@ -98,6 +98,17 @@ impl Ledger {
         now: Millis,
         limit: i32,
     ) -> anyhow::Result<Vec<(EventKey, Millis)>> {
+        Ok(self.to_look_at_after(shard, now, limit, None).await?.0)
+    }
+
+    /// The same behind a place of the index, and the place to go on from, if there is more.
+    pub async fn to_look_at_after(
+        &self,
+        shard: u8,
+        now: Millis,
+        limit: i32,
+        place: Option<Item>,
+    ) -> anyhow::Result<(Vec<(EventKey, Millis)>, Option<Item>)> {
         let answer = self
             .dynamodb
             .query()
@@ -107,6 +118,7 @@ impl Ledger {
             .expression_attribute_values(":shard", item::s(format!("W#{}", shard % WORK_SHARDS)))
             .expression_attribute_values(":now", item::ms(now))
             .limit(limit)
+            .set_exclusive_start_key(place)
             .send()
             .await
             .context("list the events to look at")?;
@@ -114,7 +126,8 @@ impl Ledger {
             let key = EventKey::from_pk(item::text(keys, "pk")?)?;
             Some((key, item::time(keys, "gsk")?))
         });
-        Ok(found.collect())
+        let found = found.collect();
+        Ok((found, answer.last_evaluated_key))
     }
 
     /// Looks at one of them. The next look is noted before anybody rings, so that two sweeps at
@@ -169,8 +182,6 @@ impl Ledger {
 mod tests {
     use super::*;
     use aws_sdk_dynamodb::types::AttributeValue;
-
-    use crate::ledger::Item;
 
     fn row(state: &str, more: &[(&str, i64)]) -> Row {
         let mut row = Item::from([

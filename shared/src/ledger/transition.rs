@@ -257,6 +257,16 @@ pub fn sync_release(fence: Fence<'_>) -> Change {
     Change::new("release the sync lease", SYNC_FENCE, "REMOVE own, lu").sync_fenced(fence)
 }
 
+/// The run stops, and where it was is forgotten.
+pub fn sync_restart(fence: Fence<'_>) -> Change {
+    Change::new(
+        "restart the sync",
+        SYNC_FENCE,
+        "REMOVE page, pfrom, pstart, own, lu",
+    )
+    .sync_fenced(fence)
+}
+
 impl Change {
     fn new(what: &'static str, condition: &str, update: &str) -> Self {
         Self {

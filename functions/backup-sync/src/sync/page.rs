@@ -1,5 +1,6 @@
 //! One page of a provider's list: asked for until it is answered, and read.
 
+use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
@@ -59,7 +60,10 @@ impl BackupSync {
                     Ok(listing) => return Ok(Some(listing)),
                     Err(error) => (error, None),
                 },
-                Err(Refused::Final(error)) => return Err(error),
+                Err(Refused::NoPage(error)) if token.is_some() => {
+                    return Err(error.context(NoSuchPage));
+                }
+                Err(Refused::Final(error) | Refused::NoPage(error)) => return Err(error),
                 Err(Refused::Later(error, asked)) => (error, asked),
             };
             if tries == TRIES {
@@ -74,10 +78,22 @@ impl BackupSync {
     }
 }
 
+/// The provider does not go on from the page that was noted.
+#[derive(Debug)]
+pub(super) struct NoSuchPage;
+
+impl fmt::Display for NoSuchPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the list does not go on where the last run stopped; the next one begins anew")
+    }
+}
+
 enum Refused {
     /// Asking again will not help.
     Final(anyhow::Error),
     Later(anyhow::Error, Option<Duration>),
+    /// The request is at fault: if it named a page, perhaps the page.
+    NoPage(anyhow::Error),
 }
 
 fn judge(answer: Result<Answer, Trouble>) -> Result<Bytes, Refused> {
@@ -97,7 +113,7 @@ fn judge(answer: Result<Answer, Trouble>) -> Result<Bytes, Refused> {
         (401 | 403, _) => Err(Refused::Final(
             error.context("the API key may not list events"),
         )),
-        _ => Err(Refused::Final(error)),
+        _ => Err(Refused::NoPage(error)),
     }
 }
 

@@ -33,11 +33,7 @@ const SHORT: Sync = Sync {
 
 /// All of them.
 pub fn cases() -> Vec<Case> {
-    holds()
-        .into_iter()
-        .chain(breaks())
-        .chain(faults())
-        .collect()
+    holds().into_iter().chain(breaks()).chain(pages()).collect()
 }
 
 fn holds() -> Vec<Case> {
@@ -90,31 +86,31 @@ fn breaks() -> Vec<Case> {
     ]
 }
 
-/// What the code as it stands does, and the same mended.
-fn faults() -> Vec<Case> {
-    let fault = |name, of| Case::new(MODEL, name, Expect::Fault(FOUND), of);
-    let mended = |name, of| Case::new(MODEL, name, Expect::Holds, of);
+/// A page that the run which noted it cannot be ended from.
+fn pages() -> Vec<Case> {
+    let breaks = |name, of| Case::new(MODEL, name, Expect::Breaks(FOUND), of);
+    let holds = |name, of| Case::new(MODEL, name, Expect::Holds, of);
     let may_go_back = &[Rule::StalePageDropped, Rule::CursorOnlyGrows];
     vec![
-        fault(
-            "a page older than the cursor",
+        breaks(
+            "a page older than the cursor is gone on from",
             SHORT.with(|s| s.off = &[Rule::StalePageDropped]),
         )
         .large(),
-        mended(
-            "a page older than the cursor, which may go back",
+        holds(
+            "the same with a cursor that may go back",
             SHORT.with(|s| s.off = may_go_back),
         )
         .large(),
-        fault(
-            "a page that the provider forgets",
+        breaks(
+            "a page that the provider forgot is asked for again",
             ALONE.with(|s| {
                 s.pages_expire = true;
                 s.off = &[Rule::RefusedPageDropped];
             }),
         ),
-        mended(
-            "a page that the provider forgets, mended",
+        holds(
+            "a page that the provider forgets",
             QUICK.with(|s| s.pages_expire = true),
         )
         .large(),

@@ -38,6 +38,8 @@ pub enum Failure {
     ServerError,
     /// A page that ends in the middle.
     BadPage,
+    /// 400: the event that a page begins after is no longer known.
+    NoSuchPage,
 }
 
 impl Provider {
@@ -120,6 +122,7 @@ async fn events(
                 .into_response();
         }
         Some(Failure::ServerError) => return StatusCode::BAD_GATEWAY.into_response(),
+        Some(Failure::NoSuchPage) => return StatusCode::BAD_REQUEST.into_response(),
         Some(Failure::BadPage) => return r#"{"object":"list","data":[{"id":"evt_"#.into_response(),
         None => {}
     }

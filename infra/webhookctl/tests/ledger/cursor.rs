@@ -203,6 +203,55 @@ async fn the_cursor_never_goes_back() {
 }
 
 #[tokio::test]
+async fn a_page_of_a_run_older_than_the_cursor_is_not_gone_on_from() {
+    let table = Table::fresh().await;
+    let lease = table.sync("one", NOW).await.unwrap();
+    let ledger = &table.ledger;
+    assert!(
+        ledger
+            .sync_advance(lease, after(5_000), after(6_000))
+            .await
+            .unwrap()
+    );
+    // It read its clock before the other run ended, and could never move the cursor.
+    let lease = table.sync("two", after(7_000)).await.unwrap();
+    let old = Paused {
+        started: after(4_999),
+        ..page("p1")
+    };
+    assert!(ledger.sync_page(&lease, &old, after(80_000)).await.unwrap());
+    ledger.sync_release(lease).await.unwrap();
+    let lease = table.sync("three", after(90_000)).await.unwrap();
+    assert_eq!(
+        (lease.cursor.at, lease.cursor.page.as_ref()),
+        (Some(after(5_000)), None)
+    );
+    assert!(
+        ledger
+            .sync_advance(lease, after(90_000), after(91_000))
+            .await
+            .unwrap()
+    );
+    assert!(!table.cursor().await.contains_key("page"));
+}
+
+#[tokio::test]
+async fn a_run_that_cannot_go_on_is_begun_anew() {
+    let table = Table::fresh().await;
+    let lease = table.sync("one", NOW).await.unwrap();
+    assert!(
+        table
+            .ledger
+            .sync_page(&lease, &page("p1"), after(80_000))
+            .await
+            .unwrap()
+    );
+    table.ledger.sync_restart(lease).await.unwrap();
+    let lease = table.sync("two", after(1)).await.unwrap();
+    assert_eq!((lease.cursor.at, lease.cursor.page.as_ref()), (None, None));
+}
+
+#[tokio::test]
 async fn sources_have_cursors_of_their_own() {
     let table = Table::fresh().await;
     table.sync("one", NOW).await.unwrap();

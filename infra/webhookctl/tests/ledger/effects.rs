@@ -359,6 +359,25 @@ async fn a_word_of_newer_code_is_unknown_and_its_entry_is_kept() {
 }
 
 #[tokio::test]
+async fn a_worker_that_was_stopped_before_the_call_leaves_no_doubt() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let (proxy, ledger) = table.through_proxy().await;
+    let world = Downstream::default();
+    let lease = table.lease(&key, NOW).await;
+    let effects = Effects::new(&ledger, &lease, clock);
+    let held = proxy.hold("UpdateItem", "fx.#n");
+    let call = async |key: &str| world.call(key, done());
+    let once = Box::pin(effects.once("issue", Keys::Ignored, call));
+    // The time of the action runs out while its intent is on the way.
+    let arrived = Box::pin(held.arrived);
+    drop(futures::future::select(once, arrived).await);
+    let changed = effects.into_changed();
+    assert_eq!(changed[0].1.state, EffectState::Not);
+    assert!(world.calls().is_empty());
+}
+
+#[tokio::test]
 async fn a_worker_that_finds_its_intent_written_may_go_on() {
     let table = Table::fresh().await;
     let key = table.receive(&event("evt_1")).await;

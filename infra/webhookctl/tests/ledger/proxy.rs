@@ -38,7 +38,7 @@ enum Deed {
 
 /// A request that waits in the proxy.
 pub(crate) struct Held {
-    arrived: oneshot::Receiver<()>,
+    pub(crate) arrived: oneshot::Receiver<()>,
     release: oneshot::Sender<()>,
 }
 
