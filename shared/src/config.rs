@@ -232,6 +232,9 @@ impl FileSource {
              be fetched first",
             preset.id
         );
+        if let Some(name) = &self.trust.api_secret {
+            check_name("trust.api_secret", name)?;
+        }
         if let Some(mirror) = &self.trust.fetch_from {
             check_url(mirror, forward).context("trust.fetch_from")?;
         }

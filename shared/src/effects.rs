@@ -34,6 +34,17 @@ pub enum Keys {
     Ignored,
 }
 
+/// What a downstream says of an effect of which nobody here knows whether it happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// It happened; the note is that of [`Effect::Done`].
+    Happened { note: String },
+    /// It did not, and no call that was made is still on its way to it.
+    DidNot,
+    /// It cannot say now.
+    Unclear { error: String },
+}
+
 /// The effects of one attempt.
 pub struct Effects<'l> {
     ledger: &'l Ledger,
@@ -63,16 +74,54 @@ impl<'l> Effects<'l> {
         keys: Keys,
         call: impl AsyncFnOnce(&str) -> Effect,
     ) -> Outcome {
+        match self.known(name, keys) {
+            Some(outcome) => outcome,
+            None => self.begin(name, keys, call).await,
+        }
+    }
+
+    /// Like [`once`](Self::once) for a downstream that takes no key but can be asked. What may
+    /// have happened in an earlier attempt is looked up there, and not left to a human. `ask` gets
+    /// the key of the effect, so the call has to leave it where it can be searched for, such as
+    /// in a field for references.
+    pub async fn once_asking(
+        &self,
+        name: &str,
+        call: impl AsyncFnOnce(&str) -> Effect,
+        ask: impl AsyncFnOnce(&str) -> Asked,
+    ) -> Outcome {
+        // Whoever asks before repeating can repeat.
+        let keys = Keys::Honoured;
         if let Some(outcome) = self.known(name, keys) {
             return outcome;
         }
+        if self.is_in_doubt(name) {
+            match ask(&self.key(name)).await {
+                Asked::Happened { note } => {
+                    self.note(name, EffectState::Done, keys, &note);
+                    return Outcome::Done;
+                }
+                Asked::DidNot => {}
+                // The doubt stays in the row, and the next attempt asks again.
+                Asked::Unclear { error } => return Outcome::retry(error),
+            }
+        }
+        self.begin(name, keys, call).await
+    }
+
+    /// Writes the intent, then makes the call.
+    async fn begin(
+        &self,
+        name: &str,
+        keys: Keys,
+        call: impl AsyncFnOnce(&str) -> Effect,
+    ) -> Outcome {
         if let Some(outcome) = self.held_back(name, keys) {
             return outcome;
         }
         // What stops us before the call, also a lost answer or a timeout, leaves this behind, and
         // not the doubt of an intent. An older doubt stays.
-        let before = self.lease.row.effects.get(name).map(|effect| effect.state);
-        if !matches!(before, Some(EffectState::Intent | EffectState::Unknown)) {
+        if !self.is_in_doubt(name) {
             self.note(name, EffectState::Not, keys, "");
         }
         let intent = self.entry(name, EffectState::Intent, keys, "");
@@ -108,6 +157,12 @@ impl<'l> Effects<'l> {
         self.changed()
             .iter()
             .all(|(_, effect)| effect.keyed || effect.state != EffectState::Unknown)
+    }
+
+    /// Whether an earlier attempt may have made it happen.
+    fn is_in_doubt(&self, name: &str) -> bool {
+        let before = self.lease.row.effects.get(name).map(|effect| effect.state);
+        matches!(before, Some(EffectState::Intent | EffectState::Unknown))
     }
 
     /// What the ledger says of an effect, where that decides.

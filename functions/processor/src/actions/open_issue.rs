@@ -3,7 +3,8 @@
 //! `params.url` takes `{"title", "event"}` as JSON and answers with the issue's `number`.
 //! `params.secret`, if set, names the bearer token. The tracker is expected to honour the
 //! `Idempotency-Key`; one that does not needs [`Keys::Ignored`], and then an attempt of which
-//! nobody knows how it ended is left to a human.
+//! nobody knows how it ended is left to a human, unless it can be asked
+//! ([`once_asking`](shared::effects::Effects::once_asking)).
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use shared::clock::Millis;
-use shared::effects::{Effect, Effects, Keys, idempotency_key};
+use shared::effects::{Asked, Effect, Effects, Keys, idempotency_key};
 use shared::event::EventKey;
 use shared::ledger::{EffectState, Lease, Settled, Settlement};
 use shared::outcome::Outcome;
@@ -356,6 +356,63 @@ async fn a_word_of_newer_code_is_unknown_and_its_entry_is_kept() {
     assert!(matches!(outcome, Outcome::Unknown { .. }), "{outcome:?}");
     assert!(world.calls().is_empty());
     assert_eq!(table.row(&key).await["fx"], before["fx"]);
+}
+
+#[tokio::test]
+async fn a_downstream_that_can_be_asked_decides_what_nobody_knows() {
+    let table = Table::fresh().await;
+    let happened = Asked::Happened {
+        note: "issue 7".into(),
+    };
+    let unclear = Asked::Unclear {
+        error: "the search is down".into(),
+    };
+    for (n, (said, calls, state)) in [
+        (happened, 0, EffectState::Done),
+        (Asked::DidNot, 1, EffectState::Done),
+        (unclear, 0, EffectState::Unknown),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = table.receive(&event(&format!("evt_{n}"))).await;
+        let lease = table.lease(&key, NOW).await;
+        let effects = Effects::new(&table.ledger, &lease, clock);
+        let first = async |_: &str| Effect::Unknown {
+            error: "no answer".into(),
+        };
+        let never = async |_: &str| panic!("there is no doubt yet");
+        let outcome = effects.once_asking("issue", first, never).await;
+        assert!(
+            matches!(outcome, Outcome::Retry { .. }),
+            "it can be asked: {outcome:?}"
+        );
+        let changed = effects.into_changed();
+        let settled = table
+            .ledger
+            .settle(lease, retry_at(after(10_000)), &changed, NOW);
+        settled.await.unwrap();
+
+        let world = Downstream::default();
+        let lease = table.lease(&key, lease_over()).await;
+        let effects = Effects::new(&table.ledger, &lease, lease_over);
+        let asked = std::sync::Mutex::new(String::new());
+        let ask = async |key: &str| {
+            key.clone_into(&mut asked.lock().unwrap());
+            said.clone()
+        };
+        let call = async |key: &str| world.call(key, done());
+        let outcome = effects.once_asking("issue", call, ask).await;
+        assert_eq!(world.calls().len(), calls, "{said:?}");
+        assert_eq!(*asked.lock().unwrap(), idempotency_key(&key, "issue", 0));
+        let retried = matches!(outcome, Outcome::Retry { .. });
+        assert_eq!(retried, state == EffectState::Unknown, "{outcome:?}");
+        let changed = effects.into_changed();
+        let now = changed
+            .first()
+            .map_or(EffectState::Unknown, |(_, effect)| effect.state);
+        assert_eq!(now, state, "{said:?}");
+    }
 }
 
 #[tokio::test]
