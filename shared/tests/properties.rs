@@ -86,9 +86,11 @@ fn each<S: Strategy>(
     strategy: S,
     test: impl Fn(S::Value) -> Result<(), TestCaseError>,
 ) {
-    let cases = u32::try_from(of).unwrap();
+    let cases = (cases_in_all() / u32::try_from(of).unwrap()).max(1);
     let config = Config {
-        cases: (cases_in_all() / cases).max(1),
+        cases,
+        // Some messages are never accepted, and are drawn again.
+        max_global_rejects: cases.saturating_mul(4).saturating_add(1024),
         failure_persistence: None,
         ..Config::default()
     };
