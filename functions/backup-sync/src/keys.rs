@@ -102,10 +102,11 @@ impl BackupSync {
             }
         }
         source.verifier.trust.learn(fetched.documents());
-        fetched.seen = self
-            .judge(source, &held, &fetched, report)
-            .await?
-            .or(fetched.seen);
+        let judged = self.judge(source, &held, &fetched, report).await;
+        if let Ok(Some(seen)) = &judged {
+            fetched.seen = Some(*seen);
+        }
+        // Also when nobody could judge: what was fetched, or could not be, is not asked for again.
         // Whoever else has written has fetched as well; the next run sees it.
         if fetched != before && !self.parts.keyring.write(&source.name, &fetched).await? {
             tracing::info!(
@@ -114,7 +115,7 @@ impl BackupSync {
                 source.name
             );
         }
-        Ok(())
+        judged.map(drop)
     }
 
     /// The requests that were put aside for want of a document, oldest first.

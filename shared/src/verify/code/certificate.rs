@@ -29,6 +29,9 @@ pub(super) use algs::RSA_PKCS1_2048_8192_SHA256 as RSA_SHA256;
 /// RSA with SHA-1, which version 1 of Amazon SNS still is. For nothing else.
 pub(super) static RSA_SHA1: &dyn SignatureVerificationAlgorithm = &RsaSha1;
 
+/// The longest URL of a certificate: it is kept, and those of providers have about a hundred bytes.
+const LONGEST_URL: usize = 256;
+
 /// A signed request.
 pub(super) struct Signed<'s> {
     /// Where the certificate comes from; the caller has checked that it may.
@@ -89,6 +92,9 @@ pub(super) fn signed(
 /// escape, in which another host could hide.
 pub(super) fn host_and_path(url: &str) -> Option<(&str, &str)> {
     let after = url.strip_prefix("https://")?;
+    if url.len() > LONGEST_URL {
+        return None;
+    }
     let (host, path) = after.split_at(after.find('/')?);
     let in_host = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-".contains(&b);
     let in_path = |b: u8| b.is_ascii_alphanumeric() || b"/._-".contains(&b);
@@ -119,5 +125,29 @@ impl SignatureVerificationAlgorithm for RsaSha1 {
         AlgorithmIdentifier::from_slice(&[
             0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x05, 0x05, 0x00,
         ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_is_host_and_path_and_not_long() {
+        let of_length = |length: usize| {
+            let start = "https://api.paypal.com/";
+            format!("{start}{}", "a".repeat(length - start.len()))
+        };
+        assert!(host_and_path(&of_length(LONGEST_URL)).is_some());
+        assert_eq!(host_and_path(&of_length(LONGEST_URL + 1)), None);
+        for bad in [
+            "http://a/b",
+            "https://a",
+            "https://u@a/b",
+            "https://a:1/b",
+            "https://a/b?c",
+        ] {
+            assert_eq!(host_and_path(bad), None, "{bad}");
+        }
     }
 }
