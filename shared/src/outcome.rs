@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::clock::Millis;
+
 /// The answer of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -13,6 +15,9 @@ pub enum Outcome {
         /// What the downstream asked for.
         after: Option<Duration>,
     },
+    /// It was not tried, for a reason that is not the event's: its destination is down or has its
+    /// fill, or another event goes first. It costs no attempt.
+    Later { why: String, until: Millis },
     /// It did not happen, and trying again will not help.
     Permanent { error: String },
     /// It may have happened, and trying again may do it twice: for a human, or a check.
@@ -24,6 +29,13 @@ impl Outcome {
         Self::Retry {
             error: error.into(),
             after: None,
+        }
+    }
+
+    pub fn later(why: impl Into<String>, until: Millis) -> Self {
+        Self::Later {
+            why: why.into(),
+            until,
         }
     }
 
@@ -39,22 +51,48 @@ impl Outcome {
         }
     }
 
-    /// The worse of two outcomes of one event: it is done when all of it is.
+    /// The outcome of an event of which two things were to be done. It ends when both have: as
+    /// long as one may still be done the event stays open, also when the other never will be.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        if other.weight() > self.weight() {
-            other
-        } else {
-            self
+        match (&self, &other) {
+            (Self::Later { until: one, .. }, Self::Later { until: two, .. }) if two < one => other,
+            _ if other.weight() > self.weight() => other,
+            _ => self,
         }
     }
 
     fn weight(&self) -> u8 {
         match self {
             Self::Done => 0,
-            Self::Retry { .. } => 1,
-            Self::Permanent { .. } => 2,
-            Self::Unknown { .. } => 3,
+            Self::Permanent { .. } => 1,
+            Self::Unknown { .. } => 2,
+            Self::Later { .. } => 3,
+            Self::Retry { .. } => 4,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_open_as_long_as_a_part_of_it_may_still_be_done() {
+        let later = |secs: i64| Outcome::later("full", Millis(secs));
+        let order = [
+            Outcome::Done,
+            Outcome::permanent("404"),
+            Outcome::unknown("cut off"),
+            later(9),
+            later(5),
+            Outcome::retry("503"),
+        ];
+        for (place, worse) in order.iter().enumerate() {
+            for better in &order[..=place] {
+                assert_eq!(worse.clone().and(better.clone()), *worse);
+                assert_eq!(better.clone().and(worse.clone()), *worse);
+            }
         }
     }
 }

@@ -87,6 +87,7 @@ impl Processor {
         let (word, error) = match &settled {
             Settled::Recorded(Settlement::Done) => ("done", None),
             Settled::Recorded(Settlement::Retry { error, .. }) => ("failed", Some(error)),
+            Settled::Recorded(Settlement::PutOff { why, .. }) => ("put_off", Some(why)),
             Settled::Recorded(Settlement::DeadLetter { error, .. }) => ("dead_letter", Some(error)),
             Settled::Stale => ("stale", None),
         };
@@ -103,9 +104,14 @@ impl Processor {
             took_ms = u64::try_from(now.since(began).as_millis()).unwrap_or(u64::MAX),
             "event {id}, attempt {attempt}: {word}",
         );
-        if let Settled::Recorded(Settlement::Retry {
-            ring: Some(delay), ..
-        }) = settled
+        if let Settled::Recorded(
+            Settlement::Retry {
+                ring: Some(delay), ..
+            }
+            | Settlement::PutOff {
+                ring: Some(delay), ..
+            },
+        ) = settled
         {
             // A second of room, so that it never arrives before its time.
             let delay = delay + Duration::from_secs(1);

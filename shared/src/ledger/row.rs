@@ -53,6 +53,8 @@ pub struct Row {
     pub attempts: u32,
     /// Attempts of them whose worker never came back.
     pub crashes: u32,
+    /// How often it was put off in this run, none of which is an attempt.
+    pub put_offs: u32,
     pub owner: Option<String>,
     pub lease_until: Option<Millis>,
     pub due: Option<Millis>,
@@ -175,6 +177,7 @@ impl Row {
             generation: item::number(row, "gen").unwrap_or(0),
             attempts: item::number(row, "att").ok_or_else(|| bad("att"))?,
             crashes: item::number(row, "cr").ok_or_else(|| bad("cr"))?,
+            put_offs: item::number(row, "off").unwrap_or(0),
             owner: text("own"),
             lease_until,
             due,

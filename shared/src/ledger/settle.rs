@@ -22,6 +22,12 @@ pub enum Settlement {
         /// The worker itself rings after this delay; otherwise the sweep does.
         ring: Option<Duration>,
     },
+    /// Not tried, and not counted as an attempt.
+    PutOff {
+        why: String,
+        due: Millis,
+        ring: Option<Duration>,
+    },
     DeadLetter {
         reason: &'static str,
         error: String,
@@ -55,11 +61,18 @@ impl Settlement {
             },
             Outcome::Retry { error, after } => {
                 let wait = backoff.wait(row.attempts, after, jitter);
-                let short = wait <= LONGEST_DELAY && row.attempts <= OWN_RINGS_PER_RUN;
                 Self::Retry {
                     error,
                     due: now + wait,
-                    ring: short.then_some(wait),
+                    ring: own_ring(row, wait),
+                }
+            }
+            Outcome::Later { why, until } => {
+                let due = until.max(now);
+                Self::PutOff {
+                    why,
+                    due,
+                    ring: own_ring(row, due.since(now)),
                 }
             }
         }
@@ -70,18 +83,32 @@ impl Settlement {
         match self {
             Self::Done => transition::done(fence, row, effects, now),
             Self::Retry { error, due, ring } => {
-                // Should the worker's own doorbell be lost, the sweep is two minutes behind it.
-                let look = if ring.is_some() {
-                    *due + FIRST_LOOK
-                } else {
-                    *due - SWEEP_AHEAD
-                };
+                let look = look_behind(*due, *ring);
                 transition::retry(fence, row, effects, error, *due, look, now)
+            }
+            Self::PutOff { why, due, ring } => {
+                transition::put_off(fence, row, effects, why, *due, look_behind(*due, *ring))
             }
             Self::DeadLetter { reason, error } => {
                 transition::dead_letter(fence, row, effects, reason, error, now)
             }
         }
+    }
+}
+
+/// The worker rings for itself where the wait is short, and not often: each claim of a run, an
+/// attempt or put off, is one more link of a chain that Lambda cuts.
+fn own_ring(row: &Row, wait: Duration) -> Option<Duration> {
+    let claims = row.attempts.saturating_add(row.put_offs);
+    (wait <= LONGEST_DELAY && claims <= OWN_RINGS_PER_RUN).then_some(wait)
+}
+
+/// When the sweep looks. Should the worker's own doorbell be lost, it is two minutes behind it.
+fn look_behind(due: Millis, ring: Option<Duration>) -> Millis {
+    if ring.is_some() {
+        due + FIRST_LOOK
+    } else {
+        due - SWEEP_AHEAD
     }
 }
 
@@ -142,7 +169,9 @@ fn applied(row: &Row, lease: &Lease, settlement: &Settlement, now: Millis) -> bo
             Settlement::Done => {
                 row.state == State::Done && row.done_by.as_deref() == Some(&lease.owner)
             }
-            Settlement::Retry { due, .. } => row.state == State::Failed && row.due == Some(*due),
+            Settlement::Retry { due, .. } | Settlement::PutOff { due, .. } => {
+                row.state == State::Failed && row.due == Some(*due)
+            }
             // The sweep may have given it up as well, for a reason of its own.
             Settlement::DeadLetter { reason, .. } => {
                 row.state == State::DeadLetter
@@ -222,5 +251,15 @@ mod tests {
             })
             .count();
         assert_eq!(rings, 3);
+        let rings = (0..50).filter(|put_offs| {
+            let row = Row {
+                put_offs: *put_offs,
+                ..row(1)
+            };
+            let outcome = Outcome::later("full", Millis(9));
+            let settlement = Settlement::of(outcome, &row, &quick, Millis(0), 0.5);
+            matches!(settlement, Settlement::PutOff { ring: Some(_), .. })
+        });
+        assert_eq!(rings.count(), 3);
     }
 }

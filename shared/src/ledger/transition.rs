@@ -141,6 +141,33 @@ pub fn retry(
     .effects(effects)
 }
 
+/// processing → failed, and the attempt given back: nothing was tried, for a reason that is not the
+/// event's. How often is counted, so that a worker does not ring for itself for ever.
+pub fn put_off(
+    fence: Fence<'_>,
+    row: &Row,
+    effects: Effects<'_>,
+    why: &str,
+    due: Millis,
+    look: Millis,
+) -> Change {
+    Change::new(
+        "put an event off",
+        FENCE,
+        "SET st = :failed, due = :due, gsk = :look, err = :err, enq_n = :zero{fx} \
+         REMOVE own, lu ADD att :back, off :one",
+    )
+    .with(":zero", item::n(0))
+    .with(":back", item::n(-1))
+    .with(":one", item::n(1))
+    .fenced(fence)
+    .states(&[State::Failed])
+    .with(":due", item::ms(due))
+    .with(":look", item::ms(look))
+    .error(why)
+    .effects(effects)
+}
+
 /// processing → dead letter, by the worker that knows why.
 pub fn dead_letter(
     fence: Fence<'_>,

@@ -74,6 +74,35 @@ async fn a_failed_attempt_waits_in_the_index_for_its_time() {
 }
 
 #[tokio::test]
+async fn what_is_put_off_gets_its_attempt_back() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let lease = table.lease(&key, NOW).await;
+    table.settle(lease, retry_at(NOW)).await;
+    for (round, ring) in [(1, Some(Duration::from_secs(60))), (2, None)] {
+        let lease = table.lease(&key, after(round * 120_000)).await;
+        assert_eq!(lease.row.attempts, 2);
+        let before = table.row(&key).await;
+        let due = after(round * 120_000 + 60_000);
+        let settlement = Settlement::PutOff {
+            why: "it is full".into(),
+            due,
+            ring,
+        };
+        let settled = table.settle(lease, settlement.clone()).await;
+        assert_eq!(settled, Settled::Recorded(settlement));
+        assert_sound(&before, &table.row(&key).await);
+        let row = table.ledger.event(&key).await.unwrap().unwrap();
+        assert_eq!((row.state, row.due), (State::Failed, Some(due)));
+        assert_eq!((row.attempts, row.crashes), (1, 0));
+        assert_eq!(i64::from(row.put_offs), round);
+        assert_eq!(row.error.as_deref(), Some("it is full"));
+        // Only attempts are history; what is put off all day must not push them out.
+        assert_eq!(row.history.len(), 1);
+    }
+}
+
+#[tokio::test]
 async fn a_dead_letter_moves_to_its_own_part_of_the_index() {
     let table = Table::fresh().await;
     let key = table.receive(&event("evt_1")).await;
@@ -102,7 +131,12 @@ async fn a_dead_letter_moves_to_its_own_part_of_the_index() {
 #[tokio::test]
 async fn a_zombie_can_write_nothing() {
     let table = Table::fresh().await;
-    let settlements = [Settlement::Done, retry_at(after(60_000)), dead()];
+    let put_off = Settlement::PutOff {
+        why: "it is full".into(),
+        due: after(60_000),
+        ring: None,
+    };
+    let settlements = [Settlement::Done, retry_at(after(60_000)), put_off, dead()];
     // What its successor did, and still does.
     let successors = [
         None,
