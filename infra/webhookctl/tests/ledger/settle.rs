@@ -95,7 +95,7 @@ async fn what_is_put_off_gets_its_attempt_back() {
         let row = table.ledger.event(&key).await.unwrap().unwrap();
         assert_eq!((row.state, row.due), (State::Failed, Some(due)));
         assert_eq!((row.attempts, row.crashes), (1, 0));
-        assert_eq!(i64::from(row.put_offs), round);
+        assert_eq!(u64::from(row.put_offs), round);
         assert_eq!(row.error.as_deref(), Some("it is full"));
         // Only attempts are history; what is put off all day must not push them out.
         assert_eq!(row.history.len(), 1);
