@@ -14,6 +14,7 @@ from samcli.yamlhelper import yaml_parse
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "template.yaml").read_text()
 TIMING = (ROOT / "shared/src/timing.rs").read_text()
+RETENTION = (ROOT / "shared/src/ledger/retention.rs").read_text()
 DAY = 24 * 3600
 FUNCTIONS = {"Catcher": "catcher", "Processor": "processor", "BackupSync": "backup-sync"}
 
@@ -124,13 +125,19 @@ def test_what_is_stored_outlives_the_stack(template):
         assert resource["UpdateReplacePolicy"] == "Retain"
 
 
-def test_bodies_are_private_and_deleted_after_thirty_days(template):
+def test_bodies_are_private_and_deleted_after_the_days_that_they_say(template):
     bucket = properties(template, "Bodies")
     assert set(bucket["PublicAccessBlockConfiguration"].values()) == {True}
     assert len(bucket["PublicAccessBlockConfiguration"]) == 4
     assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     rules = bucket["LifecycleConfiguration"]["Rules"]
-    assert [(r["Status"], r["ExpirationInDays"]) for r in rules] == [("Enabled", 30)]
+    assert {rule["Status"] for rule in rules} == {"Enabled"}
+    # No rule without a tag: it would be one for what is still open as well.
+    days = [rule for rule in rules if "ExpirationInDays" in rule]
+    for rule in days:
+        assert rule.get("TagFilters") == [{"Key": "mitt-keep", "Value": str(rule["ExpirationInDays"])}]
+    code = re.search(r"BODY_DAYS: \[u64; \d+\] = \[(.*?)\]", RETENTION)[1]
+    assert [rule["ExpirationInDays"] for rule in days] == [int(day) for day in code.split(",")]
     (statement,) = properties(template, "BodiesPolicy")["PolicyDocument"]["Statement"]
     assert (statement["Effect"], statement["Action"]) == ("Deny", "s3:*")
     assert statement["Condition"] == {"Bool": {"aws:SecureTransport": False}}
@@ -239,7 +246,7 @@ def test_the_access_log_holds_nothing_that_a_sender_chose(template):
 RIGHTS = {
     "CatcherRole": {
         "Inbox": "dynamodb:PutItem dynamodb:UpdateItem dynamodb:GetItem",
-        "Bodies": "s3:PutObject",
+        "Bodies": "s3:PutObject s3:PutObjectTagging",
         "Doorbell": "sqs:SendMessage",
         "Spill": "sqs:SendMessage",
         "ssm": "ssm:GetParametersByPath ssm:PutParameter",
@@ -247,7 +254,7 @@ RIGHTS = {
     },
     "ProcessorRole": {
         "Inbox": "dynamodb:GetItem dynamodb:UpdateItem",
-        "Bodies": "s3:GetObject",
+        "Bodies": "s3:GetObject s3:PutObjectTagging",
         "Doorbell": "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes"
         " sqs:ChangeMessageVisibility sqs:SendMessage",
         "ssm": "ssm:GetParametersByPath",
@@ -256,7 +263,7 @@ RIGHTS = {
     "BackupSyncRole": {
         "Inbox": "dynamodb:GetItem dynamodb:PutItem dynamodb:UpdateItem dynamodb:Query",
         "Inbox/index/work": "dynamodb:Query",
-        "Bodies": "s3:PutObject",
+        "Bodies": "s3:PutObject s3:PutObjectTagging",
         "Doorbell": "sqs:SendMessage sqs:GetQueueAttributes",
         "OpsDeadLetters": "sqs:SendMessage",
         "ssm": "ssm:GetParametersByPath",
@@ -415,9 +422,11 @@ BROKEN = [
     (test_the_table_forgets_in_time_and_never_by_accident, "PointInTimeRecoveryEnabled: true", "PointInTimeRecoveryEnabled: false"),
     (test_the_table_forgets_in_time_and_never_by_accident, "Default: 'true'", "Default: 'false'"),
     (test_what_is_stored_outlives_the_stack, "DeletionPolicy: RetainExceptOnCreate", "DeletionPolicy: Delete"),
-    (test_bodies_are_private_and_deleted_after_thirty_days, "IgnorePublicAcls: true", "IgnorePublicAcls: false"),
-    (test_bodies_are_private_and_deleted_after_thirty_days, "ExpirationInDays: 30", "ExpirationInDays: 300"),
-    (test_bodies_are_private_and_deleted_after_thirty_days, "SecureTransport: false", "SecureTransport: true"),
+    (test_bodies_are_private_and_deleted_after_the_days_that_they_say, "IgnorePublicAcls: true", "IgnorePublicAcls: false"),
+    (test_bodies_are_private_and_deleted_after_the_days_that_they_say, "ExpirationInDays: 30\n", "ExpirationInDays: 300\n"),
+    (test_bodies_are_private_and_deleted_after_the_days_that_they_say, "            TagFilters: [{ Key: mitt-keep, Value: '30' }]\n", ""),
+    (test_bodies_are_private_and_deleted_after_the_days_that_they_say, "Value: '30'", "Value: open"),
+    (test_bodies_are_private_and_deleted_after_the_days_that_they_say, "SecureTransport: false", "SecureTransport: true"),
     (test_each_function_is_built_from_its_own_binary, "BuildMethod: rust-cargolambda", "BuildMethod: rust-cargolamda"),
     (test_each_function_is_built_from_its_own_binary, "Binary: processor", "Binary: catcher"),
     (test_each_function_is_built_from_its_own_binary, "CodeUri: .", "CodeUri: functions/catcher"),

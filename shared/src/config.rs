@@ -5,6 +5,7 @@
 
 mod duration;
 mod quarantine;
+mod retention;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,10 +15,12 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::backoff::Backoff;
+use crate::ledger::{Retention, Retentions};
 use crate::preset::Preset;
 use crate::quarantine::Limits;
 use crate::verify::{Trust, Verifier};
 use quarantine::FileQuarantine;
+use retention::FileRetention;
 
 /// The file as it was at build.
 pub const EMBEDDED: &str = include_str!("../../infra/sources.toml");
@@ -48,6 +51,8 @@ pub struct Source {
     /// How much of what is refused is kept.
     pub quarantine: Limits,
     pub backoff: Backoff,
+    /// For how long its events are kept.
+    pub retention: Retention,
     pub actions: Vec<Action>,
     pub sync: Option<SourceSync>,
 }
@@ -133,6 +138,13 @@ impl Config {
         self.sources.values()
     }
 
+    /// For how long the events of each source are kept.
+    pub fn retentions(&self) -> Retentions {
+        let sources = self.sources.iter();
+        let retentions = sources.map(|(name, source)| (name.clone(), source.retention));
+        retentions.collect::<BTreeMap<_, _>>().into()
+    }
+
     /// Names this configuration in each row that it made.
     pub fn hash(&self) -> &str {
         &self.hash
@@ -166,6 +178,8 @@ struct FileSource {
     quarantine: FileQuarantine,
     #[serde(default)]
     retry: FileRetry,
+    #[serde(default)]
+    retention: FileRetention,
     #[serde(default)]
     action: Vec<FileAction>,
     sync: Option<FileSync>,
@@ -268,6 +282,7 @@ impl FileSource {
         Ok(Source {
             quarantine,
             backoff: self.retry.checked().context("retry")?,
+            retention: self.retention.checked().context("retention")?,
             verifier: Verifier {
                 source: self.name.clone(),
                 preset,

@@ -71,8 +71,11 @@ impl Parts {
         let settings = Settings::from_env()?;
         let aws = Aws::from_env(patience)?;
         let bodies = (aws.s3(), settings.body_bucket.clone());
+        let config = settings.config()?;
+        let ledger =
+            Ledger::new(aws.dynamodb(), &settings.table, Some(bodies)).keeping(config.retentions());
         Ok(Self {
-            config: settings.config()?,
+            config,
             secrets: Secrets::new(aws.ssm(), &settings.secrets_path),
             ingress: settings
                 .ingress_path
@@ -81,7 +84,7 @@ impl Parts {
             keyring: Keyring::new(aws.dynamodb(), &settings.table),
             quarantine: Quarantine::new(aws.dynamodb(), &settings.table),
             inbox: Inbox {
-                ledger: Ledger::new(aws.dynamodb(), &settings.table, Some(bodies)),
+                ledger,
                 queue: Queue::new(aws.sqs(), &settings.queue_url),
             },
         })

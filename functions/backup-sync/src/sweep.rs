@@ -45,6 +45,7 @@ impl BackupSync {
         for shard in 0..WORK_SHARDS {
             self.sweep_shard(shard, now, &mut room, &mut report).await?;
         }
+        self.hold_dead_letters(now).await;
         tracing::info!(
             depth = report.depth,
             looked_at = report.looked_at,
@@ -57,6 +58,20 @@ impl BackupSync {
             report.looked_at,
         );
         Ok(report)
+    }
+
+    /// What became a dead letter keeps its body. It is the next sweep's to do what fails here.
+    async fn hold_dead_letters(&self, now: Millis) {
+        match self.parts.inbox.ledger.hold_dead_letters(now).await {
+            Ok(None | Some(0)) => {}
+            Ok(Some(held)) => tracing::info!(held, "hold the bodies of {held} dead letters"),
+            Err(error) => {
+                tracing::error!(
+                    error = format!("{error:#}"),
+                    "could not hold the bodies of dead letters"
+                );
+            }
+        }
     }
 
     /// One part of the index. Rows that nobody here can work on, because newer code wrote them or

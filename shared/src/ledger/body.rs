@@ -10,7 +10,6 @@ use bytes::Bytes;
 use super::{BodyAt, Item, Ledger, Row, item};
 use crate::clock::Millis;
 use crate::event::{Event, EventKey, Sha};
-use crate::timing::KEEP_BODY;
 
 /// State row and body share one item while both fit one write unit, with room for what a claim and
 /// a settlement add.
@@ -76,14 +75,16 @@ impl Ledger {
         packed: Packed,
         now: Millis,
     ) -> anyhow::Result<AttributeValue> {
+        let source = event.key.source();
         if packed.bytes.len() <= LARGEST_ROW {
+            let expires = now + self.retention(source).bodies;
             let row = Item::from([
                 ("pk".to_owned(), item::s(event.key.pk())),
                 ("sk".to_owned(), item::s(body_sk(&event.sha))),
                 ("b".to_owned(), item::b(packed.bytes)),
                 ("enc".to_owned(), item::s(packed.encoding)),
                 ("n".to_owned(), item::n(event.body.len())),
-                ("ttl".to_owned(), item::n((now + KEEP_BODY).secs())),
+                ("ttl".to_owned(), item::n(expires.secs())),
             ]);
             self.put("put the body into the ledger", row, None).await?;
             return Ok(item::s("d"));
@@ -97,6 +98,7 @@ impl Ledger {
             .bucket(bucket)
             .key(&key)
             .content_encoding(packed.encoding)
+            .tagging(self.body_tag(source))
             .body(packed.bytes.into())
             .send()
             .await
@@ -178,7 +180,7 @@ pub(crate) fn unpack(bytes: &[u8], zstd: bool, len: u64, sha: &Sha) -> Result<Bo
     }
 }
 
-fn body_sk(sha: &Sha) -> String {
+pub(super) fn body_sk(sha: &Sha) -> String {
     format!("B#{}", &sha.hex()[..16])
 }
 

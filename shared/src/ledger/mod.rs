@@ -10,6 +10,7 @@
 //! | state row | `E#{source}#{event id}` | `M` |
 //! | body | same | `B#{first 16 hex digits of its hash}` |
 //! | body seen | `E#{source}#~{hash of the body}` | `S` |
+//! | bodies of dead letters | `SYS` | `HELD` |
 //! | sync cursor | `SYNC#{source}` | `CURSOR` |
 
 mod body;
@@ -18,6 +19,7 @@ mod cursor;
 pub(crate) mod item;
 mod read;
 mod receive;
+mod retention;
 mod row;
 mod settle;
 mod sweep;
@@ -36,6 +38,7 @@ pub use claim::{Claim, Lease};
 pub use cursor::{Cursor, Paused, SyncLease};
 pub use read::{Listed, Waiting};
 pub use receive::Received;
+pub use retention::{BODY_DAYS, Retention, Retentions};
 pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
 pub use settle::{Settled, Settlement};
 pub use sweep::{Look, Swept};
@@ -57,6 +60,7 @@ pub struct Ledger {
     dynamodb: aws_sdk_dynamodb::Client,
     table: String,
     bodies: Option<(aws_sdk_s3::Client, String)>,
+    retentions: Retentions,
 }
 
 /// What DynamoDB made of a conditional write.
@@ -78,6 +82,7 @@ impl Ledger {
             dynamodb,
             table: table.into(),
             bodies,
+            retentions: Retentions::default(),
         }
     }
 

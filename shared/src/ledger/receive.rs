@@ -9,7 +9,7 @@ use super::transition::work_partition;
 use super::{Item, Ledger, Row, SCHEMA, State, Write, item};
 use crate::clock::Millis;
 use crate::event::{Event, EventKey, Via};
-use crate::timing::{FIRST_LOOK, KEEP_ROW};
+use crate::timing::FIRST_LOOK;
 
 /// A duplicate of an open event is rung for again unless somebody rang this recently.
 const RUNG_RECENTLY: std::time::Duration = std::time::Duration::from_secs(5);
@@ -113,6 +113,7 @@ impl Ledger {
     /// Whether no other event had this body. Written before the event, so that of two ids with
     /// one body only one is first; the same id may come again.
     async fn first_with_this_body(&self, event: &Event, now: Millis) -> anyhow::Result<bool> {
+        let keep = self.retention(event.key.source()).rows;
         let marker = Item::from([
             (
                 "pk".to_owned(),
@@ -121,7 +122,7 @@ impl Ledger {
             ("sk".to_owned(), item::s("S")),
             ("ek".to_owned(), item::s(event.key.pk())),
             ("sv".to_owned(), item::n(SCHEMA)),
-            ("ttl".to_owned(), item::n((now + KEEP_ROW).secs())),
+            ("ttl".to_owned(), item::n((now + keep).secs())),
         ]);
         let same = Item::from([(":ek".to_owned(), item::s(event.key.pk()))]);
         let condition = ("attribute_not_exists(pk) OR ek = :ek", same);

@@ -78,16 +78,22 @@ impl Settlement {
         }
     }
 
-    fn change(&self, lease: &Lease, effects: &[(String, EffectRow)], now: Millis) -> Change {
+    fn change(
+        &self,
+        lease: &Lease,
+        effects: &[(String, EffectRow)],
+        now: Millis,
+        keep: Duration,
+    ) -> Change {
         let (fence, row) = (lease.fence(), &lease.row);
         match self {
-            Self::Done => transition::done(fence, row, effects, now),
+            Self::Done => transition::done(fence, row, effects, now, now + keep),
             Self::Retry { error, due, ring } => {
                 let look = look_behind(*due, *ring);
                 transition::retry(fence, row, effects, error, *due, look, now)
             }
             Self::PutOff { why, due, ring } => {
-                transition::put_off(fence, row, effects, why, *due, look_behind(*due, *ring))
+                transition::put_off(fence, effects, why, *due, look_behind(*due, *ring))
             }
             Self::DeadLetter { reason, error } => {
                 transition::dead_letter(fence, row, effects, reason, error, now)
@@ -122,7 +128,14 @@ impl Ledger {
         effects: &[(String, EffectRow)],
         now: Millis,
     ) -> anyhow::Result<Settled> {
-        let change = settlement.change(&lease, effects, now);
+        if settlement == Settlement::Done
+            && let Err(error) = self.release_body(&lease.row, now).await
+        {
+            // It is kept for longer than was said; that must not make the work be done again.
+            tracing::warn!(event.id = %lease.row.id(), error = format!("{error:#}"), "could not let a body expire");
+        }
+        let keep = self.retention(lease.row.key.source()).rows;
+        let change = settlement.change(&lease, effects, now, keep);
         match self.change(&lease.row.key.pk(), change).await? {
             Write::Applied(_) => Ok(Settled::Recorded(settlement)),
             Write::Refused(old) => {

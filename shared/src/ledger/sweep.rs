@@ -147,6 +147,9 @@ impl Ledger {
             return Ok(Swept::Left);
         };
         let row = Row::read(&old)?;
+        if let Err(error) = self.hold_if_old(&row, now).await {
+            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not hold a body");
+        }
         let change = match Look::at(&row, seen, attempts, now) {
             Look::Leave => return Ok(Swept::Left),
             Look::Wait { next } => {

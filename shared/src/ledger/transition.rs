@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use super::{EffectRow, Item, Moment, NEWEST_SCHEMA, Row, State, item};
 use crate::backoff::CRASHES;
 use crate::clock::Millis;
-use crate::timing::{CLOCK_MARGIN, KEEP_ROW};
+use crate::timing::CLOCK_MARGIN;
 
 /// History entries that are kept.
 const LONGEST_HISTORY: usize = 20;
@@ -99,7 +99,13 @@ pub fn intent(fence: Fence<'_>, name: &str, effect: &EffectRow) -> Change {
 }
 
 /// processing → done.
-pub fn done(fence: Fence<'_>, row: &Row, effects: Effects<'_>, now: Millis) -> Change {
+pub fn done(
+    fence: Fence<'_>,
+    row: &Row,
+    effects: Effects<'_>,
+    now: Millis,
+    expires: Millis,
+) -> Change {
     Change::new(
         "record an event as done",
         FENCE,
@@ -109,7 +115,7 @@ pub fn done(fence: Fence<'_>, row: &Row, effects: Effects<'_>, now: Millis) -> C
     .fenced(fence)
     .states(&[State::Done])
     .with(":now", item::ms(now))
-    .with(":ttl", item::n((now + KEEP_ROW).secs()))
+    .with(":ttl", item::n(expires.secs()))
     .named("#ttl", "ttl")
     .history(row, "done", "", now)
     .effects(effects)
@@ -145,7 +151,6 @@ pub fn retry(
 /// event's. How often is counted, so that a worker does not ring for itself for ever.
 pub fn put_off(
     fence: Fence<'_>,
-    row: &Row,
     effects: Effects<'_>,
     why: &str,
     due: Millis,
@@ -230,6 +235,29 @@ pub fn sweep_wait(seen: Millis, next: Millis) -> Change {
     .states(&[State::Processing])
     .with(":seen", item::ms(seen))
     .with(":next", item::ms(next))
+}
+
+/// A body shall not expire, if there is one.
+pub fn hold_body() -> Change {
+    Change::new("hold a body", "attribute_exists(pk)", "REMOVE #ttl").named("#ttl", "ttl")
+}
+
+/// A body may expire again, if there is one.
+pub fn release_body(expires: Millis) -> Change {
+    Change::new("release a body", "attribute_exists(pk)", "SET #ttl = :ttl")
+        .named("#ttl", "ttl")
+        .with(":ttl", item::n(expires.secs()))
+}
+
+/// The bodies of all that died before are held.
+pub fn held_until(now: Millis) -> Change {
+    Change::new(
+        "note that bodies are held",
+        "attribute_not_exists(pk) OR #at <= :at",
+        "SET #at = :at",
+    )
+    .named("#at", "at")
+    .with(":at", item::ms(now))
 }
 
 /// One sync run at a time holds the cursor.

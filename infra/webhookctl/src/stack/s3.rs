@@ -146,9 +146,15 @@ fn act(
     if key.is_empty() {
         return match *method {
             Method::HEAD => Ok(StatusCode::OK.into_response()),
-            Method::GET => list(&bucket, uri.query().unwrap_or_default()),
+            Method::GET => {
+                let query = uri.query().unwrap_or_default();
+                list(&bucket, query, is_about(query, "versions"))
+            }
             _ => Err(not_here(method)),
         };
+    }
+    if uri.query().is_some_and(|query| is_about(query, "tagging")) {
+        return tagging(s3, &bucket, &key, method, &body);
     }
     match *method {
         Method::PUT => put(s3, &bucket, &key, headers, body),
@@ -200,6 +206,7 @@ fn put(
         etag: object::etag(&body),
         modified_ms: now_ms(),
         user: user.collect(),
+        tags: text("x-amz-tagging").unwrap_or_default().to_owned(),
     };
     let _alone = s3.writing.lock().unwrap_or_else(PoisonError::into_inner);
     if text("if-none-match") == Some("*") && bucket.read(key)?.is_some() {
@@ -214,13 +221,7 @@ fn put(
 }
 
 fn get(bucket: &Bucket, key: &str, with_body: bool) -> Result<Response, Refusal> {
-    let (meta, body) = bucket.read(key)?.ok_or_else(|| {
-        refuse(
-            StatusCode::NOT_FOUND,
-            "NoSuchKey",
-            "The specified key does not exist.",
-        )
-    })?;
+    let (meta, body) = bucket.read(key)?.ok_or_else(no_such_key)?;
     let mut response = Response::builder()
         .header(header::CONTENT_TYPE, meta.content_type)
         .header(header::ETAG, meta.etag)
@@ -248,8 +249,54 @@ fn get(bucket: &Bucket, key: &str, with_body: bool) -> Result<Response, Refusal>
     })
 }
 
-/// `ListObjectsV2` with a prefix, all on one page.
-fn list(bucket: &Bucket, query: &str) -> Result<Response, Refusal> {
+/// Whether the query names a part of the bucket or object, such as its tags.
+fn is_about(query: &str, part: &str) -> bool {
+    let mut pairs = query.split('&');
+    pairs.any(|pair| pair.split('=').next() == Some(part))
+}
+
+/// `PutObjectTagging` and `GetObjectTagging`.
+fn tagging(
+    s3: &S3,
+    bucket: &Bucket,
+    key: &str,
+    method: &Method,
+    body: &[u8],
+) -> Result<Response, Refusal> {
+    let _alone = s3.writing.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut meta, content) = bucket.read(key)?.ok_or_else(no_such_key)?;
+    match *method {
+        Method::PUT => {
+            meta.tags = object::tags_in(&String::from_utf8_lossy(body));
+            bucket.write(&meta, &content)?;
+            Ok(StatusCode::OK.into_response())
+        }
+        Method::GET => {
+            let tags = meta.tags.split('&').filter_map(|tag| tag.split_once('='));
+            let set: String = tags
+                .map(|(key, value)| {
+                    let (key, value) = (escape(key), escape(value));
+                    format!("<Tag><Key>{key}</Key><Value>{value}</Value></Tag>")
+                })
+                .collect();
+            let body = format!("<Tagging><TagSet>{set}</TagSet></Tagging>");
+            Ok(([(header::CONTENT_TYPE, "application/xml")], body).into_response())
+        }
+        _ => Err(not_here(method)),
+    }
+}
+
+fn no_such_key() -> Refusal {
+    refuse(
+        StatusCode::NOT_FOUND,
+        "NoSuchKey",
+        "The specified key does not exist.",
+    )
+}
+
+/// `ListObjectsV2` or `ListObjectVersions` with a prefix, all on one page. Of an object there is
+/// one version, as in a bucket that never had versions.
+fn list(bucket: &Bucket, query: &str, versions: bool) -> Result<Response, Refusal> {
     let prefix = query
         .split('&')
         .find_map(|pair| pair.strip_prefix("prefix="))
@@ -259,19 +306,28 @@ fn list(bucket: &Bucket, query: &str) -> Result<Response, Refusal> {
     objects.retain(|(meta, _)| meta.key.starts_with(prefix.as_ref()));
     objects.sort_by(|(a, _), (b, _)| a.key.cmp(&b.key));
     let mut contents = String::new();
+    let (entry, version, result) = if versions {
+        (
+            "Version",
+            "<VersionId>null</VersionId>",
+            "ListVersionsResult",
+        )
+    } else {
+        ("Contents", "", "ListBucketResult")
+    };
     for (meta, size) in &objects {
         // Writing to a text cannot fail.
         let _ = write!(
             contents,
-            "<Contents><Key>{}</Key><LastModified>{}</LastModified><ETag>{}</ETag><Size>{size}</Size></Contents>",
+            "<{entry}><Key>{}</Key>{version}<LastModified>{}</LastModified><ETag>{}</ETag><Size>{size}</Size></{entry}>",
             escape(&meta.key),
             object::time_of(meta.modified_ms),
             escape(&meta.etag),
         );
     }
     let body = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult><IsTruncated>false</IsTruncated>\
-         <KeyCount>{}</KeyCount>{contents}</ListBucketResult>",
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<{result}><IsTruncated>false</IsTruncated>\
+         <KeyCount>{}</KeyCount>{contents}</{result}>",
         objects.len()
     );
     Ok(([(header::CONTENT_TYPE, "application/xml")], body).into_response())

@@ -15,12 +15,12 @@ impl Table {
         body.map(|body| body.0.to_vec())
     }
 
-    async fn body_at(&self, key: &EventKey) -> BodyAt {
+    pub(crate) async fn body_at(&self, key: &EventKey) -> BodyAt {
         self.ledger.event(key).await.unwrap().unwrap().body_at
     }
 
     /// The body row of an event.
-    async fn body_row(&self, event: &Event) -> Option<shared::ledger::Item> {
+    pub(crate) async fn body_row(&self, event: &Event) -> Option<shared::ledger::Item> {
         self.item(&event.key().pk(), &body_sk(event)).await
     }
 }

@@ -17,6 +17,7 @@ mod own_writes;
 mod proxy;
 mod quarantine;
 mod receive;
+mod retention;
 mod rows;
 mod settle;
 mod support;

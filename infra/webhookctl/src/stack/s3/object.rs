@@ -21,6 +21,9 @@ pub(super) struct Meta {
     pub(super) etag: String,
     pub(super) modified_ms: i64,
     pub(super) user: BTreeMap<String, String>,
+    /// `key=value&…`
+    #[serde(default)]
+    pub(super) tags: String,
 }
 
 pub(super) struct Bucket(PathBuf);
@@ -95,6 +98,19 @@ fn parse(file: &Bytes) -> io::Result<(Meta, Bytes)> {
         .ok_or_else(|| io::Error::other("an object file without its first line"))?;
     let meta = serde_json::from_slice(&file[..end])?;
     Ok((meta, file.slice(end + 1..)))
+}
+
+/// The tags of an XML document, as `key=value&…`.
+pub(super) fn tags_in(xml: &str) -> String {
+    let between = |text: &str, name: &str| {
+        let text = text.split_once(&format!("<{name}>"))?.1;
+        Some(text.split_once(&format!("</{name}>"))?.0.to_owned())
+    };
+    let tags = xml.split("<Tag>").skip(1).filter_map(|tag| {
+        let (key, value) = (between(tag, "Key")?, between(tag, "Value")?);
+        Some(format!("{key}={value}"))
+    });
+    tags.collect::<Vec<_>>().join("&")
 }
 
 pub(super) fn etag(body: &[u8]) -> String {

@@ -1,0 +1,174 @@
+//! What is settled expires; what is not keeps its body for as long as it takes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use shared::clock::Millis;
+use shared::event::{Event, Sha, Via};
+use shared::ledger::{BodyAt, Ledger, Retention, Settlement, Swept};
+use shared::timing::{KEEP_BODY, KEEP_ROW};
+
+use crate::support::{ATTEMPTS, NOW, Table, dead, event_with, n, noise, number};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// Of a source that keeps rows for 400 days and bodies for 7.
+fn keeping(table: &Table) -> Ledger {
+    let retention = Retention {
+        rows: DAY * 400,
+        bodies: DAY * 7,
+    };
+    let retentions = BTreeMap::from([("stripe-main".to_owned(), retention)]);
+    table.ledger.clone().keeping(retentions.into())
+}
+
+fn large(id: &str, bytes: usize) -> Event {
+    event_with(id, Via::Webhook, noise(bytes))
+}
+
+/// When its body expires, if it does.
+async fn body_expires(table: &Table, event: &Event) -> Option<i64> {
+    let row = table.body_row(event).await.expect("the body is there");
+    row.contains_key("ttl").then(|| number(&row, "ttl"))
+}
+
+/// The tag of its object.
+async fn tag(table: &Table, event: &Event) -> String {
+    let BodyAt::Bucket(key) = table.body_at(event.key()).await else {
+        panic!("it is not in the bucket");
+    };
+    let (s3, bucket) = table.bucket.clone().unwrap();
+    let request = s3.get_object_tagging().bucket(bucket).key(key);
+    let tags = request.send().await.unwrap();
+    let [tag] = tags.tag_set() else {
+        panic!("{tags:?}");
+    };
+    assert_eq!(tag.key(), "mitt-keep");
+    tag.value().to_owned()
+}
+
+#[tokio::test]
+async fn a_source_says_for_how_long() {
+    let mut table = Table::with_bucket().await;
+    table.ledger = keeping(&table);
+    let (small, big) = (large("evt_1", 3_000), large("evt_2", 40_000));
+    for event in [&small, &big] {
+        table.receive(event).await;
+        let lease = table.lease(event.key(), NOW).await;
+        let settled = table.ledger.settle(lease, Settlement::Done, &[], NOW).await;
+        settled.unwrap();
+        let row = table.row(event.key()).await;
+        assert_eq!(number(&row, "ttl"), (NOW + DAY * 400).secs());
+    }
+    assert_eq!(
+        body_expires(&table, &small).await,
+        Some((NOW + DAY * 7).secs())
+    );
+    assert_eq!(tag(&table, &big).await, "7");
+
+    let other = crate::support::github("72d3162e", "{}");
+    table.receive(&other).await;
+    let lease = table.lease(other.key(), NOW).await;
+    let settled = table.ledger.settle(lease, Settlement::Done, &[], NOW).await;
+    settled.unwrap();
+    let row = table.row(other.key()).await;
+    assert_eq!(number(&row, "ttl"), (NOW + KEEP_ROW).secs());
+}
+
+#[tokio::test]
+async fn the_body_of_what_stays_open_does_not_expire() {
+    let table = Table::with_bucket().await;
+    let (small, big) = (large("evt_1", 3_000), large("evt_2", 40_000));
+    for event in [&small, &big] {
+        table.receive(event).await;
+    }
+    let look = async |event: &Event, now: Millis, room| {
+        let seen = Millis(number(&table.row(event.key()).await, "gsk"));
+        let swept = table.ledger.look(event.key(), seen, ATTEMPTS, room, now);
+        swept.await.unwrap()
+    };
+    let (young, old) = (NOW + KEEP_BODY / 2, NOW + KEEP_BODY / 2 + DAY);
+    look(&small, young, true).await;
+    assert_eq!(
+        body_expires(&table, &small).await,
+        Some((NOW + KEEP_BODY).secs())
+    );
+    // Also when the queue is so deep that nobody is rung for.
+    for event in [&small, &big] {
+        assert_eq!(look(event, old, false).await, Swept::HeldBack);
+    }
+    assert_eq!(body_expires(&table, &small).await, None);
+    assert_eq!(tag(&table, &big).await, "open");
+
+    // When it is done at last, the body has a day, or what is left of its time.
+    for (event, now) in [(&small, NOW + KEEP_BODY * 2), (&big, old)] {
+        let lease = table.lease(event.key(), now).await;
+        let settled = table.ledger.settle(lease, Settlement::Done, &[], now).await;
+        settled.unwrap();
+    }
+    let day_later = NOW + KEEP_BODY * 2 + DAY;
+    assert_eq!(body_expires(&table, &small).await, Some(day_later.secs()));
+    assert_eq!(tag(&table, &big).await, "30");
+}
+
+#[tokio::test]
+async fn the_body_of_a_dead_letter_does_not_expire() {
+    let table = Table::with_bucket().await;
+    let events = [large("evt_1", 3_000), large("evt_2", 40_000)];
+    for event in &events {
+        table.receive(event).await;
+        let lease = table.lease(event.key(), NOW).await;
+        let settled = table.ledger.settle(lease, dead(), &[], NOW).await;
+        settled.unwrap();
+        let row = table.row(event.key()).await;
+        assert!(!row.contains_key("ttl"), "a dead letter expires");
+    }
+    let hold = async |now| table.ledger.hold_dead_letters(now).await.unwrap();
+    let hour = Duration::from_secs(3600);
+    assert_eq!(hold(NOW + hour).await, Some(2));
+    assert_eq!(body_expires(&table, &events[0]).await, None);
+    assert_eq!(tag(&table, &events[1]).await, "open");
+    // It looks once an hour, and at what died since.
+    assert_eq!(hold(NOW + hour + hour / 2).await, None);
+    assert_eq!(hold(NOW + hour * 2).await, Some(0));
+
+    // One that is replayed and done expires again.
+    let row = |row: &mut shared::ledger::Item| {
+        row.insert("st".into(), AttributeValue::S("received".into()));
+        row.insert("run".into(), n(1));
+        row.insert("att".into(), n(0));
+        row.insert("gpk".into(), AttributeValue::S("W#0".into()));
+    };
+    table.edit(events[0].key(), row).await;
+    let lease = table.lease(events[0].key(), NOW + hour).await;
+    let done = table
+        .ledger
+        .settle(lease, Settlement::Done, &[], NOW + hour);
+    done.await.unwrap();
+    let expires = (NOW + KEEP_BODY).secs();
+    assert_eq!(body_expires(&table, &events[0]).await, Some(expires));
+}
+
+#[tokio::test]
+async fn a_body_that_is_gone_is_in_nobodys_way() {
+    let table = Table::with_bucket().await;
+    let events = [large("evt_1", 3_000), large("evt_2", 40_000)];
+    for event in &events {
+        table.receive(event).await;
+        let lease = table.lease(event.key(), NOW).await;
+        let settled = table.ledger.settle(lease, dead(), &[], NOW).await;
+        settled.unwrap();
+    }
+    let body = format!("B#{}", &Sha::of(events[0].body()).hex()[..16]);
+    table.delete(&events[0].key().pk(), &body).await;
+    let BodyAt::Bucket(key) = table.body_at(events[1].key()).await else {
+        panic!("it is not in the bucket");
+    };
+    let (s3, bucket) = table.bucket.clone().unwrap();
+    let deleted = s3.delete_object().bucket(bucket).key(key).send().await;
+    deleted.unwrap();
+    let held = table.ledger.hold_dead_letters(NOW + DAY).await.unwrap();
+    assert_eq!(held, Some(2));
+    assert!(table.body_row(&events[0]).await.is_none(), "it came back");
+}

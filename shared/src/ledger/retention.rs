@@ -1,0 +1,212 @@
+//! How long what is settled is kept, and that what is not settled stays whole.
+//!
+//! A row gets its time to expire when its event is done; a body has one from the start, because an
+//! update of it costs as much as writing it again. So the body of an event that stays open, or
+//! became a dead letter, has to be held back: the sweep does that long before its time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use aws_sdk_s3::types::{Tag, Tagging};
+
+use super::transition::{self, WORK_SHARDS};
+use super::{BodyAt, Ledger, Row, item};
+use crate::clock::Millis;
+use crate::event::EventKey;
+use crate::timing::{KEEP_BODY, KEEP_ROW};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The days for which bodies may be kept: the bucket has a lifecycle rule for each of them.
+pub const BODY_DAYS: [u64; 9] = [3, 7, 14, 30, 60, 90, 180, 365, 730];
+
+/// The tag that says which rule an object falls under.
+const TAG: &str = "mitt-keep";
+
+/// The value of the tag that no rule is for.
+const HELD: &str = "open";
+
+/// How often the dead letters are looked through for bodies to hold.
+const EVERY: Duration = Duration::from_secs(3600);
+
+/// How far a look goes back behind the one before: the index may have been late by this much.
+const OVERLAP: Duration = Duration::from_secs(600);
+
+/// Dead letters of one part of the index that are read at once.
+const PAGE: i32 = 500;
+
+/// For how long things of one source are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// The row of an event, counted from when it was done. A redelivery after that is a new event.
+    pub rows: Duration,
+    /// The body, counted from its receipt: a number of days of [`BODY_DAYS`].
+    pub bodies: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self {
+            rows: KEEP_ROW,
+            bodies: KEEP_BODY,
+        }
+    }
+}
+
+impl Retention {
+    /// From this age on, the body of an open event is held back.
+    fn hold_after(self) -> Duration {
+        self.bodies / 2
+    }
+}
+
+/// What the sources say, by their names.
+pub type Retentions = Arc<BTreeMap<String, Retention>>;
+
+impl Ledger {
+    /// Keeps things as long as the sources say; otherwise as long as the default says.
+    #[must_use]
+    pub fn keeping(self, retentions: Retentions) -> Self {
+        Self { retentions, ..self }
+    }
+
+    pub(super) fn retention(&self, source: &str) -> Retention {
+        self.retentions.get(source).copied().unwrap_or_default()
+    }
+
+    /// The tag of an object with a body of this source.
+    pub(super) fn body_tag(&self, source: &str) -> String {
+        format!("{TAG}={}", self.body_days(source))
+    }
+
+    fn body_days(&self, source: &str) -> u64 {
+        self.retention(source).bodies.as_secs() / DAY.as_secs()
+    }
+
+    /// Holds the body of an event that has been open for long.
+    pub(super) async fn hold_if_old(&self, row: &Row, now: Millis) -> anyhow::Result<()> {
+        let after = self.retention(row.key.source()).hold_after();
+        if row.is_open() && now.since(row.received_at) > after {
+            self.hold_body(row).await?;
+        }
+        Ok(())
+    }
+
+    /// The body shall not expire.
+    async fn hold_body(&self, row: &Row) -> anyhow::Result<()> {
+        match (&row.body_at, &row.sha) {
+            (BodyAt::Row, Some(sha)) => {
+                let sk = super::body::body_sk(sha);
+                let change = transition::hold_body();
+                self.change_item(&row.key.pk(), &sk, change).await?;
+            }
+            (BodyAt::Bucket(key), _) => self.tag(key, HELD).await?,
+            // In the row itself it stays as long as the row, which has no time to expire.
+            (BodyAt::Inline, _) | (BodyAt::Row, None) => {}
+        }
+        Ok(())
+    }
+
+    /// The event is done: a body that was held back, or may have been, expires again.
+    pub(super) async fn release_body(&self, row: &Row, now: Millis) -> anyhow::Result<()> {
+        let retention = self.retention(row.key.source());
+        let old = now.since(row.received_at) > retention.hold_after();
+        if !old && row.run == 0 {
+            return Ok(());
+        }
+        match (&row.body_at, &row.sha) {
+            (BodyAt::Row, Some(sha)) => {
+                let sk = super::body::body_sk(sha);
+                let expires = (row.received_at + retention.bodies).max(now + DAY);
+                let change = transition::release_body(expires);
+                self.change_item(&row.key.pk(), &sk, change).await?;
+            }
+            (BodyAt::Bucket(key), _) => {
+                let days = self.body_days(row.key.source()).to_string();
+                self.tag(key, &days).await?;
+            }
+            (BodyAt::Inline, _) | (BodyAt::Row, None) => {}
+        }
+        Ok(())
+    }
+
+    async fn tag(&self, key: &str, value: &str) -> anyhow::Result<()> {
+        let (s3, bucket) = self
+            .bodies
+            .as_ref()
+            .context("a large body, but no bucket is configured")?;
+        let tag = Tag::builder().key(TAG).value(value).build()?;
+        let tags = Tagging::builder().tag_set(tag).build()?;
+        let request = s3.put_object_tagging().bucket(bucket).key(key);
+        match request.tagging(tags).send().await {
+            Ok(_) => Ok(()),
+            // There is nothing left that could expire.
+            Err(error) if error.as_service_error().is_some_and(is_no_such_key) => Ok(()),
+            Err(error) => Err(error).context("say how long a body in the bucket is kept"),
+        }
+    }
+
+    /// Holds the bodies of what became a dead letter since the last time, once an hour. Returns
+    /// how many, or nothing when it was not yet time. The time of the last look is written when all
+    /// of it went well, so that no dead letter is left out.
+    pub async fn hold_dead_letters(&self, now: Millis) -> anyhow::Result<Option<u64>> {
+        let last = self.get("SYS", "HELD").await?;
+        let last = last.as_ref().and_then(|item| item::time(item, "at"));
+        if last.is_some_and(|last| now.since(last) < EVERY) {
+            return Ok(None);
+        }
+        let from = last.unwrap_or_default() - OVERLAP;
+        let mut held = 0;
+        for shard in 0..WORK_SHARDS {
+            for key in self.died_between(shard, from, now).await? {
+                if let Some(row) = self.event(&key).await? {
+                    self.hold_body(&row).await?;
+                    held += 1;
+                }
+            }
+        }
+        self.change_item("SYS", "HELD", transition::held_until(now))
+            .await?;
+        Ok(Some(held))
+    }
+
+    async fn died_between(
+        &self,
+        shard: u8,
+        from: Millis,
+        to: Millis,
+    ) -> anyhow::Result<Vec<EventKey>> {
+        let mut found = Vec::new();
+        let mut place = None;
+        loop {
+            let page = self
+                .dynamodb
+                .query()
+                .table_name(&self.table)
+                .index_name("work")
+                .key_condition_expression("gpk = :shard AND gsk BETWEEN :from AND :to")
+                .expression_attribute_values(":shard", item::s(format!("D#{shard}")))
+                .expression_attribute_values(":from", item::ms(from.max(Millis(0))))
+                .expression_attribute_values(":to", item::ms(to))
+                .limit(PAGE)
+                .set_exclusive_start_key(place)
+                .send()
+                .await
+                .context("list the dead letters")?;
+            let keys = page.items().iter();
+            found.extend(keys.filter_map(|keys| EventKey::from_pk(item::text(keys, "pk")?)));
+            place = page.last_evaluated_key;
+            if place.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+fn is_no_such_key(
+    error: &aws_sdk_s3::operation::put_object_tagging::PutObjectTaggingError,
+) -> bool {
+    aws_sdk_s3::error::ProvideErrorMetadata::code(error) == Some("NoSuchKey")
+}
