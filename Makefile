@@ -11,7 +11,7 @@ SIGNERS := infra/tests/foreign_signers
 CASES := 5000000
 SECONDS := 60
 
-.PHONY: help run dev build release check test docs models vectors test-rust test-template second-opinion test-long properties foreign-signers fuzz bench-verify \
+.PHONY: help run dev build release check test test-build docs models vectors test-rust test-template second-opinion test-long properties foreign-signers fuzz bench-verify \
 	venv clean
 
 help: ## What there is
@@ -37,8 +37,11 @@ check: $(CHECK)/stamp ## Format, lints, and the gate of the template
 
 test: test-rust test-template second-opinion ## Every test
 
-test-rust: build ## Units, the ledger, the functions and the journey, on the embedded stack
-	$(CARGO) build --workspace --examples --locked
+# With the features that the tests add, so that the dependencies are built once for all of them.
+test-build:
+	$(CARGO) build --workspace --all-targets --locked
+
+test-rust: test-build ## Units, the ledger, the functions and the journey, on the embedded stack
 	$(CARGO) test --workspace --locked
 
 models: ## The protocol in every state it can reach, and what breaks without each protection
@@ -53,10 +56,10 @@ docs: build ## Write the page of presets from their files
 test-template: $(CHECK)/stamp ## The template's invariants, and that its gate refuses faults
 	$(CHECK)/bin/python -m pytest -q infra/tests
 
-second-opinion: build $(CHECK)/stamp $(MINISTACK)/stamp ## The ledger and the journey on ministack, deployed by SAM
+second-opinion: test-build $(CHECK)/stamp $(MINISTACK)/stamp ## The ledger and the journey on ministack, deployed by SAM
 	$(CHECK)/bin/python infra/tests/journey_on_ministack.py
 
-foreign-signers: build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp ## The providers' SDKs as senders to the catcher, and as judges of us; needs Node 20
+foreign-signers: test-build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp ## The providers' SDKs as senders to the catcher, and as judges of us; needs Node 20
 	$(CARGO) test --workspace --locked --test functions -- --ignored foreign
 
 test-long: properties foreign-signers fuzz ## What takes long: millions of cases, the SDKs, and the fuzz targets

@@ -30,12 +30,12 @@ def template():
 def test_nothing_outlives_what_it_relies_on(template):
     effect, lease = constant("EFFECT_TIMEOUT"), constant("LEASE")
     timeout = properties(template, "Processor")["Timeout"]
-    visibility = properties(template, "Doorbell")["VisibilityTimeout"]
-    window = properties(template, "DoorbellMapping").get("MaximumBatchingWindowInSeconds", 0)
-
-    assert effect + 10 <= lease <= timeout < visibility
-    # What Lambda asks for: throttled batches are tried again within one visibility timeout.
-    assert visibility >= 6 * timeout + window
+    for queue in ("Doorbell", "Backlog"):
+        visibility = properties(template, queue)["VisibilityTimeout"]
+        window = properties(template, f"{queue}Mapping").get("MaximumBatchingWindowInSeconds", 0)
+        assert effect + 10 <= lease <= timeout < visibility
+        # What Lambda asks for: throttled batches are tried again within one visibility timeout.
+        assert visibility >= 6 * timeout + window
 
 
 def test_senders_hear_from_the_catcher_before_the_gateway_gives_up(template):
@@ -45,7 +45,7 @@ def test_senders_hear_from_the_catcher_before_the_gateway_gives_up(template):
 
 def test_a_message_lives_longer_where_it_waits_for_people(template):
     doorbell = properties(template, "Doorbell")["MessageRetentionPeriod"]
-    assert doorbell == 4 * DAY
+    assert doorbell == properties(template, "Backlog")["MessageRetentionPeriod"] == 4 * DAY
     for queue in ("DeadDoorbells", "Spill", "OpsDeadLetters"):
         assert properties(template, queue)["MessageRetentionPeriod"] == 14 * DAY > doorbell
 
@@ -67,17 +67,19 @@ def test_schedules_are_written_as_the_scheduler_reads_them(template):
 
 
 def test_a_doorbell_that_cannot_be_answered_ends_with_the_dead_ones(template):
-    redrive = properties(template, "Doorbell")["RedrivePolicy"]
-    assert redrive == {"deadLetterTargetArn": arn_of("DeadDoorbells"), "maxReceiveCount": 10}
+    for queue in ("Doorbell", "Backlog"):
+        redrive = properties(template, queue)["RedrivePolicy"]
+        assert redrive == {"deadLetterTargetArn": arn_of("DeadDoorbells"), "maxReceiveCount": 10}
 
 
 def test_one_bad_record_does_not_take_its_batch_along(template):
-    mapping = properties(template, "DoorbellMapping")
-    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-    assert mapping["BatchSize"] == 10
-    assert mapping["ScalingConfig"] == {"MaximumConcurrency": 5}
-    assert mapping["EventSourceArn"] == arn_of("Doorbell")
-    assert mapping["FunctionName"] == {"Ref": "Processor"}
+    for queue, concurrency in (("Doorbell", 5), ("Backlog", 2)):
+        mapping = properties(template, f"{queue}Mapping")
+        assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+        assert mapping["BatchSize"] == 10
+        assert mapping["ScalingConfig"] == {"MaximumConcurrency": concurrency}
+        assert mapping["EventSourceArn"] == arn_of(queue)
+        assert mapping["FunctionName"] == {"Ref": "Processor"}
 
 
 def test_queues_are_encrypted(template):
@@ -176,6 +178,9 @@ def test_each_function_has_its_own_role_and_secrets(template):
         } | (
             # Requests that waited for a certificate are verified here.
             {"MITT_INGRESS_PATH": {"Fn::Sub": "/${AWS::StackName}/ingress"}} if name == "BackupSync" else {}
+        ) | (
+            # What arrives at the catcher is never old.
+            {} if name == "Catcher" else {"MITT_BACKLOG_QUEUE_URL": {"Ref": "Backlog"}}
         )
         granted = [s for s in statements(template, f"{name}Role") if s["Sid"] == "ReadSecrets"]
         assert [r["Fn::Sub"].split("/", 1)[1] for r in granted[0]["Resource"]] == [
@@ -255,8 +260,11 @@ RIGHTS = {
     "ProcessorRole": {
         "Inbox": "dynamodb:GetItem dynamodb:UpdateItem",
         "Bodies": "s3:GetObject s3:PutObjectTagging",
-        "Doorbell": "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes"
-        " sqs:ChangeMessageVisibility sqs:SendMessage",
+        **dict.fromkeys(
+            ("Doorbell", "Backlog"),
+            "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes"
+            " sqs:ChangeMessageVisibility sqs:SendMessage",
+        ),
         "ssm": "ssm:GetParametersByPath",
         "ProcessorLogs": "logs:CreateLogStream logs:PutLogEvents",
     },
@@ -265,6 +273,7 @@ RIGHTS = {
         "Inbox/index/work": "dynamodb:Query",
         "Bodies": "s3:PutObject s3:PutObjectTagging",
         "Doorbell": "sqs:SendMessage sqs:GetQueueAttributes",
+        "Backlog": "sqs:SendMessage sqs:GetQueueAttributes",
         "OpsDeadLetters": "sqs:SendMessage",
         "ssm": "ssm:GetParametersByPath",
         "BackupSyncLogs": "logs:CreateLogStream logs:PutLogEvents",
@@ -279,7 +288,8 @@ def test_each_role_may_do_what_its_function_calls_and_no_more(template):
         granted = {}
         for statement in statements(template, role):
             assert statement["Effect"] == "Allow"
-            granted.setdefault(target(statement), set()).update(listed(statement["Action"]))
+            for on in targets(statement):
+                granted.setdefault(on, set()).update(listed(statement["Action"]))
         assert granted == {on: set(actions.split()) for on, actions in rights.items()}, role
 
 
@@ -310,7 +320,7 @@ def test_functions_reach_only_their_rows_of_the_table(template):
         },
     }
     for role, allowed in rows.items():
-        granted = {s["Sid"]: s for s in statements(template, role) if target(s) == "Inbox"}
+        granted = {s["Sid"]: s for s in statements(template, role) if targets(s) == {"Inbox"}}
         assert granted.keys() == allowed.keys(), role
         for sid, statement in granted.items():
             actions, keys = allowed[sid]
@@ -383,9 +393,12 @@ def statements(template, role):
         yield statement["Fn::If"][1] if "Fn::If" in statement else statement
 
 
-def target(statement):
-    """What a statement is about: a resource of the template, or `ssm` for a path of secrets."""
-    resource = listed(statement["Resource"])[0]
+def targets(statement):
+    """What a statement is about: resources of the template, or `ssm` for a path of secrets."""
+    return {target(resource) for resource in listed(statement["Resource"])}
+
+
+def target(resource):
     if "Fn::GetAtt" in resource:
         return resource["Fn::GetAtt"][0]
     text = resource["Fn::Sub"]

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::clock::Millis;
 use crate::event::{Event, EventId, EventKey};
 use crate::ledger::{Ledger, Received};
-use crate::queue::{Doorbell, Queue};
+use crate::queue::{Doorbell, Lane, Queue};
 use crate::timing::RING_BUDGET;
 
 /// How many events of a batch are written at the same time, and rung for.
@@ -40,7 +40,8 @@ impl Inbox {
     /// An error means that nobody knows whether all of it was kept: it must not be acknowledged.
     pub async fn accept(&self, event: &Event, now: Millis) -> anyhow::Result<Vec<Kept>> {
         let kept = self.keep(event, now).await?;
-        self.announce(kept.iter().filter_map(|kept| kept.doorbell.as_ref()))
+        let lane = Lane::of(event.received_at, now);
+        self.announce(lane, kept.iter().filter_map(|kept| kept.doorbell.as_ref()))
             .await;
         Ok(kept)
     }
@@ -81,10 +82,10 @@ impl Inbox {
     }
 
     /// The second half. Whether the bells were heard does not matter: the sweep rings again.
-    pub async fn announce(&self, doorbells: impl Iterator<Item = &Doorbell>) {
+    pub async fn announce(&self, lane: Lane, doorbells: impl Iterator<Item = &Doorbell>) {
         let deadline = Instant::now() + RING_BUDGET;
         let ring = async |doorbell: &Doorbell| {
-            let ring = self.queue.ring(doorbell, Duration::ZERO);
+            let ring = self.queue.ring_in(lane, doorbell, Duration::ZERO);
             let trouble = match tokio::time::timeout_at(deadline, ring).await {
                 Ok(Ok(())) => return,
                 Ok(Err(error)) => format!("{error:#}"),

@@ -1,5 +1,8 @@
 //! The queue of doorbells. A message says which event to look at, and nothing of the event:
 //! losing one loses time, a second one finds the row done or held.
+//!
+//! There are two queues. What is old goes into the second one, which has fewer workers: after an
+//! outage the events of now are not kept waiting by those of then.
 
 use std::time::Duration;
 
@@ -7,8 +10,9 @@ use anyhow::Context as _;
 use aws_sdk_sqs::types::QueueAttributeName;
 use serde::{Deserialize, Serialize};
 
+use crate::clock::Millis;
 use crate::event::EventKey;
-use crate::timing::LONGEST_DELAY;
+use crate::timing::{LATE, LONGEST_DELAY, OLD};
 
 /// The version of messages that this code writes.
 const VERSION: u32 = 1;
@@ -68,11 +72,31 @@ impl Doorbell {
     }
 }
 
-/// The queue between those who put events into the ledger and those who work on them.
+/// Which of the two queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    Live,
+    Backlog,
+}
+
+impl Lane {
+    /// Where an event belongs that was received then.
+    pub fn of(received_at: Millis, now: Millis) -> Self {
+        if now.since(received_at) > OLD {
+            Self::Backlog
+        } else {
+            Self::Live
+        }
+    }
+}
+
+/// The queues between those who put events into the ledger and those who work on them.
 #[derive(Clone, Debug)]
 pub struct Queue {
     sqs: aws_sdk_sqs::Client,
     url: String,
+    /// Without it, all are rung for in the same queue.
+    backlog: Option<String>,
 }
 
 impl Queue {
@@ -80,20 +104,50 @@ impl Queue {
         Self {
             sqs,
             url: url.into(),
+            backlog: None,
         }
     }
 
-    /// Sends a doorbell, to arrive after `delay` (at most 900 s, in whole seconds, rounded up).
+    /// With a second queue, for what is old.
+    #[must_use]
+    pub fn with_backlog(self, url: Option<String>) -> Self {
+        Self {
+            backlog: url,
+            ..self
+        }
+    }
+
+    /// Whether a message of the queue with this ARN was sent so long ago that it should go behind
+    /// those of now. `sent` is the time that SQS gives.
+    pub fn is_late(&self, arn: &str, sent: Millis, now: Millis) -> bool {
+        let Some(backlog) = &self.backlog else {
+            return false;
+        };
+        let name = |path: &str, separator| path.rsplit(separator).next().map(str::to_owned);
+        name(arn, ':') != name(backlog, '/') && now.since(sent) > LATE
+    }
+
+    /// Sends a doorbell for an event of now, to arrive after `delay` (at most 900 s, in whole seconds, rounded up).
     ///
     /// The source is the message group: on a standard queue it keeps one noisy source from
     /// holding up the others.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html>
     pub async fn ring(&self, doorbell: &Doorbell, delay: Duration) -> anyhow::Result<()> {
+        self.ring_in(Lane::Live, doorbell, delay).await
+    }
+
+    /// The same in the queue where the event belongs.
+    pub async fn ring_in(
+        &self,
+        lane: Lane,
+        doorbell: &Doorbell,
+        delay: Duration,
+    ) -> anyhow::Result<()> {
         let delay = delay.min(LONGEST_DELAY);
         let secs = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
         self.sqs
             .send_message()
-            .queue_url(&self.url)
+            .queue_url(self.url(lane))
             .message_body(doorbell.to_message())
             .message_group_id(doorbell.key.source())
             .set_delay_seconds((secs > 0).then_some(i32::try_from(secs).unwrap_or(900).min(900)))
@@ -103,13 +157,20 @@ impl Queue {
         Ok(())
     }
 
+    fn url(&self, lane: Lane) -> &str {
+        match (lane, &self.backlog) {
+            (Lane::Backlog, Some(url)) => url,
+            _ => &self.url,
+        }
+    }
+
     /// About how many doorbells wait to be heard.
-    pub async fn depth(&self) -> anyhow::Result<u64> {
+    pub async fn depth(&self, lane: Lane) -> anyhow::Result<u64> {
         let visible = QueueAttributeName::ApproximateNumberOfMessages;
         let answer = self
             .sqs
             .get_queue_attributes()
-            .queue_url(&self.url)
+            .queue_url(self.url(lane))
             .attribute_names(visible.clone())
             .send()
             .await
@@ -138,6 +199,27 @@ mod tests {
             r#"{"v":1,"key":"E#stripe-main#evt_1","run":3}"#
         );
         assert_eq!(Doorbell::from_message(&bell.to_message()), Ok(bell));
+    }
+
+    #[test]
+    fn only_what_waited_in_the_first_queue_is_late() {
+        let sqs = aws_sdk_sqs::Config::builder()
+            .behavior_version(aws_sdk_sqs::config::BehaviorVersion::latest())
+            .build();
+        let queue = Queue::new(
+            aws_sdk_sqs::Client::from_conf(sqs),
+            "https://sqs/1/mitt-Doorbell",
+        );
+        let (sent, now) = (Millis(0), Millis(0) + LATE + Duration::from_millis(1));
+        let live = "arn:aws:sqs:eu-central-1:1:mitt-Doorbell";
+        assert!(!queue.is_late(live, sent, now), "there is nowhere to go");
+        let queue = queue.with_backlog(Some("https://sqs/1/mitt-Backlog".into()));
+        assert!(queue.is_late(live, sent, now));
+        assert!(!queue.is_late(live, sent, Millis(0) + LATE));
+        let backlog = "arn:aws:sqs:eu-central-1:1:mitt-Backlog";
+        assert!(!queue.is_late(backlog, sent, now));
+        assert_eq!(Lane::of(Millis(0), Millis(0) + OLD), Lane::Live);
+        assert_eq!(Lane::of(Millis(0), now), Lane::Backlog);
     }
 
     #[test]

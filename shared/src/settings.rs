@@ -18,6 +18,8 @@ pub struct Settings {
     pub table: String,
     /// `MITT_QUEUE_URL`: the queue of doorbells.
     pub queue_url: String,
+    /// `MITT_BACKLOG_QUEUE_URL`: the queue of doorbells for old events, for those who ring in it.
+    pub backlog_queue_url: Option<String>,
     /// `MITT_BODY_BUCKET`: the bucket of large bodies.
     pub body_bucket: String,
     /// `MITT_SECRETS_PATH`: the path of this function's secrets in Parameter Store.
@@ -36,6 +38,7 @@ impl Settings {
         Ok(Self {
             table: required("MITT_TABLE")?,
             queue_url: required("MITT_QUEUE_URL")?,
+            backlog_queue_url: variable("MITT_BACKLOG_QUEUE_URL"),
             body_bucket: required("MITT_BODY_BUCKET")?,
             secrets_path: required("MITT_SECRETS_PATH")?,
             ingress_path: variable("MITT_INGRESS_PATH"),
@@ -85,7 +88,8 @@ impl Parts {
             quarantine: Quarantine::new(aws.dynamodb(), &settings.table),
             inbox: Inbox {
                 ledger,
-                queue: Queue::new(aws.sqs(), &settings.queue_url),
+                queue: Queue::new(aws.sqs(), &settings.queue_url)
+                    .with_backlog(settings.backlog_queue_url.clone()),
             },
         })
     }

@@ -25,6 +25,14 @@ pub const LONGEST_DELAY: Duration = Duration::from_secs(900);
 /// of function → queue → function after about 16 hops, so longer chains belong to the sweep.
 pub const OWN_RINGS_PER_RUN: u32 = 3;
 
+/// An event that was received longer ago than this goes behind those of now: its doorbell is rung
+/// in the queue of the backlog.
+pub const OLD: Duration = Duration::from_secs(600);
+
+/// A doorbell that was sent longer ago than this has waited behind others, since none is delayed
+/// by more than [`LONGEST_DELAY`].
+pub const LATE: Duration = Duration::from_secs(LONGEST_DELAY.as_secs() + 300);
+
 /// The catcher verifies and keeps an event within this time, whatever the stores do. With
 /// [`RING_BUDGET`] it answers within 2.5 s; Slack waits for 3 s.
 pub const KEEP_BUDGET: Duration = Duration::from_millis(2_200);

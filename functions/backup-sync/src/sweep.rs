@@ -4,13 +4,13 @@ use serde::Serialize;
 use shared::backoff::Backoff;
 use shared::clock::Millis;
 use shared::event::EventKey;
-use shared::ledger::Swept;
 use shared::ledger::transition::WORK_SHARDS;
-use shared::queue::Doorbell;
+use shared::ledger::{Room, Swept};
+use shared::queue::{Doorbell, Lane};
 
 use crate::BackupSync;
 
-/// The sweep never raises the queue above this many doorbells. Ringing on into a backlog was
+/// The sweep never raises a queue above this many doorbells. Ringing on into a backlog was
 /// simulated: it multiplies messages and the queue never drains.
 const DEPTH: u64 = 1_000;
 
@@ -25,6 +25,8 @@ const PAGES: usize = 10;
 pub struct SweepReport {
     /// Doorbells in the queue before.
     pub depth: u64,
+    /// And in that of the backlog.
+    pub backlog: u64,
     pub looked_at: u64,
     pub rung: u64,
     pub exhausted: u64,
@@ -34,20 +36,48 @@ pub struct SweepReport {
     pub failed: u64,
 }
 
+/// How many doorbells each queue still takes.
+struct Left {
+    live: u64,
+    backlog: u64,
+}
+
+impl Left {
+    fn any(&self) -> Room {
+        Room {
+            live: self.live > 0,
+            backlog: self.backlog > 0,
+        }
+    }
+
+    fn take(&mut self, lane: Lane) {
+        let left = match lane {
+            Lane::Live => &mut self.live,
+            Lane::Backlog => &mut self.backlog,
+        };
+        *left = left.saturating_sub(1);
+    }
+}
+
 impl BackupSync {
     pub(crate) async fn sweep(&self) -> anyhow::Result<SweepReport> {
         let now = (self.clock)();
         let mut report = SweepReport {
-            depth: self.parts.inbox.queue.depth().await?,
+            depth: self.parts.inbox.queue.depth(Lane::Live).await?,
+            backlog: self.parts.inbox.queue.depth(Lane::Backlog).await?,
             ..SweepReport::default()
         };
-        let mut room = DEPTH.saturating_sub(report.depth);
+        let mut room = Left {
+            live: DEPTH.saturating_sub(report.depth),
+            backlog: DEPTH.saturating_sub(report.backlog),
+        };
         for shard in 0..WORK_SHARDS {
             self.sweep_shard(shard, now, &mut room, &mut report).await?;
         }
         self.hold_dead_letters(now).await;
         tracing::info!(
             depth = report.depth,
+            backlog = report.backlog,
             looked_at = report.looked_at,
             rung = report.rung,
             exhausted = report.exhausted,
@@ -80,7 +110,7 @@ impl BackupSync {
         &self,
         shard: u8,
         now: Millis,
-        room: &mut u64,
+        room: &mut Left,
         report: &mut SweepReport,
     ) -> anyhow::Result<()> {
         let ledger = &self.parts.inbox.ledger;
@@ -108,7 +138,7 @@ impl BackupSync {
         key: &EventKey,
         seen: Millis,
         now: Millis,
-        room: &mut u64,
+        room: &mut Left,
         report: &mut SweepReport,
     ) -> bool {
         let attempts = match self.parts.config.source(key.source()) {
@@ -117,15 +147,15 @@ impl BackupSync {
         };
         let ledger = &self.parts.inbox.ledger;
         // One row's trouble must not keep the others asleep.
-        match ledger.look(key, seen, attempts, *room > 0, now).await {
-            Ok(Swept::Ring(doorbell, delay)) => {
-                if self.ring(&doorbell, delay).await {
+        match ledger.look(key, seen, attempts, room.any(), now).await {
+            Ok(Swept::Ring(doorbell, delay, lane)) => {
+                if self.ring(lane, &doorbell, delay).await {
                     report.rung += 1;
                 } else {
                     report.failed += 1;
                 }
                 if delay.is_zero() {
-                    *room = room.saturating_sub(1);
+                    room.take(lane);
                 }
                 true
             }
@@ -148,8 +178,8 @@ impl BackupSync {
     }
 
     /// The next look is noted already: a ring that fails is made up for then.
-    async fn ring(&self, doorbell: &Doorbell, delay: std::time::Duration) -> bool {
-        let rung = self.parts.inbox.queue.ring(doorbell, delay).await;
+    async fn ring(&self, lane: Lane, doorbell: &Doorbell, delay: std::time::Duration) -> bool {
+        let rung = self.parts.inbox.queue.ring_in(lane, doorbell, delay).await;
         if let Err(error) = &rung {
             tracing::warn!(event.key = %doorbell.key, error = format!("{error:#}"), "could not ring for {}", doorbell.key);
         }

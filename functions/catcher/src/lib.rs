@@ -15,7 +15,7 @@ use shared::event::Event;
 use shared::ledger::Received;
 use shared::preset::Reply;
 use shared::quarantine::{Kept, Refused};
-use shared::queue::Doorbell;
+use shared::queue::{Doorbell, Lane};
 use shared::secrets::Live;
 use shared::settings::Parts;
 use shared::timing::KEEP_BUDGET;
@@ -48,7 +48,12 @@ impl Catcher {
         };
         match &answer.then {
             Then::Nothing => {}
-            Then::Ring(doorbells) => self.parts.inbox.announce(doorbells.iter()).await,
+            Then::Ring(doorbells) => {
+                self.parts
+                    .inbox
+                    .announce(Lane::Live, doorbells.iter())
+                    .await
+            }
             Then::PutAside(refused) => {
                 let left = KEEP_BUDGET.saturating_sub(began.elapsed());
                 self.put_aside(refused, now, left).await;

@@ -38,7 +38,14 @@ impl Processor {
             let id = record.message_id.unwrap_or_default();
             let message = record.body.unwrap_or_default();
             // A panic in our own code: the row is under a lease that runs out, nothing is lost.
-            let work = std::panic::AssertUnwindSafe(self.hear(&message, deadline)).catch_unwind();
+            let arn = record.event_source_arn.unwrap_or_default();
+            let hear = async {
+                if self.moves_behind(&arn, &record.attributes, &message).await {
+                    return Ok(());
+                }
+                self.hear(&message, deadline).await
+            };
+            let work = std::panic::AssertUnwindSafe(hear).catch_unwind();
             match Box::pin(work).await {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => {

@@ -1,5 +1,6 @@
 //! One doorbell.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -10,13 +11,36 @@ use shared::config::Source;
 use shared::effects::Effects;
 use shared::ledger::{Claim, Lease, NoBody, Settled, Settlement};
 use shared::outcome::Outcome;
-use shared::queue::{Doorbell, NoDoorbell};
+use shared::queue::{Doorbell, Lane, NoDoorbell};
 use shared::timing::{CLOCK_MARGIN, EFFECT_TIMEOUT, LEASE};
 
 use crate::Processor;
 use crate::actions::Work;
 
 impl Processor {
+    /// Whether a doorbell waited so long that the events of now should not wait behind it, and now
+    /// is in the other queue. What cannot be moved is worked on here.
+    pub(crate) async fn moves_behind(
+        &self,
+        arn: &str,
+        attributes: &HashMap<String, String>,
+        message: &str,
+    ) -> bool {
+        let queue = &self.parts.inbox.queue;
+        let sent = attributes.get("SentTimestamp");
+        let Some(sent) = sent.and_then(|text| text.parse().ok()).map(Millis) else {
+            return false;
+        };
+        let Ok(doorbell) = Doorbell::from_message(message) else {
+            return false;
+        };
+        queue.is_late(arn, sent, (self.clock)())
+            && queue
+                .ring_in(Lane::Backlog, &doorbell, Duration::ZERO)
+                .await
+                .is_ok()
+    }
+
     /// Does what a doorbell asks for. An error lets the queue bring it again.
     pub(crate) async fn hear(&self, message: &str, deadline: Millis) -> anyhow::Result<()> {
         let doorbell = match Doorbell::from_message(message) {

@@ -41,7 +41,7 @@ pub use receive::Received;
 pub use retention::{BODY_DAYS, Retention, Retentions};
 pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
 pub use settle::{Settled, Settlement};
-pub use sweep::{Look, Swept};
+pub use sweep::{Look, Room, Swept};
 use transition::Change;
 
 /// The attributes of an item.

@@ -10,7 +10,7 @@ use super::{Item, Ledger, NEWEST_SCHEMA, Row, State, Write, item};
 use crate::backoff::CRASHES;
 use crate::clock::Millis;
 use crate::event::EventKey;
-use crate::queue::Doorbell;
+use crate::queue::{Doorbell, Lane};
 
 /// The longest pause between two looks at a row that stays open.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
@@ -43,12 +43,38 @@ pub enum Look {
 /// What the sweep did about a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Swept {
-    /// The row is noted as rung for: ring now.
-    Ring(Doorbell, Duration),
+    /// The row is noted as rung for: ring now, there.
+    Ring(Doorbell, Duration, Lane),
     Exhausted,
     /// The queue is deep; it stays as it is for the next sweep.
     HeldBack,
     Left,
+}
+
+/// Whether the queues may take another doorbell.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    pub live: bool,
+    pub backlog: bool,
+}
+
+impl From<bool> for Room {
+    /// The same in both.
+    fn from(room: bool) -> Self {
+        Self {
+            live: room,
+            backlog: room,
+        }
+    }
+}
+
+impl Room {
+    fn is_in(self, lane: Lane) -> bool {
+        match lane {
+            Lane::Live => self.live,
+            Lane::Backlog => self.backlog,
+        }
+    }
 }
 
 impl Look {
@@ -133,15 +159,15 @@ impl Ledger {
     /// Looks at one of them. The next look is noted before anybody rings, so that two sweeps at
     /// once ring once, and a sweep that dies in between is a little late and not lost.
     ///
-    /// `room` says whether the queue may take another doorbell.
     pub async fn look(
         &self,
         key: &EventKey,
         seen: Millis,
         attempts: u32,
-        room: bool,
+        room: impl Into<Room>,
         now: Millis,
     ) -> anyhow::Result<Swept> {
+        let room = room.into();
         let pk = key.pk();
         let Some(old) = self.get(&pk, "M").await? else {
             return Ok(Swept::Left);
@@ -150,6 +176,7 @@ impl Ledger {
         if let Err(error) = self.hold_if_old(&row, now).await {
             tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not hold a body");
         }
+        let lane = Lane::of(row.received_at, now);
         let change = match Look::at(&row, seen, attempts, now) {
             Look::Leave => return Ok(Swept::Left),
             Look::Wait { next } => {
@@ -165,7 +192,7 @@ impl Ledger {
                     Swept::Left
                 });
             }
-            Look::Ring { first: false, .. } if !room => return Ok(Swept::HeldBack),
+            Look::Ring { first: false, .. } if !room.is_in(lane) => return Ok(Swept::HeldBack),
             Look::Ring { delay, next, .. } => (transition::sweep_ring(seen, next, now), delay),
         };
         match self.change(&pk, change.0).await? {
@@ -175,6 +202,7 @@ impl Ledger {
                     run: row.run,
                 },
                 change.1,
+                lane,
             )),
             Write::Refused(_) => Ok(Swept::Left),
         }

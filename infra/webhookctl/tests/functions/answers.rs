@@ -2,6 +2,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
+use shared::clock::Millis;
 use shared::event::EventKey;
 use webhookctl::stack::Options;
 
@@ -16,7 +17,7 @@ pub(crate) fn record(id: &str, body: &str) -> Value {
         "messageId": id,
         "receiptHandle": "handle",
         "body": body,
-        "attributes": { "ApproximateReceiveCount": "1", "SentTimestamp": "1767225600000" },
+        "attributes": { "ApproximateReceiveCount": "1", "SentTimestamp": Millis::now().0.to_string() },
         "messageAttributes": {},
         "md5OfBody": "",
         "eventSource": "aws:sqs",

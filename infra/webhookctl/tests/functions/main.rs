@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod answers;
+mod backlog;
 mod bad_input;
 mod batches;
 mod budget;

@@ -6,9 +6,9 @@ use futures::future::join_all;
 use shared::clock::Millis;
 use shared::event::EventKey;
 use shared::ledger::transition::WORK_SHARDS;
-use shared::ledger::{Claim, Settlement, State, Swept};
-use shared::queue::Doorbell;
-use shared::timing::{FIRST_LOOK, LEASE};
+use shared::ledger::{Claim, Room, Settlement, State, Swept};
+use shared::queue::{Doorbell, Lane};
+use shared::timing::{FIRST_LOOK, LEASE, OLD};
 
 use crate::support::{
     ATTEMPTS, NOW, Table, after, dead, event, lease_over, ms, n, number, retry_at, s,
@@ -38,9 +38,14 @@ impl Table {
     }
 }
 
-fn ring(key: &EventKey, run: u64, delay: Duration) -> Swept {
+/// What is young goes before what is old.
+fn ring_in(lane: Lane, key: &EventKey, run: u64, delay: Duration) -> Swept {
     let key = key.clone();
-    Swept::Ring(Doorbell { key, run }, delay)
+    Swept::Ring(Doorbell { key, run }, delay, lane)
+}
+
+fn ring(key: &EventKey, run: u64, delay: Duration) -> Swept {
+    ring_in(Lane::Live, key, run, delay)
 }
 
 #[tokio::test]
@@ -99,7 +104,7 @@ async fn a_lost_doorbell_is_rung_for_ever_more_rarely() {
     for _ in 0..9 {
         assert_eq!(
             table.look(&key, now, now).await,
-            ring(&key, 2, Duration::ZERO)
+            ring_in(Lane::of(NOW, now), &key, 2, Duration::ZERO)
         );
         let row = table.ledger.event(&key).await.unwrap().unwrap();
         assert_eq!((row.state, row.rung_at), (State::Received, Some(now)));
@@ -110,6 +115,24 @@ async fn a_lost_doorbell_is_rung_for_ever_more_rarely() {
         now = next;
     }
     assert_eq!(pauses, [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]);
+}
+
+#[tokio::test]
+async fn each_queue_has_room_of_its_own() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let look = async |now, live, backlog| {
+        let seen = table.next_look(&key).await;
+        let room = Room { live, backlog };
+        let swept = table.ledger.look(&key, seen, ATTEMPTS, room, now);
+        swept.await.unwrap()
+    };
+    let (young, old) = (first_look(), NOW + OLD + Duration::from_secs(1));
+    assert_eq!(look(young, false, true).await, Swept::HeldBack);
+    assert_eq!(look(old, true, false).await, Swept::HeldBack);
+    let rung = |lane| ring_in(lane, &key, 0, Duration::ZERO);
+    assert_eq!(look(young, true, false).await, rung(Lane::Live));
+    assert_eq!(look(old, false, true).await, rung(Lane::Backlog));
 }
 
 #[tokio::test]
@@ -129,12 +152,12 @@ async fn a_retry_is_rung_for_on_its_time() {
         .look(&key, look, ATTEMPTS, false, now)
         .await
         .unwrap();
-    assert_eq!(swept, ring(&key, 0, delay));
+    assert_eq!(swept, ring_in(Lane::Backlog, &key, 0, delay));
     let next = due + Duration::from_secs(60);
     assert_eq!(table.next_look(&key).await, next);
     assert_eq!(
         table.look(&key, next, next).await,
-        ring(&key, 0, Duration::ZERO)
+        ring_in(Lane::Backlog, &key, 0, Duration::ZERO)
     );
 }
 
