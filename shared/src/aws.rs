@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use aws_credential_types::Credentials;
+use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
+use aws_types::SdkConfig;
 
 use crate::settings::variable;
 
@@ -35,6 +37,14 @@ impl Patience {
         connect: Duration::from_secs(2),
         attempt: Duration::from_secs(5),
         attempts: 3,
+    };
+
+    /// For destinations of events: as long as an effect may take, and once. What is tried again is
+    /// for the ledger to say.
+    pub const ONCE: Self = Self {
+        connect: Duration::from_secs(2),
+        attempt: Duration::from_secs(20),
+        attempts: 1,
     };
 }
 
@@ -94,6 +104,29 @@ impl Aws {
             patience,
             http,
         }
+    }
+
+    /// The same, as calls with another patience.
+    #[must_use]
+    pub fn with_patience(&self, patience: Patience) -> Self {
+        Self {
+            patience,
+            ..self.clone()
+        }
+    }
+
+    /// What a client of any service is made from, for those that this library has none of.
+    /// `service` is what the variable `AWS_ENDPOINT_URL_{service}` of an endpoint ends in.
+    pub fn sdk_config(&self, service: &str) -> SdkConfig {
+        let mut config = SdkConfig::builder()
+            .behavior_version(aws_sdk_dynamodb::config::BehaviorVersion::latest())
+            .region(aws_sdk_dynamodb::config::Region::new(self.region.clone()))
+            .credentials_provider(SharedCredentialsProvider::new(self.credentials.clone()))
+            .http_client(self.http.clone())
+            .timeout_config(self.timeouts())
+            .retry_config(self.retries());
+        config.set_endpoint_url(self.endpoint(service));
+        config.build()
     }
 
     fn endpoint(&self, service: &str) -> Option<String> {

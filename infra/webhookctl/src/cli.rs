@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and how an answer leaves the process.
 
 mod args;
+mod erase;
 mod help;
 mod quarantine;
 mod run;
@@ -9,6 +10,7 @@ mod values;
 mod verify;
 
 pub use args::{Cli, Command, DevArgs, Global, InboxCommand, InspectArgs, ListArgs, SendArgs};
+pub use erase::EraseArgs;
 pub use quarantine::{
     DoorAt, HeldInspectArgs, HeldListArgs, HeldSelection, PurgeArgs, QuarantineCommand,
     ReverifyArgs, SecretsAt,

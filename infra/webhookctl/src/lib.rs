@@ -11,3 +11,4 @@ pub mod samples;
 pub mod stack;
 pub mod test_keys;
 pub mod verbs;
+mod who;

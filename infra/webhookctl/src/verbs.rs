@@ -1,6 +1,7 @@
 //! What the commands do.
 
 mod dev;
+mod erase;
 mod inbox;
 mod quarantine;
 mod send;
@@ -11,6 +12,7 @@ mod view;
 use crate::cli::{Cli, Command, InboxCommand};
 use crate::output::{Exit, Printer};
 
+pub(crate) use quarantine::reach::aws;
 pub use view::view;
 
 /// Runs a command.
@@ -22,6 +24,7 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Verify(args) => Box::pin(verify::verify(args, &global, out)).await,
         Command::Inbox(InboxCommand::List(args)) => inbox::list(args, &global, out).await,
         Command::Inbox(InboxCommand::Inspect(args)) => inbox::inspect(args, &global, out).await,
+        Command::Erase(args) => Box::pin(erase::erase(args, &global, out)).await,
         Command::Quarantine(command) => quarantine::run(command, &global, out).await,
         Command::Sources(command) => sources::run(command, &global, out).await,
     }

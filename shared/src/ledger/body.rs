@@ -93,7 +93,7 @@ impl Ledger {
             .bodies
             .as_ref()
             .context("a large body, but no bucket is configured")?;
-        let key = bucket_key(&event.key, &event.sha, event.received_at, packed.encoding);
+        let key = bucket_key(&event.key, &event.sha, packed.encoding);
         s3.put_object()
             .bucket(bucket)
             .key(&key)
@@ -188,16 +188,16 @@ pub(super) fn body_sk(sha: &Sha) -> String {
 /// that its bytes do not tell.
 const ZSTD: &str = ".zst";
 
-fn bucket_key(key: &EventKey, sha: &Sha, at: Millis, encoding: &str) -> String {
-    let day = at.rfc3339()[..10].replace('-', "/");
-    let pk = Sha::of(key.pk().as_bytes()).hex();
+fn bucket_key(key: &EventKey, sha: &Sha, encoding: &str) -> String {
     let ending = if encoding == "zstd" { ZSTD } else { "" };
-    format!(
-        "bodies/{}/{day}/{}/{}{ending}",
-        key.source(),
-        &pk[..16],
-        sha.hex()
-    )
+    format!("{}{}{ending}", bucket_folder(key), sha.hex())
+}
+
+/// Each body that ever came under this key is in here, so that an erasure finds them all. There is
+/// no day in it: a second delivery may come on another one.
+pub(super) fn bucket_folder(key: &EventKey) -> String {
+    let pk = Sha::of(key.pk().as_bytes()).hex();
+    format!("bodies/{}/{}/", key.source(), &pk[..32])
 }
 
 #[cfg(test)]

@@ -10,13 +10,16 @@
 //! | state row | `E#{source}#{event id}` | `M` |
 //! | body | same | `B#{first 16 hex digits of its hash}` |
 //! | body seen | `E#{source}#~{hash of the body}` | `S` |
+//! | what operators did | `LOG#{yyyymm}` | `{time}#{random}` |
 //! | bodies of dead letters | `SYS` | `HELD` |
 //! | sync cursor | `SYNC#{source}` | `CURSOR` |
 
 mod body;
 mod claim;
 mod cursor;
+mod erase;
 pub(crate) mod item;
+mod log;
 mod read;
 mod receive;
 mod retention;
@@ -36,6 +39,8 @@ pub use body::{Body, NoBody};
 pub(crate) use body::{Packed, unpack};
 pub use claim::{Claim, Lease};
 pub use cursor::{Cursor, Paused, SyncLease};
+pub use erase::{By, Erased};
+pub use log::Deed;
 pub use read::{Listed, Waiting};
 pub use receive::Received;
 pub use retention::{BODY_DAYS, Retention, Retentions};

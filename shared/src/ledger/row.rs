@@ -84,6 +84,8 @@ pub struct Row {
     pub done_at: Option<Millis>,
     pub done_by: Option<String>,
     pub dead_at: Option<Millis>,
+    /// When what it carried was erased.
+    pub erased_at: Option<Millis>,
     /// When the sweep looks at it next.
     pub next_look: Option<Millis>,
     pub rung_at: Option<Millis>,
@@ -220,6 +222,7 @@ impl Row {
             done_at: item::time(row, "done_at"),
             done_by: text("done_by"),
             dead_at: item::time(row, "dead_at"),
+            erased_at: item::time(row, "erased_at"),
             next_look: item::time(row, "gsk"),
             rung_at: item::time(row, "enq"),
             rings: item::number(row, "enq_n").unwrap_or(0),

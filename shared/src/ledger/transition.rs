@@ -6,9 +6,11 @@
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
+use super::erase::Scrubbed;
 use super::{EffectRow, Item, Moment, NEWEST_SCHEMA, Row, State, item};
 use crate::backoff::CRASHES;
 use crate::clock::Millis;
@@ -208,6 +210,50 @@ pub fn exhaust(seen: u64, row: &Row, attempts: u32, reason: &str, now: Millis) -
     .with(":max", item::n(attempts))
     .with(":crashes", item::n(CRASHES))
     .dead(row, reason, row.error.as_deref().unwrap_or(reason), now)
+}
+
+/// Any row that nobody is at work on → the same without what it carried. An open one ends.
+pub fn erase(row: &Row, rest: &Scrubbed, now: Millis, keep: Duration) -> Change {
+    let ends = if row.is_open() {
+        "st = :dead_letter, reason = :reason, dead_at = :now, gpk = :gpk, gsk = :now, "
+    } else {
+        ""
+    };
+    // Nothing of it waits for a human any more, so that it may expire.
+    let expires = if row.state == State::Done {
+        ""
+    } else {
+        ", #ttl = :ttl"
+    };
+    let change = Change::new(
+        "erase an event",
+        "attribute_exists(pk) AND st <> :processing AND epoch = :seen",
+        &format!(
+            "SET {ends}erased_at = :now, h = :h, fx = :fx{expires} REMOVE hdr, err, b, due \
+             ADD epoch :one"
+        ),
+    )
+    .states(&[State::Processing])
+    .with(":seen", item::n(row.epoch))
+    .with(":now", item::ms(now))
+    .with(":one", item::n(1))
+    .with(":h", rest.history.clone())
+    .with(":fx", rest.effects.clone());
+    let change = if row.is_open() {
+        change
+            .states(&[State::DeadLetter])
+            .with(":reason", item::s("erased"))
+            .with(":gpk", item::s(dead_partition(&row.key.pk())))
+    } else {
+        change
+    };
+    if expires.is_empty() {
+        change
+    } else {
+        change
+            .named("#ttl", "ttl")
+            .with(":ttl", item::n((now + keep).secs()))
+    }
 }
 
 /// The sweep is about to ring for an open row.

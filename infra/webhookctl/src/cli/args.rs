@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::erase::EraseArgs;
 use super::help;
 use super::quarantine::QuarantineCommand;
 use super::sources::SourcesCommand;
@@ -137,6 +138,13 @@ pub enum Command {
     /// Requests that were refused, kept apart from the inbox for a week
     #[command(subcommand, arg_required_else_help = true)]
     Quarantine(QuarantineCommand),
+    /// Delete what events carried, and keep that they were there
+    ///
+    /// The body goes in each of its versions, and so do headers, errors and notes; key, outcome and
+    /// history stay, so that a second delivery is still recognised. An event that is open ends as a
+    /// dead letter. Backups of the table keep it for up to 35 days. `--where` reads each body of the
+    /// time that is looked through.
+    Erase(EraseArgs),
     /// Who sends to us, and with which secret
     #[command(subcommand, arg_required_else_help = true)]
     Sources(SourcesCommand),

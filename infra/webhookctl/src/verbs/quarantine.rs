@@ -5,7 +5,7 @@ mod group;
 pub(super) mod inspect;
 mod list;
 mod purge;
-pub(super) mod reach;
+pub(crate) mod reach;
 mod reverify;
 
 use futures::future::try_join_all;

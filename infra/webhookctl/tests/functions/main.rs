@@ -8,6 +8,7 @@ mod backlog;
 mod bad_input;
 mod batches;
 mod budget;
+mod erase;
 mod events;
 mod foreign;
 mod forged;

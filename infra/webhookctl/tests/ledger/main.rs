@@ -12,6 +12,7 @@ mod capacity;
 mod claim;
 mod cursor;
 mod effects;
+mod erase;
 mod matrix;
 mod own_writes;
 mod proxy;

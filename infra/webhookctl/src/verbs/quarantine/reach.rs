@@ -78,7 +78,7 @@ pub(super) fn door(inbox: &Inbox, global: &Global, at: &DoorAt) -> anyhow::Resul
     })
 }
 
-pub(in crate::verbs) fn aws(global: &Global) -> anyhow::Result<Aws> {
+pub(crate) fn aws(global: &Global) -> anyhow::Result<Aws> {
     Aws::for_operator(
         global.region.clone(),
         global.endpoint_url.clone(),
