@@ -51,7 +51,11 @@ def test_a_message_lives_longer_where_it_waits_for_people(template):
 
 
 def test_schedules_are_written_as_the_scheduler_reads_them(template):
-    for name, task, every in [("SweepSchedule", "sweep", 1), ("SyncSchedule", "sync", 15)]:
+    for name, task, every in [
+        ("SweepSchedule", "sweep", 1),
+        ("DrainSchedule", "drain", 1),
+        ("SyncSchedule", "sync", 15),
+    ]:
         schedule = properties(template, name)
         number, unit = re.fullmatch(r"rate\((\d+) (minutes?)\)", schedule["ScheduleExpression"]).groups()
         assert int(number) == every and unit == ("minute" if every == 1 else "minutes")
@@ -70,6 +74,19 @@ def test_a_doorbell_that_cannot_be_answered_ends_with_the_dead_ones(template):
     for queue in ("Doorbell", "Backlog"):
         redrive = properties(template, queue)["RedrivePolicy"]
         assert redrive == {"deadLetterTargetArn": arn_of("DeadDoorbells"), "maxReceiveCount": 10}
+
+
+def test_what_is_spilled_outlasts_the_outage_and_does_not_go_unseen(template):
+    spill = properties(template, "Spill")
+    # An outage of a day is more than a thousand receives in vain.
+    assert "RedrivePolicy" not in spill
+    assert spill["MaximumMessageSize"] == 1024 * 1024
+    # The code hides what it has received for longer than it drains, and a run ends in time.
+    assert constant("SPILL_HIDDEN") > constant("DRAIN") + 60
+    assert constant("DRAIN") < 60 < properties(template, "BackupSync")["Timeout"]
+    alarm = properties(template, "SpilledEventsAlarm")
+    assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": {"Fn::GetAtt": ["Spill", "QueueName"]}}]
+    assert (alarm["MetricName"], alarm["Threshold"]) == ("ApproximateNumberOfMessagesVisible", 0)
 
 
 def test_one_bad_record_does_not_take_its_batch_along(template):
@@ -274,6 +291,7 @@ RIGHTS = {
         "Bodies": "s3:PutObject s3:PutObjectTagging",
         "Doorbell": "sqs:SendMessage sqs:GetQueueAttributes",
         "Backlog": "sqs:SendMessage sqs:GetQueueAttributes",
+        "Spill": "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes",
         "OpsDeadLetters": "sqs:SendMessage",
         "ssm": "ssm:GetParametersByPath",
         "BackupSyncLogs": "logs:CreateLogStream logs:PutLogEvents",
@@ -424,6 +442,9 @@ BROKEN = [
     (test_schedules_are_written_as_the_scheduler_reads_them, '{"task":"sweep"}', '{"task":"sync"}'),
     (test_schedules_are_written_as_the_scheduler_reads_them, "MaximumEventAgeInSeconds: 60 }", "MaximumEventAgeInSeconds: 600 }"),
     (test_a_doorbell_that_cannot_be_answered_ends_with_the_dead_ones, "maxReceiveCount: 10", "maxReceiveCount: 3"),
+    (test_what_is_spilled_outlasts_the_outage_and_does_not_go_unseen, "      MaximumMessageSize: 1048576\n", "      MaximumMessageSize: 1048576\n      RedrivePolicy: { maxReceiveCount: 1000 }\n"),
+    (test_what_is_spilled_outlasts_the_outage_and_does_not_go_unseen, "Value: !GetAtt Spill.QueueName", "Value: !GetAtt Doorbell.QueueName"),
+    (test_schedules_are_written_as_the_scheduler_reads_them, '{"task":"drain"}', '{"task":"sweep"}'),
     (test_one_bad_record_does_not_take_its_batch_along, "FunctionResponseTypes: [ReportBatchItemFailures]", "FunctionResponseTypes: []"),
     (test_one_bad_record_does_not_take_its_batch_along, "MaximumConcurrency: 5", "MaximumConcurrency: 50"),
     (test_queues_are_encrypted, "SqsManagedSseEnabled: true", "SqsManagedSseEnabled: false"),

@@ -41,6 +41,8 @@ pub struct Event {
     pub(crate) secret: Option<String>,
     pub(crate) once_per_body: bool,
     pub(crate) config: String,
+    /// When it came out of the spill queue, if it was in it.
+    pub(crate) drained_at: Option<Millis>,
 }
 
 /// One of the things that a request tells of: a batch tells of many.
@@ -94,11 +96,16 @@ impl Event {
             secret: None,
             once_per_body: false,
             config: event.config.to_owned(),
+            drained_at: None,
         }
     }
 
     pub fn key(&self) -> &EventKey {
         &self.key
+    }
+
+    pub fn received_at(&self) -> Millis {
+        self.received_at
     }
 
     /// The short id that people use: see [`EventId`].

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::clock::Millis;
 use crate::event::{Event, EventId, EventKey};
-use crate::ledger::{Ledger, Received};
+use crate::ledger::{Ledger, Placed, Received};
 use crate::queue::{Doorbell, Lane, Queue};
 use crate::timing::RING_BUDGET;
 
@@ -58,7 +58,18 @@ impl Inbox {
     }
 
     async fn keep_one(&self, event: Event, now: Millis) -> anyhow::Result<Kept> {
-        let received = self.ledger.receive(&event, now).await?;
+        let placed = self.ledger.place(&event).await?;
+        self.keep_placed(&event, &placed, now).await
+    }
+
+    /// Keeps an event that is no batch, and whose body is ready.
+    pub async fn keep_placed(
+        &self,
+        event: &Event,
+        placed: &Placed,
+        now: Millis,
+    ) -> anyhow::Result<Kept> {
+        let received = self.ledger.receive_placed(event, placed, now).await?;
         let run = match received {
             Received::New => Some(0),
             // The first delivery may have died between the two steps.

@@ -5,7 +5,8 @@
 //! [`Ledger`](ledger::Ledger) keeps one row for it, the [`Queue`](queue::Queue) carries only the
 //! key: a *doorbell*. A *claim* yields a *lease* with an *epoch*; an *attempt* ends in an
 //! [`Outcome`](outcome::Outcome), and what it did to the world is in its
-//! [`Effects`](effects::Effects). A request that cannot be proven is kept for a while in the
+//! [`Effects`](effects::Effects). While the ledger is not to be had, events wait in the
+//! [`Spill`](spill::Spill). A request that cannot be proven is kept for a while in the
 //! [`Quarantine`](quarantine::Quarantine); the public keys that it may wait for are on the
 //! [`Keyring`](keyring::Keyring).
 //!
@@ -36,6 +37,7 @@ pub mod outbound;
 pub mod outcome;
 pub mod quarantine;
 pub mod queue;
+pub mod spill;
 
 pub mod aws;
 pub mod settings;

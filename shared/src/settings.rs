@@ -10,6 +10,7 @@ use crate::ledger::Ledger;
 use crate::quarantine::Quarantine;
 use crate::queue::Queue;
 use crate::secrets::Secrets;
+use crate::spill::Spill;
 
 /// What a function is told about its stack. `template.yaml` sets these.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct Settings {
     pub queue_url: String,
     /// `MITT_BACKLOG_QUEUE_URL`: the queue of doorbells for old events, for those who ring in it.
     pub backlog_queue_url: Option<String>,
+    /// `MITT_SPILL_QUEUE_URL`: the queue of events that wait for the ledger.
+    pub spill_queue_url: String,
     /// `MITT_BODY_BUCKET`: the bucket of large bodies.
     pub body_bucket: String,
     /// `MITT_SECRETS_PATH`: the path of this function's secrets in Parameter Store.
@@ -39,6 +42,7 @@ impl Settings {
             table: required("MITT_TABLE")?,
             queue_url: required("MITT_QUEUE_URL")?,
             backlog_queue_url: variable("MITT_BACKLOG_QUEUE_URL"),
+            spill_queue_url: required("MITT_SPILL_QUEUE_URL")?,
             body_bucket: required("MITT_BODY_BUCKET")?,
             secrets_path: required("MITT_SECRETS_PATH")?,
             ingress_path: variable("MITT_INGRESS_PATH"),
@@ -65,6 +69,7 @@ pub struct Parts {
     pub ingress: Option<Secrets>,
     pub keyring: Keyring,
     pub inbox: Inbox,
+    pub spill: Spill,
     pub quarantine: Quarantine,
 }
 
@@ -86,6 +91,7 @@ impl Parts {
                 .map(|path| Secrets::new(aws.ssm(), path)),
             keyring: Keyring::new(aws.dynamodb(), &settings.table),
             quarantine: Quarantine::new(aws.dynamodb(), &settings.table),
+            spill: Spill::new(aws.sqs(), &settings.spill_queue_url),
             inbox: Inbox {
                 ledger,
                 queue: Queue::new(aws.sqs(), &settings.queue_url)

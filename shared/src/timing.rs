@@ -33,12 +33,26 @@ pub const OLD: Duration = Duration::from_secs(600);
 /// by more than [`LONGEST_DELAY`].
 pub const LATE: Duration = Duration::from_secs(LONGEST_DELAY.as_secs() + 300);
 
+/// The catcher waits for the ledger until this long after the request came. Two tries of 0.7 s
+/// fit; what is not known to be in the ledger by then goes to the spill queue.
+pub const LEDGER_BUDGET: Duration = Duration::from_millis(1_500);
+
+/// How long the catcher waits for the spill queue where it does not ask the ledger first.
+pub const SPILL_BUDGET: Duration = Duration::from_millis(700);
+
 /// The catcher verifies and keeps an event within this time, whatever the stores do. With
 /// [`RING_BUDGET`] it answers within 2.5 s; Slack waits for 3 s.
 pub const KEEP_BUDGET: Duration = Duration::from_millis(2_200);
 
 /// How long the catcher rings for an event that is durable.
 pub const RING_BUDGET: Duration = Duration::from_millis(300);
+
+/// How long one run takes events out of the spill queue. The next is a minute later.
+pub const DRAIN: Duration = Duration::from_secs(20);
+
+/// How long a spilled event is hidden from others while one run works on it: longer than
+/// [`DRAIN`] and the slowest put together. Meeting it twice would do no harm.
+pub const SPILL_HIDDEN: Duration = Duration::from_secs(90);
 
 /// How long a settled event is remembered, so that a late second delivery is recognised: three
 /// times the longest horizon that a provider states (30 days).

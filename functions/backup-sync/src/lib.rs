@@ -2,9 +2,11 @@
 //!
 //! `{"task":"sweep"}` every minute: rings for open events whose doorbell may be lost and for
 //! retries that are due, then fetches the certificates and key sets that requests wait for
-//! (`{"task":"keys"}` does that alone). `{"task":"sync"}` every 15 minutes: asks providers for events since the
+//! (`{"task":"keys"}` does that alone). `{"task":"drain"}` every minute: puts what the catcher
+//! spilled into the ledger. `{"task":"sync"}` every 15 minutes: asks providers for events since the
 //! cursor and puts what never arrived through the same door.
 
+mod drain;
 mod keys;
 mod sweep;
 mod sync;
@@ -14,6 +16,7 @@ use shared::clock::Clock;
 use shared::outbound::Outbound;
 use shared::settings::Parts;
 
+pub use drain::DrainReport;
 pub use keys::KeysReport;
 pub use sweep::SweepReport;
 pub use sync::SyncReport;
@@ -24,6 +27,7 @@ pub use sync::SyncReport;
 pub enum Task {
     Sweep,
     Keys,
+    Drain,
     Sync {
         /// Only this source.
         source: Option<String>,
@@ -36,6 +40,7 @@ pub enum Task {
 pub enum Report {
     Sweep(SweepReport),
     Keys(KeysReport),
+    Drain(DrainReport),
     Sync { sources: Vec<SyncReport> },
 }
 
@@ -65,6 +70,7 @@ impl BackupSync {
                 Ok(Report::Sweep(report))
             }
             Task::Keys => Ok(Report::Keys(self.keys().await)),
+            Task::Drain => Ok(Report::Drain(self.drain().await?)),
             Task::Sync { source } => Ok(Report::Sync {
                 sources: self.sync_all(source.as_deref()).await?,
             }),

@@ -1,10 +1,13 @@
 //! The catcher: proves a webhook, keeps it, answers.
 //!
-//! An answer is 2xx if and only if the event is durable. Every failure has a status and none is
+//! An answer is 2xx if and only if the event is durable: in the ledger, or in the spill queue that
+//! is drained into it. Every failure has a status and none is
 //! an error of the function: a sender that waits is answered within the budget, whatever the
 //! stores do.
 
+mod breaker;
 mod http;
+mod keep;
 
 use std::time::Duration;
 
@@ -18,21 +21,32 @@ use shared::quarantine::{Kept, Refused};
 use shared::queue::{Doorbell, Lane};
 use shared::secrets::Live;
 use shared::settings::Parts;
-use shared::timing::KEEP_BUDGET;
+use shared::timing::{KEEP_BUDGET, LEDGER_BUDGET};
 use shared::verify::{Arrival, Reason, Rejected};
 use tokio::time::Instant;
 
+use keep::{Deadlines, Durable, Keeper};
+
 pub use http::{BadBase64, Request, Response};
+
+/// The stores give up this long before the whole answer does, so that it says why.
+const MARGIN: Duration = Duration::from_millis(50);
 
 /// Everything that an answer needs, made once per process.
 pub struct Catcher {
     parts: Parts,
+    keeper: Keeper,
     clock: Clock,
 }
 
 impl Catcher {
     pub fn new(parts: Parts, clock: Clock) -> Self {
-        Self { parts, clock }
+        let keeper = Keeper::new(parts.inbox.clone(), parts.spill.clone());
+        Self {
+            parts,
+            keeper,
+            clock,
+        }
     }
 
     /// Answers a request in time. The doorbell has a share of its own: an event
@@ -41,7 +55,11 @@ impl Catcher {
     pub async fn answer(&self, request: Request) -> Response {
         let now = (self.clock)();
         let began = Instant::now();
-        let receiving = Box::pin(self.receive(request, now));
+        let by = Deadlines {
+            ledger: began + LEDGER_BUDGET,
+            all: began + KEEP_BUDGET - MARGIN,
+        };
+        let receiving = Box::pin(self.receive(request, now, by));
         let Ok(answer) = tokio::time::timeout(KEEP_BUDGET, receiving).await else {
             tracing::error!("the stores took too long");
             return undecided();
@@ -63,7 +81,7 @@ impl Catcher {
     }
 
     /// The cheapest refusals come first.
-    async fn receive(&self, request: Request, now: Millis) -> Answer<'_> {
+    async fn receive(&self, request: Request, now: Millis, by: Deadlines) -> Answer<'_> {
         let Some(source) = request
             .source()
             .and_then(|name| self.parts.config.source(name))
@@ -96,7 +114,7 @@ impl Catcher {
             return method_not_allowed().into();
         }
         match self.prove(source, &envelope, now).await {
-            Ok(Ok(Arrival::Event(event))) => self.keep(source, &event, now).await,
+            Ok(Ok(Arrival::Event(event))) => self.keep(source, &event, now, by).await,
             Ok(Ok(Arrival::Handshake(reply))) => self.arm(source, reply).await.into(),
             // It waits for a document that backup-sync fetches: what is put aside says which one.
             Ok(Err(Rejected(reason @ Reason::NotFetched))) => {
@@ -184,34 +202,23 @@ impl Catcher {
         Ok(source.verifier.verify(envelope, &again))
     }
 
-    async fn keep(&self, source: &Source, event: &Event, now: Millis) -> Answer<'_> {
-        let kept = match self.parts.inbox.keep(event, now).await {
-            Ok(kept) => kept,
+    async fn keep(&self, source: &Source, event: &Event, now: Millis, by: Deadlines) -> Answer<'_> {
+        let durable = match self.keeper.keep(event, now, by).await {
+            Ok(durable) => durable,
             Err(error) => {
                 tracing::error!(event.id = %event.id(), source = source.name, error = format!("{error:#}"), "could not keep event {}", event.id());
                 return undecided().into();
             }
         };
-        for kept in &kept {
-            let word = match &kept.received {
-                Received::New => "new",
-                Received::Open { .. } | Received::Settled => "duplicate",
-                Received::Conflict(_) => "kept_apart",
-            };
-            tracing::info!(
-                event.id = %kept.id,
-                event.key = %kept.key,
-                source = source.name,
-                kind = kept.kind,
-                verification = "ok",
-                secret = kept.secret.as_deref().unwrap_or_default(),
-                received = word,
-                "kept event {}: {word}",
-                kept.id,
-            );
+        for one in &durable {
+            log(source, one);
         }
         let ack = &source.verifier.preset.ack;
-        let doorbells = kept.into_iter().filter_map(|kept| kept.doorbell);
+        // What is in the spill queue is rung for when it is drained.
+        let doorbells = durable.into_iter().filter_map(|one| match one {
+            Durable::Kept(kept) => kept.doorbell,
+            Durable::Spilled(_) => None,
+        });
         Answer {
             response: Response::new(ack.ok, &ack.content_type, ack.body.as_str()),
             then: Then::Ring(doorbells.collect()),
@@ -315,6 +322,34 @@ impl From<Response> for Answer<'_> {
             then: Then::Nothing,
         }
     }
+}
+
+fn log(source: &Source, durable: &Durable) {
+    let (id, key, kind, secret, word) = match durable {
+        Durable::Kept(kept) => {
+            let word = match &kept.received {
+                Received::New => "new",
+                Received::Open { .. } | Received::Settled => "duplicate",
+                Received::Conflict(_) => "kept_apart",
+            };
+            let secret = kept.secret.as_deref();
+            (kept.id.clone(), &kept.key, kept.kind.as_str(), secret, word)
+        }
+        Durable::Spilled(event) => {
+            let secret = event.secret();
+            (event.id(), event.key(), event.kind(), secret, "spilled")
+        }
+    };
+    tracing::info!(
+        event.id = %id,
+        event.key = %key,
+        source = source.name,
+        kind,
+        verification = "ok",
+        secret = secret.unwrap_or_default(),
+        received = word,
+        "kept event {id}: {word}",
+    );
 }
 
 fn labels(live: &Live) -> Vec<&str> {

@@ -4,7 +4,6 @@
 use std::io::Read as _;
 
 use anyhow::Context as _;
-use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 
 use super::{BodyAt, Item, Ledger, Row, item};
@@ -22,9 +21,25 @@ const LARGEST_ROW: usize = 32 * 1024;
 const LARGEST: u64 = 4 * 1024 * 1024;
 
 /// A body as it is stored.
+#[derive(Clone, Debug)]
 pub(crate) struct Packed {
     pub(crate) bytes: Vec<u8>,
     pub(crate) encoding: &'static str,
+}
+
+/// A body that is ready for its row: small enough for the table, or durable in the bucket.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// The bytes that arrived.
+    pub(crate) len: usize,
+    pub(crate) at: Place,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    Table(Packed),
+    /// The key of the object.
+    Bucket(String),
 }
 
 /// The exact bytes that arrived, checked against their hash.
@@ -54,40 +69,59 @@ impl Packed {
         }
     }
 
-    /// Adds the body to the state row if both fit one write unit. Gives it back otherwise.
-    pub(super) fn inline(self, row: &mut Item) -> Result<(), Self> {
+    /// Adds the body to the state row if both fit one write unit, and says whether it did.
+    pub(super) fn inline(&self, row: &mut Item) -> bool {
         if item::size(row) + self.bytes.len() + "bencraw".len() + 8 > INLINE {
-            return Err(self);
+            return false;
         }
-        row.insert("b".into(), item::b(self.bytes));
+        row.insert("b".into(), item::b(self.bytes.as_slice()));
         row.insert("enc".into(), item::s(self.encoding));
         row.insert("bref".into(), item::s("i"));
-        Ok(())
+        true
     }
 }
 
 impl Ledger {
-    /// Keeps a body outside the state row and says where. It is durable before the row that
-    /// points to it, so that no row ever points to nothing.
+    /// Adds the body to the state row, or keeps it in a row of its own that the state row points
+    /// to. What is pointed to is durable first, so that no row ever points to nothing.
     pub(super) async fn keep_body(
         &self,
         event: &Event,
-        packed: Packed,
+        placed: &Placed,
+        row: &mut Item,
         now: Millis,
-    ) -> anyhow::Result<AttributeValue> {
-        let source = event.key.source();
+    ) -> anyhow::Result<()> {
+        let packed = match &placed.at {
+            Place::Bucket(key) => {
+                row.insert("bref".into(), item::s(format!("s3:{key}")));
+                return Ok(());
+            }
+            Place::Table(packed) => packed,
+        };
+        if packed.inline(row) {
+            return Ok(());
+        }
+        let expires = now + self.retention(event.key.source()).bodies;
+        let body = Item::from([
+            ("pk".to_owned(), item::s(event.key.pk())),
+            ("sk".to_owned(), item::s(body_sk(&event.sha))),
+            ("b".to_owned(), item::b(packed.bytes.as_slice())),
+            ("enc".to_owned(), item::s(packed.encoding)),
+            ("n".to_owned(), item::n(placed.len)),
+            ("ttl".to_owned(), item::n(expires.secs())),
+        ]);
+        self.put("put the body into the ledger", body, None).await?;
+        row.insert("bref".into(), item::s("d"));
+        Ok(())
+    }
+
+    /// Makes the body ready: one that is too large for a row is in the bucket when this returns.
+    pub async fn place(&self, event: &Event) -> anyhow::Result<Placed> {
+        let packed = Packed::new(&event.body);
+        let len = event.body.len();
         if packed.bytes.len() <= LARGEST_ROW {
-            let expires = now + self.retention(source).bodies;
-            let row = Item::from([
-                ("pk".to_owned(), item::s(event.key.pk())),
-                ("sk".to_owned(), item::s(body_sk(&event.sha))),
-                ("b".to_owned(), item::b(packed.bytes)),
-                ("enc".to_owned(), item::s(packed.encoding)),
-                ("n".to_owned(), item::n(event.body.len())),
-                ("ttl".to_owned(), item::n(expires.secs())),
-            ]);
-            self.put("put the body into the ledger", row, None).await?;
-            return Ok(item::s("d"));
+            let at = Place::Table(packed);
+            return Ok(Placed { len, at });
         }
         let (s3, bucket) = self
             .bodies
@@ -98,12 +132,13 @@ impl Ledger {
             .bucket(bucket)
             .key(&key)
             .content_encoding(packed.encoding)
-            .tagging(self.body_tag(source))
+            .tagging(self.body_tag(event.key.source()))
             .body(packed.bytes.into())
             .send()
             .await
             .context("put the body into the bucket")?;
-        Ok(item::s(format!("s3:{key}")))
+        let at = Place::Bucket(key);
+        Ok(Placed { len, at })
     }
 
     /// Reads the body of an event, from wherever it is.

@@ -35,8 +35,8 @@ use anyhow::Context as _;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 
-pub use body::{Body, NoBody};
-pub(crate) use body::{Packed, unpack};
+pub use body::{Body, NoBody, Placed};
+pub(crate) use body::{Packed, Place, unpack};
 pub use claim::{Claim, Lease};
 pub use cursor::{Cursor, Paused, SyncLease};
 pub use erase::{By, Erased};
@@ -167,6 +167,23 @@ impl Ledger {
             .context("read an item of the ledger")?;
         Ok(answer.item)
     }
+}
+
+/// Whether DynamoDB refused the event as such: it is there, and would refuse it again.
+pub fn refuses_as_such(error: &anyhow::Error) -> bool {
+    use aws_sdk_dynamodb::operation::put_item::PutItemError;
+    let Some(error) = error.downcast_ref::<SdkError<PutItemError>>() else {
+        return false;
+    };
+    matches!(error, SdkError::ConstructionFailure(_))
+        || matches!(
+            error.as_service_error().and_then(|error| error.code()),
+            Some(
+                "ValidationException"
+                    | "SerializationException"
+                    | "ItemCollectionSizeLimitExceededException"
+            )
+        )
 }
 
 /// A transaction on the same row, such as a replay, makes a write fail for a moment. The SDK

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::body::Packed;
+use super::body::Placed;
 use super::transition::work_partition;
 use super::{Item, Ledger, Row, SCHEMA, State, Write, item};
 use crate::clock::Millis;
@@ -43,19 +43,30 @@ impl Ledger {
     ///
     /// After this returns, the event is durable: it may be acknowledged.
     pub async fn receive(&self, event: &Event, now: Millis) -> anyhow::Result<Received> {
+        let placed = self.place(event).await?;
+        self.receive_placed(event, &placed, now).await
+    }
+
+    /// The same for an event whose body is ready.
+    pub async fn receive_placed(
+        &self,
+        event: &Event,
+        placed: &Placed,
+        now: Millis,
+    ) -> anyhow::Result<Received> {
         if event.once_per_body && !self.first_with_this_body(event, now).await? {
             return self
-                .keep_apart(event, "a known body under another id", now)
+                .keep_apart(event, placed, "a known body under another id", now)
                 .await;
         }
         match self
-            .put_event(event, &event.key, State::Received, None, now)
+            .put_event(event, &event.key, placed, State::Received, None, now)
             .await?
         {
             None | Some(Refusal::Own) => Ok(Received::New),
             Some(Refusal::Known(known)) => Ok(known),
             Some(Refusal::OtherBody) => {
-                self.keep_apart(event, "another body under a known id", now)
+                self.keep_apart(event, placed, "another body under a known id", now)
                     .await
             }
         }
@@ -64,11 +75,12 @@ impl Ledger {
     async fn keep_apart(
         &self,
         event: &Event,
+        placed: &Placed,
         reason: &str,
         now: Millis,
     ) -> anyhow::Result<Received> {
         let key = event.key.conflicting(&event.content);
-        self.put_event(event, &key, State::Quarantined, Some(reason), now)
+        self.put_event(event, &key, placed, State::Quarantined, Some(reason), now)
             .await?;
         Ok(Received::Conflict(key))
     }
@@ -78,6 +90,7 @@ impl Ledger {
         &self,
         event: &Event,
         key: &EventKey,
+        placed: &Placed,
         state: State,
         reason: Option<&str>,
         now: Millis,
@@ -87,14 +100,11 @@ impl Ledger {
             ..event.clone()
         };
         let write_id = write_id()?;
-        let mut row = state_row(event, state, &write_id, now);
+        let mut row = state_row(event, placed.len, state, &write_id, now);
         if let Some(reason) = reason {
             row.insert("reason".into(), item::s(reason));
         }
-        if let Err(packed) = Packed::new(&event.body).inline(&mut row) {
-            let at = self.keep_body(event, packed, now).await?;
-            row.insert("bref".into(), at);
-        }
+        self.keep_body(event, placed, &mut row, now).await?;
         let condition = ("attribute_not_exists(pk)", Item::new());
         match self
             .put("put an event into the ledger", row, Some(condition))
@@ -164,7 +174,7 @@ fn refusal(old: &Item, event: &Event, write_id: &str, now: Millis) -> Refusal {
     }
 }
 
-fn state_row(event: &Event, state: State, write_id: &str, now: Millis) -> Item {
+fn state_row(event: &Event, len: usize, state: State, write_id: &str, now: Millis) -> Item {
     let pk = event.key.pk();
     let received = event.received_at;
     let mut row = Item::from([
@@ -180,7 +190,7 @@ fn state_row(event: &Event, state: State, write_id: &str, now: Millis) -> Item {
         ("rcv".to_owned(), item::ms(received)),
         ("wid".to_owned(), item::s(write_id)),
         ("sha".to_owned(), item::b(event.sha.0)),
-        ("len".to_owned(), item::n(event.body.len())),
+        ("len".to_owned(), item::n(len)),
         ("via".to_owned(), item::s(event.via.as_str())),
         ("ty".to_owned(), item::s(&event.kind)),
         ("pvd".to_owned(), item::s(&event.provider)),
@@ -218,6 +228,9 @@ fn state_row(event: &Event, state: State, write_id: &str, now: Millis) -> Item {
     if let Some(batch) = &event.of {
         row.insert("bat".into(), item::s(batch.written()));
     }
+    if let Some(drained_at) = event.drained_at {
+        row.insert("spl".into(), item::ms(drained_at));
+    }
     let optional = [
         ("ct", &event.content_type),
         ("dlv", &event.delivery),
@@ -251,6 +264,7 @@ fn write_id() -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Packed;
     use super::*;
 
     fn event(body: &'static [u8], via: Via) -> Event {
@@ -270,7 +284,7 @@ mod tests {
     }
 
     fn row(event: &Event, state: State) -> Item {
-        let mut row = state_row(event, state, "first", event.received_at);
+        let mut row = state_row(event, 0, state, "first", event.received_at);
         row.insert("bref".into(), item::s("i"));
         row
     }
@@ -307,11 +321,7 @@ mod tests {
     #[test]
     fn a_small_event_with_its_body_fits_one_write_unit() {
         let mut small = row(&event(b"{\"id\":\"evt_1\"}", Via::Webhook), State::Received);
-        assert!(
-            Packed::new(b"{\"id\":\"evt_1\"}")
-                .inline(&mut small)
-                .is_ok()
-        );
+        assert!(Packed::new(b"{\"id\":\"evt_1\"}").inline(&mut small));
         assert!(item::size(&small) <= 1024, "{}", item::size(&small));
     }
 }

@@ -64,6 +64,8 @@ pub struct Row {
     pub body_len: u64,
     /// The request that it came in with others. Its body is what is left of that request's.
     pub batch: Option<Batch>,
+    /// When it came out of the spill queue, if it was in it.
+    pub drained_at: Option<Millis>,
     pub content_type: Option<String>,
     pub headers: BTreeMap<String, String>,
     pub via: Via,
@@ -190,6 +192,7 @@ impl Row {
                 .map(Sha),
             body_len: item::number(row, "len").unwrap_or(0),
             batch: item::text(row, "bat").and_then(Batch::read),
+            drained_at: item::time(row, "spl"),
             content_type: text("ct"),
             headers: headers(row),
             via: item::text(row, "via")

@@ -97,6 +97,7 @@ impl Verifier {
             secret: proof.secret.clone(),
             once_per_body,
             config: self.config.clone(),
+            drained_at: None,
         }
     }
 

@@ -108,7 +108,11 @@ fn the_functions_routes_and_schedules() {
         .collect();
     assert_eq!(
         schedules,
-        [("BackupSync", 60, "sweep"), ("BackupSync", 900, "sync")]
+        [
+            ("BackupSync", 60, "drain"),
+            ("BackupSync", 60, "sweep"),
+            ("BackupSync", 900, "sync")
+        ]
     );
 }
 

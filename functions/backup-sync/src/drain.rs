@@ -1,0 +1,196 @@
+//! The drain: what was spilled while the ledger was not to be had enters it, by the same door.
+//!
+//! Its trouble is its own: it has a schedule to itself, so that no sweep waits for it or fails
+//! with it. A message is deleted when its events are rows, and not before; what cannot be put or
+//! read stays in the queue, whose alarm calls somebody.
+
+use std::cell::RefCell;
+
+use futures::future::try_join_all;
+use futures::stream::{self, StreamExt as _};
+use serde::Serialize;
+use shared::ledger::{Received, refuses_as_such};
+use shared::queue::Lane;
+use shared::spill::{Message, Spilled};
+use shared::timing::DRAIN;
+use tokio::time::Instant;
+
+use crate::BackupSync;
+
+/// Lots of messages that are worked on at the same time. A message may be a mebibyte, a lot is
+/// ten of them, and they are in memory more than once.
+const LANES: usize = 2;
+
+/// Messages of a lot that are put at the same time.
+const AT_ONCE: usize = 10;
+
+/// What a drain did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DrainReport {
+    pub messages: u64,
+    /// Events that were not in the ledger.
+    pub new: u64,
+    /// Events that had come another way too.
+    pub known: u64,
+    /// Events that are kept apart, because another has their id or their body.
+    pub apart: u64,
+    /// Messages left in the queue because the ledger, or the bucket, did not take an event.
+    pub failed: u64,
+    /// Messages left in the queue because nobody here can read them.
+    pub unreadable: u64,
+    /// The ledger was unwell, so the rest was not tried.
+    pub stopped: bool,
+    /// About how many messages were in the queue afterwards, if there had been any.
+    pub left: Option<u64>,
+}
+
+/// What became of a message.
+enum Drained {
+    Entered(Vec<Received>),
+    Failed,
+    Unreadable,
+}
+
+/// Why an event is left in the queue.
+enum Left {
+    /// The ledger is there, and has something against this one, or its body has no place.
+    OfItself,
+    /// The ledger is not there.
+    Unwell,
+}
+
+impl BackupSync {
+    pub(crate) async fn drain(&self) -> anyhow::Result<DrainReport> {
+        let until = Instant::now() + DRAIN;
+        let report = RefCell::default();
+        try_join_all((0..LANES).map(|_| self.drain_lane(until, &report))).await?;
+        let mut report: DrainReport = report.into_inner();
+        if report.messages > 0 {
+            report.left = self.parts.spill.depth().await.ok();
+            tracing::info!(
+                messages = report.messages,
+                new = report.new,
+                known = report.known,
+                apart = report.apart,
+                failed = report.failed,
+                unreadable = report.unreadable,
+                stopped = report.stopped,
+                left = report.left,
+                "drained: {} new and {} known of {} messages",
+                report.new,
+                report.known,
+                report.messages,
+            );
+        }
+        Ok(report)
+    }
+
+    /// Takes lot after lot, until there is none, no time, or no ledger.
+    async fn drain_lane(
+        &self,
+        until: Instant,
+        report: &RefCell<DrainReport>,
+    ) -> anyhow::Result<()> {
+        while Instant::now() < until && !report.borrow().stopped {
+            let messages = self.parts.spill.receive((self.clock)()).await?;
+            if messages.is_empty() {
+                break;
+            }
+            let drained: Vec<Drained> = stream::iter(&messages)
+                .map(|message| self.drain_message(message, report))
+                .buffer_unordered(AT_ONCE)
+                .collect()
+                .await;
+            report.borrow_mut().add(drained);
+        }
+        Ok(())
+    }
+
+    /// What is left untouched is seen again when its time hidden is over.
+    async fn drain_message(&self, message: &Message, report: &RefCell<DrainReport>) -> Drained {
+        let events = match &message.events {
+            Ok(events) => events,
+            Err(why) => {
+                tracing::error!(message.id = message.id, error = %why, "cannot read the spilled message {}: {why}", message.id);
+                return Drained::Unreadable;
+            }
+        };
+        let (mut entered, mut whole) = (Vec::new(), true);
+        for spilled in events {
+            // Somebody else's failure is enough: the ledger is not asked once more.
+            if report.borrow().stopped {
+                return Drained::Failed;
+            }
+            match self.enter(spilled).await {
+                Ok(received) => entered.push(received),
+                Err(Left::OfItself) => whole = false,
+                Err(Left::Unwell) => {
+                    report.borrow_mut().stopped = true;
+                    return Drained::Failed;
+                }
+            }
+        }
+        if !whole {
+            return Drained::Failed;
+        }
+        if let Err(error) = self.parts.spill.delete(message).await {
+            // It comes again and is found known.
+            tracing::warn!(
+                message.id = message.id,
+                error = format!("{error:#}"),
+                "could not delete a drained message"
+            );
+        }
+        Drained::Entered(entered)
+    }
+
+    async fn enter(&self, spilled: &Spilled) -> Result<Received, Left> {
+        let (inbox, event) = (&self.parts.inbox, spilled.event());
+        let left = |error: anyhow::Error, why: Left| {
+            tracing::error!(event.id = %event.id(), event.key = %event.key(), error = format!("{error:#}"), "left event {} in the spill queue", event.id());
+            why
+        };
+        let now = (self.clock)();
+        let placed = match spilled.placed() {
+            Some(placed) => placed.clone(),
+            // A bucket that is unwell concerns large bodies only.
+            None => inbox
+                .ledger
+                .place(event)
+                .await
+                .map_err(|error| left(error, Left::OfItself))?,
+        };
+        let kept = inbox
+            .keep_placed(event, &placed, now)
+            .await
+            .map_err(|error| {
+                let why = if refuses_as_such(&error) {
+                    Left::OfItself
+                } else {
+                    Left::Unwell
+                };
+                left(error, why)
+            })?;
+        let lane = Lane::of(event.received_at(), now);
+        inbox.announce(lane, kept.doorbell.iter()).await;
+        tracing::info!(event.id = %kept.id, event.key = %kept.key, "drained event {}", kept.id);
+        Ok(kept.received)
+    }
+}
+
+impl DrainReport {
+    fn add(&mut self, drained: Vec<Drained>) {
+        for one in drained {
+            self.messages += 1;
+            match one {
+                Drained::Entered(events) => events.iter().for_each(|received| match received {
+                    Received::New => self.new += 1,
+                    Received::Open { .. } | Received::Settled => self.known += 1,
+                    Received::Conflict(_) => self.apart += 1,
+                }),
+                Drained::Failed => self.failed += 1,
+                Drained::Unreadable => self.unreadable += 1,
+            }
+        }
+    }
+}

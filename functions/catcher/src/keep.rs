@@ -1,0 +1,197 @@
+//! An event becomes durable: in the ledger, or else in the spill queue.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context as _, anyhow};
+use futures::stream::{self, StreamExt as _};
+use shared::aws::Patience;
+use shared::clock::Millis;
+use shared::event::Event;
+use shared::inbox::{Inbox, Kept};
+use shared::ledger::{Placed, refuses_as_such};
+use shared::spill::{Spill, Spilled};
+use shared::timing::SPILL_BUDGET;
+use tokio::time::{Instant, timeout_at};
+
+use crate::breaker::{Breaker, Way};
+
+/// How many events of a batch are written at the same time.
+const AT_ONCE: usize = 16;
+
+/// Both stores, and how the first has done of late.
+pub(crate) struct Keeper {
+    inbox: Inbox,
+    spill: Spill,
+    breaker: Mutex<Breaker>,
+}
+
+/// Until when a request may wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadlines {
+    /// For the ledger, as long as the spill queue is still to be asked.
+    pub(crate) ledger: Instant,
+    pub(crate) all: Instant,
+}
+
+/// An event that will not be lost.
+pub(crate) enum Durable {
+    Kept(Kept),
+    Spilled(Event),
+}
+
+/// An event of a request, and how far it has come.
+struct Waiting {
+    event: Event,
+    placed: Option<Placed>,
+    kept: Option<Kept>,
+}
+
+/// What the ledger made of an event.
+enum Put {
+    Kept,
+    /// It did not answer in time, or that it cannot. Whether the row is there, nobody knows.
+    Unwell(anyhow::Error),
+    /// It answered that it will not have this event, now or later.
+    Refused(anyhow::Error),
+    /// It was not asked, or not for long enough to be blamed.
+    Unasked(anyhow::Error),
+}
+
+impl Keeper {
+    pub(crate) fn new(inbox: Inbox, spill: Spill) -> Self {
+        Self {
+            inbox,
+            spill,
+            breaker: Mutex::default(),
+        }
+    }
+
+    /// Keeps the event, or each event of a batch, one way or the other. When it returns, all of
+    /// it is durable; an error means that nobody knows, and that it must not be acknowledged.
+    pub(crate) async fn keep(
+        &self,
+        event: &Event,
+        now: Millis,
+        by: Deadlines,
+    ) -> anyhow::Result<Vec<Durable>> {
+        let waiting = event.apart().map(|event| Waiting {
+            event,
+            placed: None,
+            kept: None,
+        });
+        let mut waiting: Vec<_> = waiting.collect();
+        let way = self.breaker().way(now);
+        match way {
+            Way::Ledger => {
+                if let Err(trouble) = self.put(&mut waiting, now, by.ledger).await? {
+                    let spilled = self.spill(&mut waiting, by.ledger, by.all).await;
+                    spilled.with_context(|| format!("{trouble:#}; and then"))?;
+                    tracing::warn!(
+                        error = format!("{trouble:#}"),
+                        "the ledger is unwell: spilled what it did not take"
+                    );
+                }
+            }
+            Way::Spill => {
+                let soon = by.all.min(Instant::now() + SPILL_BUDGET);
+                if let Err(trouble) = self.spill(&mut waiting, by.ledger, soon).await {
+                    let put = self.put(&mut waiting, now, by.all).await?;
+                    put.with_context(|| format!("{trouble:#}; and then"))?;
+                }
+            }
+        }
+        let durable = waiting.into_iter().map(|one| match one.kept {
+            Some(kept) => Durable::Kept(kept),
+            None => Durable::Spilled(one.event),
+        });
+        Ok(durable.collect())
+    }
+
+    /// Puts every event into the ledger. The inner error means that some are not known to be
+    /// there and may be spilled; the outer one, that the ledger would never take them.
+    async fn put(
+        &self,
+        waiting: &mut [Waiting],
+        now: Millis,
+        until: Instant,
+    ) -> anyhow::Result<anyhow::Result<()>> {
+        let puts: Vec<Put> = stream::iter(waiting)
+            .map(|one| self.put_one(one, now, until))
+            .buffered(AT_ONCE)
+            .collect()
+            .await;
+        if puts.iter().any(|put| matches!(put, Put::Unwell(_))) {
+            self.breaker().failed(now);
+        } else if puts.iter().any(|put| !matches!(put, Put::Unasked(_))) {
+            self.breaker().answered();
+        }
+        let mut answer = Ok(());
+        for put in puts {
+            match put {
+                Put::Kept => {}
+                Put::Refused(error) => return Err(error),
+                Put::Unwell(error) | Put::Unasked(error) => answer = Err(error),
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn put_one(&self, one: &mut Waiting, now: Millis, until: Instant) -> Put {
+        if let Err(error) = self.place(one, until).await {
+            return Put::Unasked(error);
+        }
+        let Some(placed) = &one.placed else {
+            return Put::Unasked(anyhow!("the body has no place"));
+        };
+        let patient = until.saturating_duration_since(Instant::now()) >= Patience::SHORT.attempt;
+        let put = self.inbox.keep_placed(&one.event, placed, now);
+        match timeout_at(until, put).await {
+            Ok(Ok(kept)) => {
+                one.kept = Some(kept);
+                Put::Kept
+            }
+            Ok(Err(error)) if refuses_as_such(&error) => Put::Refused(error),
+            Ok(Err(error)) => Put::Unwell(error),
+            Err(_) if patient => Put::Unwell(anyhow!("the ledger took too long")),
+            Err(_) => Put::Unasked(anyhow!("there was no time left for the ledger")),
+        }
+    }
+
+    /// Makes the body ready, once.
+    async fn place(&self, one: &mut Waiting, until: Instant) -> anyhow::Result<()> {
+        if one.placed.is_none() {
+            let place = timeout_at(until, self.inbox.ledger.place(&one.event)).await;
+            let place =
+                place.unwrap_or_else(|_| Err(anyhow!("the bucket of bodies took too long")));
+            one.placed = Some(place?);
+        }
+        Ok(())
+    }
+
+    /// Sends what is not in the ledger to the spill queue; all of it is durable then. A body
+    /// that could not be placed goes along, if it fits.
+    async fn spill(
+        &self,
+        waiting: &mut [Waiting],
+        placed_by: Instant,
+        until: Instant,
+    ) -> anyhow::Result<()> {
+        let mut spilled = Vec::new();
+        for one in waiting.iter_mut().filter(|one| one.kept.is_none()) {
+            if let Err(error) = self.place(one, placed_by).await {
+                tracing::warn!(event.key = %one.event.key(), error = format!("{error:#}"), "could not place the body of {}", one.event.key());
+            }
+            spilled.push(Spilled::new(one.event.clone(), one.placed.clone()));
+        }
+        let sent = timeout_at(until, self.spill.send(&spilled)).await;
+        let sent = sent.unwrap_or_else(|_| Err(anyhow!("the spill queue took too long")));
+        if sent.is_err() {
+            self.breaker().is_alone();
+        }
+        sent
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
