@@ -9,7 +9,7 @@ use super::answers::{doorbell, failures, record};
 use super::support::{ADYEN_KEYS, Answer, DEMO_SECRET, Inbox, headers, hex, mac, unique};
 
 /// What `GoCardless` posts; its own id of the request is another one each time.
-async fn post(inbox: &Inbox, ids: &[&String]) -> Answer {
+pub(crate) async fn post(inbox: &Inbox, ids: &[&String]) -> Answer {
     let events: Vec<_> = ids
         .iter()
         .map(|id| json!({ "id": id, "action": "confirmed", "resource_type": "payments" }))

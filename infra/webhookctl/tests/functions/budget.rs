@@ -5,12 +5,12 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use shared::event::EventKey;
+use shared::{event::EventKey, spill::Spill};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
@@ -28,9 +28,10 @@ use super::{
 const PROMISE: Duration = Duration::from_millis(if cfg!(debug_assertions) { 3_000 } else { 2_800 });
 
 /// The faults that a service can be mended from.
-const FAULTS: [Fault; 3] = [
+pub(crate) const FAULTS: [Fault; 4] = [
     Fault::Silent,
     Fault::Error,
+    Fault::Throttled,
     Fault::Late(Duration::from_secs(2)),
 ];
 
@@ -39,11 +40,13 @@ const CHUNK: usize = 64 * 1024;
 
 /// What a broken service does.
 #[derive(Clone, Copy, Debug)]
-enum Fault {
+pub(crate) enum Fault {
     /// Takes everything and never answers.
     Silent,
     /// Answers 500.
     Error,
+    /// Answers that it is asked too much, in the words of DynamoDB.
+    Throttled,
     /// Does as it is told, and says so late.
     Late(Duration),
     /// Is not there. It does not come back.
@@ -51,11 +54,13 @@ enum Fault {
 }
 
 /// Stands before an emulated service.
-struct Proxy {
+pub(crate) struct Proxy {
     port: u16,
     listener: Option<Arc<TcpListener>>,
     upstream: Option<SocketAddr>,
     task: Option<JoinHandle<()>>,
+    /// Connections that were made to it. A broken service answers each of them once at most.
+    connections: Arc<AtomicUsize>,
 }
 
 impl Proxy {
@@ -66,14 +71,25 @@ impl Proxy {
             listener: Some(Arc::new(listener)),
             upstream: None,
             task: None,
+            connections: Arc::default(),
         }
     }
 
-    async fn mend(&mut self) {
+    /// Begins to pass on to the service at this address.
+    async fn reach(&mut self, url: &str) {
+        self.upstream = Some(url.strip_prefix("http://").unwrap().parse().unwrap());
+        self.mend().await;
+    }
+
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+
+    pub(crate) async fn mend(&mut self) {
         self.become_(None).await;
     }
 
-    async fn break_down(&mut self, fault: Fault) {
+    pub(crate) async fn break_down(&mut self, fault: Fault) {
         self.become_(Some(fault)).await;
     }
 
@@ -93,10 +109,12 @@ impl Proxy {
                 .expect("what is gone does not come back"),
         );
         let upstream = self.upstream.expect("the stack has been started");
+        let count = Arc::clone(&self.connections);
         self.task = Some(tokio::spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 let (client, _) = listener.accept().await.unwrap();
+                count.fetch_add(1, Ordering::Relaxed);
                 connections.spawn(serve(client, upstream, fault));
             }
         }));
@@ -109,15 +127,19 @@ async fn serve(mut client: TcpStream, upstream: SocketAddr, fault: Option<Fault>
             let mut ignored = [0; 4096];
             while client.read(&mut ignored).await.is_ok_and(|count| count > 0) {}
         }
-        Some(Fault::Error) => {
+        Some(answer @ (Fault::Error | Fault::Throttled)) => {
             let mut seen = Vec::new();
             while !is_whole(&seen) {
                 if client.read_buf(&mut seen).await.unwrap_or(0) == 0 {
                     return;
                 }
             }
-            let answer = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-            let _ = client.write_all(answer).await;
+            let answer = if matches!(answer, Fault::Error) {
+                "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+            } else {
+                THROTTLED
+            };
+            let _ = client.write_all(answer.as_bytes()).await;
         }
         None | Some(Fault::Late(_)) => {
             let delay = if let Some(Fault::Late(delay)) = fault {
@@ -158,6 +180,12 @@ async fn serve(mut client: TcpStream, upstream: SocketAddr, fault: Option<Fault>
     }
 }
 
+const THROTTLED: &str = concat!(
+    "HTTP/1.1 400 Bad Request\r\ncontent-type: application/x-amz-json-1.0\r\n",
+    "content-length: 102\r\nconnection: close\r\n\r\n",
+    r#"{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"wait"} "#
+);
+
 /// Whether head and body of a request are there.
 fn is_whole(request: &[u8]) -> bool {
     let Some(end) = request.windows(4).position(|four| four == b"\r\n\r\n") else {
@@ -171,12 +199,14 @@ fn is_whole(request: &[u8]) -> bool {
 }
 
 /// An inbox whose catcher meets the stores through proxies.
-struct Shaky {
-    inbox: Inbox,
-    dynamodb: Proxy,
-    sqs: Proxy,
+pub(crate) struct Shaky {
+    pub(crate) inbox: Inbox,
+    pub(crate) dynamodb: Proxy,
+    pub(crate) sqs: Proxy,
     ssm: Proxy,
-    s3: Proxy,
+    pub(crate) s3: Proxy,
+    /// DynamoDB, as backup-sync meets it.
+    pub(crate) workers: Proxy,
     folder: PathBuf,
     _alone: tokio::sync::MutexGuard<'static, ()>,
 }
@@ -188,11 +218,16 @@ impl Drop for Shaky {
 }
 
 impl Shaky {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(options()).await
+    }
+
+    pub(crate) async fn start_with(options: Options) -> Self {
         // One at a time: what is measured is the catcher, not the crowd.
         static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
         let alone = ALONE.lock().await;
-        let (dynamodb, sqs, ssm, s3) = (
+        let (dynamodb, sqs, ssm, s3, workers) = (
+            Proxy::new().await,
             Proxy::new().await,
             Proxy::new().await,
             Proxy::new().await,
@@ -204,10 +239,13 @@ impl Shaky {
             ("SSM", &ssm),
             ("S3", &s3),
         ];
-        let folder = launchers(&proxies.map(|(service, proxy)| (service, proxy.port)));
+        let folder = launchers(
+            &proxies.map(|(service, proxy)| (service, proxy.port)),
+            &[("DYNAMODB", workers.port)],
+        );
         let inbox = Inbox::start(Options {
             binaries: folder.clone(),
-            ..options()
+            ..options
         })
         .await;
         let mut shaky = Self {
@@ -216,17 +254,18 @@ impl Shaky {
             sqs,
             ssm,
             s3,
+            workers,
             folder,
             _alone: alone,
         };
         let at = shaky.inbox.stack.endpoints().clone();
+        shaky.workers.reach(&at.dynamodb).await;
         for (proxy, url) in shaky
             .proxies()
             .into_iter()
             .zip([at.dynamodb, at.sqs, at.ssm, at.s3])
         {
-            proxy.upstream = Some(url.strip_prefix("http://").unwrap().parse().unwrap());
-            proxy.mend().await;
+            proxy.reach(&url).await;
         }
         shaky
     }
@@ -242,7 +281,7 @@ impl Shaky {
 
     /// Posts a new event and holds the answer to its time.
     #[expect(clippy::print_stdout, reason = "`--nocapture` shows what was measured")]
-    async fn post(&self, what: &str, body: &[u8]) -> (EventKey, Answer) {
+    pub(crate) async fn post(&self, what: &str, body: &[u8]) -> (EventKey, Answer) {
         let id = unique();
         // The same bytes under another id would be kept apart.
         let body = [id.as_bytes(), body].concat();
@@ -267,7 +306,7 @@ impl Shaky {
         (EventKey::new("github-main", &id), answer)
     }
 
-    async fn expect_kept(&self, what: &str, body: &[u8]) {
+    pub(crate) async fn expect_kept(&self, what: &str, body: &[u8]) {
         let (key, answer) = self.post(what, body).await;
         assert_eq!(answer.status, 200, "{what}: {answer:?}");
         assert!(
@@ -276,59 +315,92 @@ impl Shaky {
         );
     }
 
-    async fn expect_another_try(&self, what: &str, body: &[u8]) -> EventKey {
+    pub(crate) async fn expect_another_try(&self, what: &str, body: &[u8]) -> EventKey {
         let (key, answer) = self.post(what, body).await;
         assert!(answer.asks_for_another_try(), "{what}: {answer:?}");
         key
+    }
+
+    /// Acknowledged, and in the ledger once what was spilled is drained.
+    pub(crate) async fn expect_spilled(&self, what: &str, body: &[u8]) -> EventKey {
+        let (key, answer) = self.post(what, body).await;
+        assert_eq!(answer.status, 200, "{what}: {answer:?}");
+        assert_eq!(self.waiting().await, 1, "{what}: it is in the spill queue");
+        let report = self.drain().await;
+        assert_eq!(
+            (&report["messages"], &report["failed"]),
+            (&1.into(), &0.into()),
+            "{what}: {report}"
+        );
+        assert_eq!(self.waiting().await, 0, "{what}: it is drained");
+        assert!(
+            self.inbox.kept(&key).await.unwrap().ends_with(body),
+            "{what}"
+        );
+        key
+    }
+
+    /// What the schedule does every minute.
+    pub(crate) async fn drain(&self) -> serde_json::Value {
+        let task = serde_json::json!({ "task": "drain" });
+        self.inbox.invoke("BackupSync", &task).await.json().unwrap()
+    }
+
+    /// Messages in the spill queue, hidden or not.
+    pub(crate) async fn waiting(&self) -> u64 {
+        let sqs = self.inbox.stack.clients().sqs;
+        let url = self.inbox.stack.queue_url("Spill").unwrap();
+        Spill::new(sqs, url).depth().await.unwrap()
     }
 }
 
 /// A folder of functions that start the real ones with other endpoints: the stack sets the
 /// endpoints last.
-fn launchers(ports: &[(&str, u16)]) -> PathBuf {
+fn launchers(catcher: &[(&str, u16)], backup_sync: &[(&str, u16)]) -> PathBuf {
     use std::{fmt::Write as _, os::unix::fs::PermissionsExt as _};
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("functions-{}", unique()));
     std::fs::create_dir_all(&folder).unwrap();
     let real = binaries().canonicalize().unwrap();
-    for name in ["processor", "backup-sync"] {
-        std::os::unix::fs::symlink(real.join(name), folder.join(name)).unwrap();
+    std::os::unix::fs::symlink(real.join("processor"), folder.join("processor")).unwrap();
+    for (name, ports) in [("catcher", catcher), ("backup-sync", backup_sync)] {
+        let mut script = String::from("#!/bin/sh\n");
+        for (service, port) in ports {
+            writeln!(
+                script,
+                "export AWS_ENDPOINT_URL_{service}=http://127.0.0.1:{port}"
+            )
+            .unwrap();
+        }
+        writeln!(script, "exec '{}'", real.join(name).display()).unwrap();
+        let path = folder.join(name);
+        std::fs::write(&path, script).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let mut script = String::from("#!/bin/sh\n");
-    for (service, port) in ports {
-        writeln!(
-            script,
-            "export AWS_ENDPOINT_URL_{service}=http://127.0.0.1:{port}"
-        )
-        .unwrap();
-    }
-    writeln!(script, "exec '{}'", real.join("catcher").display()).unwrap();
-    let path = folder.join("catcher");
-    std::fs::write(&path, script).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     folder
 }
 
 #[tokio::test]
-async fn without_the_ledger_the_sender_is_asked_to_try_again() {
+async fn without_the_ledger_an_event_is_spilled_in_time() {
     let mut shaky = Shaky::start().await;
+    let large = noise(200_000);
     shaky.expect_kept("all well, cold", b"").await;
     shaky.expect_kept("all well", b"").await;
-    for fault in FAULTS {
+    for fault in [&FAULTS[..], &[Fault::Gone]].concat() {
         shaky.dynamodb.break_down(fault).await;
-        shaky
-            .expect_another_try(&format!("dynamodb {fault:?}"), b"")
-            .await;
-        shaky
-            .expect_another_try(&format!("dynamodb {fault:?}, large"), &noise(200_000))
-            .await;
-        shaky.dynamodb.mend().await;
-        shaky
-            .expect_kept(&format!("after dynamodb {fault:?}"), b"")
-            .await;
+        for (what, body) in [("", &b""[..]), (", large", &large)] {
+            let key = shaky
+                .expect_spilled(&format!("dynamodb {fault:?}{what}"), body)
+                .await;
+            let row = shaky.inbox.row(&key).await;
+            assert!(row.contains_key("spl"), "{fault:?}{what}: {row:?}");
+        }
+        if !matches!(fault, Fault::Gone) {
+            shaky.dynamodb.mend().await;
+            shaky
+                .expect_kept(&format!("after dynamodb {fault:?}"), b"")
+                .await;
+        }
     }
-    shaky.dynamodb.break_down(Fault::Gone).await;
-    let key = shaky.expect_another_try("dynamodb Gone", b"").await;
-    assert_eq!(shaky.inbox.find(&key).await, None);
     shaky.inbox.is_unharmed();
 }
 
@@ -344,20 +416,23 @@ async fn without_the_queue_an_event_is_kept_all_the_same() {
 }
 
 #[tokio::test]
-async fn without_the_bucket_only_large_bodies_have_to_wait() {
+async fn without_the_bucket_only_bodies_beyond_a_message_have_to_wait() {
     let mut shaky = Shaky::start().await;
-    let large = noise(200_000);
+    let (large, largest) = (noise(200_000), noise(1_000_000));
     shaky.expect_kept("all well, cold, large", &large).await;
     for fault in [&FAULTS[..], &[Fault::Gone]].concat() {
         shaky.s3.break_down(fault).await;
         let key = shaky
-            .expect_another_try(&format!("s3 {fault:?}, large"), &large)
+            .expect_another_try(&format!("s3 {fault:?}, largest"), &largest)
             .await;
         assert_eq!(
             shaky.inbox.find(&key).await,
             None,
             "a row points to no body"
         );
+        shaky
+            .expect_spilled(&format!("s3 {fault:?}, large"), &large)
+            .await;
         shaky.expect_kept(&format!("s3 {fault:?}"), b"").await;
     }
     shaky.inbox.is_unharmed();
@@ -451,7 +526,7 @@ async fn many_slow_answers_together_do_not_take_longer_than_one_budget() {
     let mut shaky = Shaky::start().await;
     let large = noise(200_000);
     // Cold and large, a delivery waits for four answers one after the other, and for the queue.
-    for (late, kept) in [(200, true), (660, false)] {
+    for (late, kept) in [(200, true), (690, false)] {
         for proxy in shaky.proxies() {
             proxy
                 .break_down(Fault::Late(Duration::from_millis(late)))

@@ -215,18 +215,18 @@ async fn backup_sync_does_what_its_schedules_send() {
         .iter()
         .map(|schedule| schedule.input.to_string())
         .collect();
-    let (sweep, sync) = (
-        file("backup-sync-sweep.json"),
-        file("backup-sync-sync.json"),
-    );
-    assert_eq!(sent, [sweep.to_string(), sync.to_string()].into());
+    let [sweep, drain, sync] =
+        ["sweep", "drain", "sync"].map(|task| file(&format!("backup-sync-{task}.json")));
+    assert_eq!(sent, [&sweep, &drain, &sync].map(Value::to_string).into());
 
-    let report = inbox.invoke("BackupSync", &sweep).await.json().unwrap();
-    assert_eq!(
-        (&report["task"], &report["failed"]),
-        (&json!("sweep"), &json!(0)),
-        "{report}"
-    );
+    for (task, event) in [("sweep", &sweep), ("drain", &drain)] {
+        let report = inbox.invoke("BackupSync", event).await.json().unwrap();
+        assert_eq!(
+            (&report["task"], &report["failed"]),
+            (&json!(task), &json!(0)),
+            "{report}"
+        );
+    }
     let error = inbox.error("BackupSync", &sync).await;
     assert!(
         error.contains(r#"stripe-main: there is no API key "stripe-main""#),

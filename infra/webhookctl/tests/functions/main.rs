@@ -13,6 +13,8 @@ mod events;
 mod foreign;
 mod forged;
 mod keys;
+mod large;
 mod quarantine;
+mod spill;
 mod support;
 mod vectors;

@@ -109,8 +109,8 @@ fn the_functions_routes_and_schedules() {
     assert_eq!(
         schedules,
         [
-            ("BackupSync", 60, "drain"),
             ("BackupSync", 60, "sweep"),
+            ("BackupSync", 60, "drain"),
             ("BackupSync", 900, "sync")
         ]
     );
