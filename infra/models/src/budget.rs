@@ -7,7 +7,9 @@ use crate::property::Property;
 const MODEL: &str = "budget";
 const ME: &str = "catcher";
 
-/// Verifying and keeping; ringing; and what the sender is promised.
+/// Verifying and asking the ledger; that and the spill queue; ringing; and what the sender is
+/// promised.
+const LEDGER: u8 = 15;
 const KEEP: u8 = 22;
 const RING: u8 = 3;
 const PROMISE: u8 = 25;
@@ -62,12 +64,15 @@ pub fn cases() -> Vec<Case> {
 struct World {
     now: u8,
     row: bool,
+    spilled: bool,
     phase: Phase,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Phase {
     Keeping,
+    /// The ledger is not known to have the event.
+    Spilling,
     /// The event is known to be durable since this time.
     Ringing(u8),
     Answered {
@@ -83,6 +88,7 @@ impl Model for Budget {
         vec![World {
             now: 0,
             row: false,
+            spilled: false,
             phase: Phase::Keeping,
         }]
     }
@@ -110,7 +116,19 @@ impl Model for Budget {
                     let to = go(Phase::Ringing(world.now));
                     steps.maybe("ledger", "answers", to);
                 }
-                steps.maybe("ledger", "refuses; the catcher answers 503", go(no));
+                steps.maybe("ledger", "refuses; the catcher spills", go(Phase::Spilling));
+            }
+            Phase::Spilling => {
+                if world.spilled {
+                    steps.maybe("spill queue", "answers; the catcher answers 2xx", go(yes));
+                } else {
+                    let to = World {
+                        spilled: true,
+                        ..*world
+                    };
+                    steps.maybe("spill queue", "takes the event", to);
+                }
+                steps.maybe("spill queue", "refuses; the catcher answers 503", go(no));
             }
             Phase::Ringing(_) => steps.maybe("queue", "answers; the catcher answers 2xx", go(yes)),
             Phase::Answered { .. } => {}
@@ -127,12 +145,14 @@ impl Model for Budget {
 
     fn broken(&self, world: &World) -> Option<Property> {
         match world.phase {
-            Phase::Answered { acked: true, .. } if !world.row => Some(Property::AckedIsKept),
+            Phase::Answered { acked: true, .. } if !world.row && !world.spilled => {
+                Some(Property::AckedIsKept)
+            }
             Phase::Answered {
                 acked: false,
                 known: true,
             } => Some(Property::KeptIsAcked),
-            Phase::Keeping | Phase::Ringing(_) if world.now > PROMISE => {
+            Phase::Keeping | Phase::Spilling | Phase::Ringing(_) if world.now > PROMISE => {
                 Some(Property::AnsweredInTime)
             }
             _ => None,
@@ -152,7 +172,8 @@ impl Budget {
     /// Whether the catcher has to answer before any more time passes.
     fn is_over(self, world: World) -> bool {
         match world.phase {
-            Phase::Keeping => world.now >= KEEP && self.has(Rule::KeepingIsCutOff),
+            Phase::Keeping => world.now >= LEDGER && self.has(Rule::KeepingIsCutOff),
+            Phase::Spilling => world.now >= KEEP && self.has(Rule::KeepingIsCutOff),
             Phase::Ringing(_) if !self.has(Rule::RingHasItsShare) => world.now >= KEEP,
             Phase::Ringing(since) => world.now >= since + RING && self.has(Rule::RingingIsCutOff),
             Phase::Answered { .. } => true,
@@ -165,9 +186,14 @@ impl Budget {
         }
         let (what, acked, known) = match world.phase {
             Phase::Keeping if self.has(Rule::CutOffIsNotKept) => {
+                let phase = Phase::Spilling;
+                steps.sure(ME, "waits no longer and spills", World { phase, ..world });
+                return;
+            }
+            Phase::Spilling if self.has(Rule::CutOffIsNotKept) => {
                 ("is out of time and answers 503", false, false)
             }
-            Phase::Keeping => ("is out of time and answers 2xx", true, false),
+            Phase::Keeping | Phase::Spilling => ("is out of time and answers 2xx", true, false),
             Phase::Ringing(_) if self.has(Rule::RingHasItsShare) => {
                 ("has rung for long enough and answers 2xx", true, true)
             }

@@ -1,7 +1,7 @@
 //! The second store: what the catcher does while the table is down, and how it comes back.
 //!
-//! As it is designed, ahead of the code: a verified request that cannot be put goes to a spill
-//! queue, is acknowledged when that is durable, and is drained through the same door.
+//! A verified event that cannot be put goes to a spill queue, is acknowledged when that is durable,
+//! and is drained through the same door. A ledger that keeps failing is not asked for a while.
 
 mod drainer;
 
@@ -207,6 +207,8 @@ impl Spill {
                 if world.deliveries > 0 {
                     let to = go(Catcher::Putting).with(|w| w.deliveries -= 1);
                     steps.maybe("provider", "delivers the event", to);
+                    let to = go(self.unput()).with(|w| w.deliveries -= 1);
+                    steps.maybe("provider", "delivers it while the table is left alone", to);
                 }
                 return;
             }

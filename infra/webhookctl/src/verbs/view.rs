@@ -76,6 +76,21 @@ fn timeline(row: &Row) -> Vec<Moment> {
         what: "stored".into(),
         detail: format!("by {}", row.via),
     };
+    // Between the two the ledger was not to be had.
+    let received = match row.drained_at {
+        None => vec![received],
+        Some(drained_at) => vec![
+            Moment {
+                what: "spilled".into(),
+                ..received.clone()
+            },
+            Moment {
+                at: drained_at.0,
+                what: "stored".into(),
+                detail: "drained from the spill queue".into(),
+            },
+        ],
+    };
     let stages = row.history.iter().map(|stage: &Stage| Moment {
         at: stage.at.0,
         what: format!("attempt {}", stage.attempt),
@@ -85,7 +100,7 @@ fn timeline(row: &Row) -> Vec<Moment> {
             format!("{}: {}", stage.what, stage.note)
         },
     });
-    std::iter::once(received).chain(stages).collect()
+    received.into_iter().chain(stages).collect()
 }
 
 fn status(state: State) -> Status {

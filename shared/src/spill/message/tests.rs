@@ -41,7 +41,7 @@ fn an_event_comes_back_with_everything_that_its_row_says() {
     for body in [
         &b""[..],
         b"{}",
-        &[0xff; 70_000],
+        &vec![0xff; 70_000],
         &(0..=255).collect::<Vec<_>>(),
     ] {
         let event = event(body);
@@ -55,7 +55,7 @@ fn an_event_comes_back_with_everything_that_its_row_says() {
 
 #[test]
 fn a_body_in_the_bucket_is_named_and_not_sent() {
-    let event = event(&[7; 4_000_000]);
+    let event = event(&vec![7; 4_000_000]);
     let placed = Placed {
         len: event.body.len(),
         at: Place::Bucket("bodies/acme/1".to_owned()),
