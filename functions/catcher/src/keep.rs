@@ -34,6 +34,7 @@ pub(crate) struct Deadlines {
 }
 
 /// An event that will not be lost.
+#[expect(clippy::large_enum_variant, reason = "there are few, for a moment")]
 pub(crate) enum Durable {
     Kept(Kept),
     Spilled(Event),
