@@ -70,7 +70,7 @@ impl Catcher {
                 self.parts
                     .inbox
                     .announce(Lane::Live, doorbells.iter())
-                    .await
+                    .await;
             }
             Then::PutAside(refused) => {
                 let left = KEEP_BUDGET.saturating_sub(began.elapsed());
