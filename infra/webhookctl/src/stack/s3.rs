@@ -273,12 +273,12 @@ fn tagging(
         }
         Method::GET => {
             let tags = meta.tags.split('&').filter_map(|tag| tag.split_once('='));
-            let set: String = tags
-                .map(|(key, value)| {
-                    let (key, value) = (escape(key), escape(value));
-                    format!("<Tag><Key>{key}</Key><Value>{value}</Value></Tag>")
-                })
-                .collect();
+            let mut set = String::new();
+            for (key, value) in tags {
+                let (key, value) = (escape(key), escape(value));
+                // Writing to a text cannot fail.
+                let _ = write!(set, "<Tag><Key>{key}</Key><Value>{value}</Value></Tag>");
+            }
             let body = format!("<Tagging><TagSet>{set}</TagSet></Tagging>");
             Ok(([(header::CONTENT_TYPE, "application/xml")], body).into_response())
         }

@@ -3,13 +3,14 @@
 use std::process::Output;
 
 use serde_json::Value;
+use shared::clock::Millis;
 use shared::event::EventKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::process::Command;
 use webhookctl::stack::names;
 
-use super::support::{Inbox, options, unique};
+use super::support::{Inbox, options, s, unique};
 
 const WHO: &str = "arn:aws:sts::111122223333:assumed-role/operator/anna";
 
@@ -112,13 +113,13 @@ async fn events_are_erased_by_what_they_say_and_only_as_many_as_were_shown() {
     let line = ["erase", "--id", &id, "-m", "he asked", "--confirm", "1"];
     let done = webhookctl(&inbox, &sts, &line).await;
     assert!(done.status.success(), "{}", told(&done));
-    let scan = inbox.stack.clients().dynamodb.scan();
-    let items = scan.table_name(inbox.stack.table().unwrap()).send().await;
-    let items = items.unwrap().items.unwrap();
-    let log: Vec<_> = items
-        .iter()
-        .filter(|item| item["pk"].as_s().unwrap().starts_with("LOG#"))
-        .collect();
+    let query = inbox.stack.clients().dynamodb.query();
+    let query = query
+        .table_name(inbox.stack.table().unwrap())
+        .key_condition_expression("pk = :month");
+    let month = format!("LOG#{}", &Millis::now().hour()[..6]);
+    let log = query.expression_attribute_values(":month", s(month));
+    let log = log.send().await.unwrap().items.unwrap();
     assert_eq!(log.len(), 2);
     for entry in log {
         assert_eq!(entry["who"].as_s().unwrap(), WHO);
