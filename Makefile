@@ -11,7 +11,7 @@ SIGNERS := infra/tests/foreign_signers
 CASES := 5000000
 SECONDS := 60
 
-.PHONY: help run dev build release check test test-build docs models vectors test-rust test-template second-opinion test-long properties foreign-signers fuzz bench-verify \
+.PHONY: help run dev build release check test test-build docs models vectors test-rust test-template second-opinion test-long properties foreign-signers fuzz clauses bench-verify \
 	venv clean
 
 help: ## What there is
@@ -69,6 +69,9 @@ properties: ## What holds for every provider, in CASES cases for each of two pro
 
 fuzz: .tools/bin/cargo-fuzz ## Each fuzz target for SECONDS; needs a nightly toolchain
 	PATH=$(CURDIR)/.tools/bin:$$PATH infra/fuzz/run $(SECONDS)
+
+clauses: test-build ## Each clause of each condition cut by itself: a test of the ledger must notice
+	$(PYTHON) infra/tests/clauses.py
 
 bench-verify: ## What verification and the presets cost, in instructions; needs valgrind
 	$(CARGO) bench --workspace --locked --bench verify

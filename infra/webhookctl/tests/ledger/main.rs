@@ -11,6 +11,7 @@ mod bodies;
 mod capacity;
 mod claim;
 mod cursor;
+mod cut;
 mod effects;
 mod erase;
 mod matrix;

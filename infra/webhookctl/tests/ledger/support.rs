@@ -24,6 +24,7 @@ use webhookctl::stack::clients::{self, Endpoints};
 use webhookctl::stack::preflight::preflight;
 use webhookctl::stack::{Emulators, Naming, Template, create_table};
 
+use crate::cut::Cut;
 use crate::proxy::Proxy;
 
 /// When tests happen: late enough that no emulator takes a row for expired.
@@ -267,7 +268,7 @@ fn quick(url: &str) -> aws_sdk_dynamodb::Client {
         .with_max_attempts(3)
         .with_initial_backoff(Duration::from_millis(5));
     let config = clients::dynamodb(url).config().to_builder();
-    aws_sdk_dynamodb::Client::from_conf(config.retry_config(retries).build())
+    aws_sdk_dynamodb::Client::from_conf(config.retry_config(retries).interceptor(Cut).build())
 }
 
 pub(crate) fn leased(claim: Claim) -> Lease {

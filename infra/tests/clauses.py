@@ -1,0 +1,115 @@
+"""Takes each clause out of each condition that the ledger writes under, and sees a test fail.
+
+A condition that no test misses is one that the next change may lose. The conditions are those that
+the ledger's own tests send; a clause is cut on its way to DynamoDB, so nothing is built anew.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+# Longer than the suite takes by far: what hangs without a clause has noticed it, too.
+PATIENCE = 240
+
+# Clauses that may go, and why no test can notice it.
+EQUAL = {}
+
+
+def main():
+    suite = built()
+    with tempfile.TemporaryDirectory() as folder:
+        seen = Path(folder, "seen")
+        if not passes(suite, {"MITT_SEEN": str(seen)}):
+            sys.exit("the suite fails with all clauses in their place")
+        conditions = sorted(set(seen.read_text().splitlines()))
+        cuts = [(condition, cut) for condition in conditions for cut in sorted(without_one(condition))]
+        survived = []
+        for number, (condition, cut) in enumerate(cuts, 1):
+            file = Path(folder, "cut")
+            file.write_text(f"{condition}\n{cut}\n")
+            killed = not passes(suite, {"MITT_CUT": str(file)})
+            print(f"{number}/{len(cuts)} {'noticed' if killed else 'SURVIVED'}: {condition}  ->  {cut}", flush=True)
+            if not killed and (condition, cut) not in EQUAL:
+                survived.append((condition, cut))
+    print(f"{len(conditions)} conditions, {len(cuts)} clauses cut, {len(cuts) - len(survived)} noticed, {len(survived)} not")
+    sys.exit(bool(survived))
+
+
+def without_one(expression):
+    """The expression in each way that lacks one of its clauses, simple or in brackets; nothing for the last one."""
+    inner = expression[1:-1] if is_group(expression) else expression
+    for word in (" OR ", " AND "):
+        parts = split(inner, word)
+        if len(parts) == 1:
+            continue
+        cuts = set()
+        for place, part in enumerate(parts):
+            for cut in without_one(part) | {""}:
+                kept = parts[:place] + ([cut] if cut else []) + parts[place + 1 :]
+                joined = word.join(kept)
+                cuts.add(f"({joined})" if is_group(expression) and len(kept) > 1 else joined)
+        return cuts
+    return {""}
+
+
+def is_group(expression):
+    """Whether the first bracket is closed by the last."""
+    if not expression.startswith("("):
+        return False
+    depth = 0
+    for place, character in enumerate(expression):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return place == len(expression) - 1
+    return False
+
+
+def split(expression, word):
+    """At the words that stand in no bracket."""
+    parts, depth, start = [], 0, 0
+    for place, character in enumerate(expression):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and expression.startswith(word, place):
+            parts.append(expression[start:place])
+            start = place + len(word)
+    return [*parts, expression[start:]]
+
+
+def built():
+    """The suite of the ledger."""
+    command = ["cargo", "test", "--workspace", "--locked", "--test", "ledger", "--no-run", "--message-format=json"]
+    lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    for message in map(json.loads, lines):
+        if message.get("target", {}).get("name") == "ledger" and message.get("executable"):
+            return message["executable"]
+    sys.exit("cargo built no suite of the ledger")
+
+
+def passes(suite, variables):
+    """Whether all of it passes; it ends with the first test that does not."""
+    run = subprocess.Popen(
+        [suite],
+        cwd=ROOT / "infra/webhookctl",
+        env=os.environ | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    timer = threading.Timer(PATIENCE, run.kill)
+    timer.start()
+    try:
+        failed = any(line.rstrip().endswith("... FAILED") for line in run.stdout)
+        return not failed and run.wait() == 0
+    finally:
+        timer.cancel()
+        run.kill()
+        run.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+//! Takes a clause out of a condition on its way to DynamoDB, to see whether a test notices.
+//!
+//! `infra/tests/clauses.py` does that with each clause of each condition. `MITT_SEEN` is a file to
+//! which every condition that passes is added; `MITT_CUT` is one with two lines, a condition and
+//! what is sent in its place.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io::Write as _;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use aws_sdk_dynamodb::config::interceptors::BeforeSerializationInterceptorContextMut;
+use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::error::BoxError;
+use aws_sdk_dynamodb::operation::put_item::PutItemInput;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemInput;
+use shared::settings::variable;
+
+#[derive(Debug)]
+pub(crate) struct Cut;
+
+impl Intercept for Cut {
+    fn name(&self) -> &'static str {
+        "cut"
+    }
+
+    fn modify_before_serialization(
+        &self,
+        context: &mut BeforeSerializationInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let input = context.input_mut();
+        if let Some(update) = input.downcast_mut::<UpdateItemInput>() {
+            let rest = update.update_expression.clone().unwrap_or_default();
+            let (names, values) = (
+                &mut update.expression_attribute_names,
+                &mut update.expression_attribute_values,
+            );
+            cut(&mut update.condition_expression, &rest, names, values);
+        } else if let Some(put) = input.downcast_mut::<PutItemInput>() {
+            let (names, values) = (
+                &mut put.expression_attribute_names,
+                &mut put.expression_attribute_values,
+            );
+            cut(&mut put.condition_expression, "", names, values);
+        }
+        Ok(())
+    }
+}
+
+fn cut<V>(
+    condition: &mut Option<String>,
+    rest: &str,
+    names: &mut Option<HashMap<String, String>>,
+    values: &mut Option<HashMap<String, V>>,
+) {
+    static CUT: OnceLock<Option<(String, String)>> = OnceLock::new();
+    let Some(whole) = condition.clone() else {
+        return;
+    };
+    note(&whole);
+    let Some((of, to)) = CUT.get_or_init(asked) else {
+        return;
+    };
+    if whole != *of {
+        return;
+    }
+    *condition = Some(to.clone()).filter(|to| !to.is_empty());
+    // DynamoDB refuses values that nothing speaks of.
+    let used = used(&format!("{to} {rest}"));
+    keep(names, &used);
+    keep(values, &used);
+}
+
+fn keep<V>(map: &mut Option<HashMap<String, V>>, used: &BTreeSet<String>) {
+    if let Some(entries) = map {
+        entries.retain(|name, _| used.contains(name));
+    }
+    map.take_if(|entries| entries.is_empty());
+}
+
+/// The placeholders in an expression.
+fn used(text: &str) -> BTreeSet<String> {
+    let part_of_one = |c: char| c == ':' || c == '#' || c == '_' || c.is_ascii_alphanumeric();
+    let words = text.split(|c| !part_of_one(c));
+    words
+        .filter(|word| word.starts_with([':', '#']))
+        .map(str::to_owned)
+        .collect()
+}
+
+fn asked() -> Option<(String, String)> {
+    let text = std::fs::read_to_string(variable("MITT_CUT")?).expect("MITT_CUT is a file");
+    let (of, to) = text.split_once('\n').expect("it has two lines");
+    Some((of.to_owned(), to.trim_end_matches('\n').to_owned()))
+}
+
+fn note(condition: &str) {
+    static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let Some(path) = variable("MITT_SEEN") else {
+        return;
+    };
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if seen.insert(condition.to_owned()) {
+        let mut file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .expect("MITT_SEEN can be written");
+        writeln!(file, "{condition}").expect("MITT_SEEN can be written");
+    }
+}
