@@ -330,7 +330,10 @@ def test_functions_reach_only_their_rows_of_the_table(template):
             "CountRefused": ("UpdateItem", ["Q#*"]),
             "ReadKeys": ("GetItem", ["K#*"]),
         },
-        "ProcessorRole": {"WorkOnEvents": ("GetItem UpdateItem", ["E#*"])},
+        "ProcessorRole": {
+            "WorkOnEvents": ("GetItem UpdateItem", ["E#*"]),
+            "SpareDestinations": ("GetItem UpdateItem", ["SYS"]),
+        },
         "BackupSyncRole": {
             "KeepLedger": ("GetItem PutItem UpdateItem", ["E#*", "SYNC#*", "SYS"]),
             "KeepKeys": ("GetItem PutItem", ["K#*"]),
@@ -352,6 +355,13 @@ def test_functions_reach_only_their_rows_of_the_table(template):
 def test_the_catcher_changes_no_event_that_it_has_written(template):
     changes = [s for s in statements(template, "CatcherRole") if "dynamodb:UpdateItem" in listed(s["Action"])]
     assert [s["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] for s in changes] == [["Q#*"]]
+
+
+def test_only_the_processor_takes_a_policy_from_outside(template):
+    taken = {n: r["ManagedPolicyArns"] for n, r in of_type(template, "AWS::IAM::Role") if "ManagedPolicyArns" in r}
+    policy = {"Fn::If": ["HasDestinationPolicy", {"Ref": "DestinationPolicyArn"}, {"Ref": "AWS::NoValue"}]}
+    assert taken == {"ProcessorRole": [policy]}
+    assert template["Parameters"]["DestinationPolicyArn"]["Default"] == ""
 
 
 def test_only_this_account_may_use_a_role(template):
@@ -487,6 +497,8 @@ BROKEN = [
     (test_functions_reach_only_their_rows_of_the_table, "dynamodb:LeadingKeys: [E#*]", "dynamodb:LeadingKeys: ['*']"),
     (test_functions_reach_only_their_rows_of_the_table, "                  'Null': { dynamodb:LeadingKeys: false }\n", ""),
     (test_the_catcher_changes_no_event_that_it_has_written, "dynamodb:LeadingKeys: [Q#*]", "dynamodb:LeadingKeys: [E#*, Q#*]"),
+    (test_only_the_processor_takes_a_policy_from_outside, "!Ref DestinationPolicyArn, !Ref", "arn:aws:iam::aws:policy/AdministratorAccess, !Ref"),
+    (test_functions_reach_only_their_rows_of_the_table, "dynamodb:LeadingKeys: [SYS]", "dynamodb:LeadingKeys: [E#*, SYS]"),
     (test_only_this_account_may_use_a_role, "Service: lambda.amazonaws.com", "AWS: '*'"),
     (test_only_this_account_may_use_a_role, "aws:SourceAccount: !Ref AWS::AccountId", "aws:SourceAccount: '*'"),
     (test_a_second_stack_fits_into_the_same_account, "Name: !Sub ${AWS::StackName}-sweep", "Name: mitt-sweep"),

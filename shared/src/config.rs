@@ -3,9 +3,13 @@
 //! The file is in git and embedded at build. It names secrets and holds none. A wrong file is
 //! refused as a whole, with the line and what was meant.
 
+mod action;
+mod address;
 mod duration;
+mod filter;
 mod quarantine;
 mod retention;
+mod rate;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,8 +23,13 @@ use crate::ledger::{Retention, Retentions};
 use crate::preset::Preset;
 use crate::quarantine::Limits;
 use crate::verify::{Trust, Verifier};
+use action::FileAction;
+pub use action::{Action, ActionKind, Destination, Invocation};
+pub use address::is_fifo;
+pub use filter::Filter;
 use quarantine::FileQuarantine;
 use retention::FileRetention;
+pub use rate::Rate;
 
 /// The file as it was at build.
 pub const EMBEDDED: &str = include_str!("../../infra/sources.toml");
@@ -55,27 +64,6 @@ pub struct Source {
     pub retention: Retention,
     pub actions: Vec<Action>,
     pub sync: Option<SourceSync>,
-}
-
-/// What is done with an event. Each action is an effect of its own.
-#[derive(Debug)]
-pub struct Action {
-    /// Names the effect in the ledger.
-    pub name: String,
-    pub kind: ActionKind,
-}
-
-#[derive(Clone, Debug)]
-pub enum ActionKind {
-    /// Nothing: the event is kept, and that was all.
-    Keep,
-    /// Posts the event to a URL, signed as Standard Webhooks, with an `Idempotency-Key`.
-    Http { url: String, secret: String },
-    /// Calls the code of this name in `functions/processor/src/actions/`.
-    Rust {
-        code: String,
-        params: BTreeMap<String, String>,
-    },
 }
 
 /// How the provider is asked what we missed.
@@ -122,6 +110,7 @@ impl Config {
                 "source {name:?} stands there twice"
             );
         }
+        share_rates(&mut sources)?;
         Ok(Self {
             sources,
             forward: file.forward,
@@ -194,25 +183,6 @@ struct FileRetry {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct FileAction {
-    kind: FileActionKind,
-    name: Option<String>,
-    url: Option<String>,
-    secret: Option<String>,
-    #[serde(default)]
-    params: BTreeMap<String, String>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum FileActionKind {
-    Keep,
-    Http,
-    Rust,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct FileSync {
     secret: Option<String>,
     first_lookback: Option<String>,
@@ -266,7 +236,7 @@ impl FileSource {
         let mut actions = Vec::new();
         let mut names = BTreeSet::new();
         for action in self.action {
-            let action = action.checked(forward)?;
+            let action = action.checked(&self.name, forward)?;
             ensure!(
                 names.insert(action.name.clone()),
                 "two actions are named {:?}",
@@ -320,36 +290,6 @@ impl FileRetry {
     }
 }
 
-impl FileAction {
-    fn checked(self, forward: &Forward) -> anyhow::Result<Action> {
-        let name = self.name.unwrap_or_else(|| match self.kind {
-            FileActionKind::Keep => "keep".to_owned(),
-            FileActionKind::Http => "http".to_owned(),
-            FileActionKind::Rust => String::new(),
-        });
-        check_name("an action's name", &name)?;
-        let kind = match self.kind {
-            FileActionKind::Keep => ActionKind::Keep,
-            FileActionKind::Http => {
-                let url = self
-                    .url
-                    .with_context(|| format!("action {name:?} needs a url"))?;
-                check_url(&url, forward).with_context(|| format!("action {name:?}"))?;
-                let secret = self.secret.with_context(|| {
-                    format!("action {name:?} needs a secret to sign with: the name of one")
-                })?;
-                check_name("a secret's name", &secret)?;
-                ActionKind::Http { url, secret }
-            }
-            FileActionKind::Rust => ActionKind::Rust {
-                code: name.clone(),
-                params: self.params,
-            },
-        };
-        Ok(Action { name, kind })
-    }
-}
-
 impl FileSync {
     fn checked(self, preset: &Preset, source: &str) -> anyhow::Result<SourceSync> {
         ensure!(
@@ -369,6 +309,30 @@ impl FileSync {
             overlap: parsed(self.overlap, quarter)?,
         })
     }
+}
+
+/// A destination has one rate, whichever of its actions names it.
+fn share_rates(sources: &mut BTreeMap<String, Source>) -> anyhow::Result<()> {
+    let all = || sources.values().flat_map(|source| &source.actions);
+    let mut rates = BTreeMap::new();
+    for destination in all().filter_map(|action| action.destination.as_ref()) {
+        let Some(rate) = destination.rate else {
+            continue;
+        };
+        let known = *rates.entry(destination.name.clone()).or_insert(rate);
+        ensure!(
+            known == rate,
+            "destination {:?} has two rates; name them apart, or give it one",
+            destination.name
+        );
+    }
+    for source in sources.values_mut() {
+        let actions = source.actions.iter_mut();
+        for destination in actions.filter_map(|action| action.destination.as_mut()) {
+            destination.rate = rates.get(&destination.name).copied();
+        }
+    }
+    Ok(())
 }
 
 /// Names become part of keys, paths and URLs.
@@ -453,6 +417,30 @@ secret = "orders"
         );
         assert!(config.source("other").is_none());
         assert_eq!(config.hash().len(), 8);
+    }
+
+    #[test]
+    fn a_destination_has_one_rate_for_all_of_its_actions() {
+        let more = r#"
+[[source.action]]
+kind = "lambda"
+function = "orders"
+[[source.action]]
+kind = "lambda"
+name = "again"
+function = "orders:live"
+rate = "5/s"
+"#;
+        let config = Config::parse(&format!("{GOOD}{more}")).unwrap();
+        let actions = &config.source("stripe-main").unwrap().actions;
+        let rates: Vec<_> = actions
+            .iter()
+            .filter_map(|action| Some(action.destination.as_ref()?.rate?.calls))
+            .collect();
+        assert_eq!(rates, [5, 5]);
+        let two = more.replace("\"orders\"\n", "\"orders\"\nrate = \"6/s\"\n");
+        let error = Config::parse(&format!("{GOOD}{two}")).unwrap_err();
+        assert!(format!("{error:#}").contains("two rates"), "{error:#}");
     }
 
     #[test]

@@ -21,8 +21,14 @@ pub enum Effect {
     Done { note: String },
     /// It is known not to have happened; the outcome says whether to try again.
     Not(Outcome),
-    /// Nobody can say whether it happened.
+    /// Nobody can say whether it happened: there was no answer.
     Unknown { error: String },
+    /// The downstream answered that it failed, which does not say whether it happened.
+    Failed {
+        error: String,
+        /// It said that this is its stored answer to an earlier call under the key.
+        replayed: bool,
+    },
 }
 
 /// Whether the downstream honours idempotency keys.
@@ -30,6 +36,10 @@ pub enum Effect {
 pub enum Keys {
     /// Two calls under one key do it once: repeating is safe.
     Honoured,
+    /// The same, but a failure is stored under the key as well, and each repetition only hears it
+    /// again. So does Stripe, also with a 500: <https://docs.stripe.com/api/idempotent_requests>.
+    /// A failure is left to a human then, or to a check; what had no answer is repeated.
+    HonouredWithFailures,
     /// Each call does it again.
     Ignored,
 }
@@ -84,6 +94,9 @@ impl<'l> Effects<'l> {
     /// have happened in an earlier attempt is looked up there, and not left to a human. `ask` gets
     /// the key of the effect, so the call has to leave it where it can be searched for, such as
     /// in a field for references.
+    ///
+    /// A downstream that stores its failures under the key is asked as well. When it says that it
+    /// did not happen, no call under the key will make it happen: that is for a human.
     pub async fn once_asking(
         &self,
         name: &str,
@@ -101,12 +114,20 @@ impl<'l> Effects<'l> {
                     self.note(name, EffectState::Done, keys, &note);
                     return Outcome::Done;
                 }
+                Asked::DidNot if self.is_spent(name) => {
+                    let error = format!("{name} failed, and its key only gives that failure again");
+                    self.note(name, EffectState::Refused, keys, &error);
+                    return Outcome::permanent(error);
+                }
                 Asked::DidNot => {}
                 // The doubt stays in the row, and the next attempt asks again.
                 Asked::Unclear { error } => return Outcome::retry(error),
             }
         }
-        self.begin(name, keys, call).await
+        match self.begin(name, keys, call).await {
+            Outcome::Unknown { error } => Outcome::retry(error),
+            other => other,
+        }
     }
 
     /// Writes the intent, then makes the call.
@@ -159,22 +180,46 @@ impl<'l> Effects<'l> {
             .all(|(_, effect)| effect.keyed || effect.state != EffectState::Unknown)
     }
 
+    /// Whether there is nothing left to do for an effect in this run.
+    pub fn is_settled(&self, name: &str) -> bool {
+        self.before(name).is_some_and(|before| match before.state {
+            EffectState::Done => true,
+            EffectState::Refused => before.run == self.lease.row.run,
+            _ => false,
+        })
+    }
+
     /// Whether an earlier attempt may have made it happen.
     fn is_in_doubt(&self, name: &str) -> bool {
-        let before = self.lease.row.effects.get(name).map(|effect| effect.state);
+        let before = self.before(name).map(|effect| effect.state);
         matches!(before, Some(EffectState::Intent | EffectState::Unknown))
+    }
+
+    /// Whether the downstream is known to hold a failure under the key.
+    fn is_spent(&self, name: &str) -> bool {
+        self.before(name)
+            .is_some_and(|before| before.state == EffectState::Unknown && !before.keyed)
+    }
+
+    fn before(&self, name: &str) -> Option<&EffectRow> {
+        self.lease.row.effects.get(name)
     }
 
     /// What the ledger says of an effect, where that decides.
     fn known(&self, name: &str, keys: Keys) -> Option<Outcome> {
-        let before = self.lease.row.effects.get(name)?;
-        match (before.state, keys) {
-            (EffectState::Done, _) => Some(Outcome::Done),
-            (EffectState::Intent | EffectState::Unknown, Keys::Ignored) => {
-                Some(Outcome::unknown(format!(
-                    "{name} may have happened in an earlier attempt, and the downstream takes no key"
-                )))
+        let before = self.before(name)?;
+        let in_doubt = matches!(before.state, EffectState::Intent | EffectState::Unknown);
+        match keys {
+            _ if before.state == EffectState::Done => Some(Outcome::Done),
+            _ if before.state == EffectState::Refused && before.run == self.lease.row.run => {
+                Some(Outcome::permanent(before.note.clone()))
             }
+            Keys::Ignored if in_doubt => Some(Outcome::unknown(format!(
+                "{name} may have happened in an earlier attempt, and the downstream takes no key"
+            ))),
+            Keys::HonouredWithFailures if self.is_spent(name) => Some(Outcome::unknown(format!(
+                "{name} failed in an earlier attempt, and its key only gives that failure again"
+            ))),
             _ => None,
         }
     }
@@ -191,12 +236,23 @@ impl<'l> Effects<'l> {
                 self.note(name, EffectState::Done, keys, &note);
                 Outcome::Done
             }
+            Effect::Not(Outcome::Permanent { error }) => {
+                self.note(name, EffectState::Refused, keys, &error);
+                Outcome::permanent(error)
+            }
             Effect::Not(outcome) => {
                 self.note(name, EffectState::Not, keys, "");
                 outcome
             }
-            Effect::Unknown { error } => match keys {
-                Keys::Honoured => Outcome::retry(error),
+            Effect::Failed { error, replayed }
+                if replayed || keys == Keys::HonouredWithFailures =>
+            {
+                // Another call under this key would only hear it again.
+                self.note(name, EffectState::Unknown, Keys::Ignored, "");
+                Outcome::unknown(error)
+            }
+            Effect::Unknown { error } | Effect::Failed { error, .. } => match keys {
+                Keys::Honoured | Keys::HonouredWithFailures => Outcome::retry(error),
                 Keys::Ignored => Outcome::unknown(error),
             },
         }
@@ -229,8 +285,9 @@ impl<'l> Effects<'l> {
         EffectRow {
             state,
             key: self.key(name),
-            keyed: keys == Keys::Honoured,
+            keyed: keys != Keys::Ignored,
             at: (self.clock)(),
+            run: self.lease.row.run,
             note: note.chars().take(120).collect(),
         }
     }

@@ -8,7 +8,8 @@
 //! [`Effects`](effects::Effects). While the ledger is not to be had, events wait in the
 //! [`Spill`](spill::Spill). A request that cannot be proven is kept for a while in the
 //! [`Quarantine`](quarantine::Quarantine); the public keys that it may wait for are on the
-//! [`Keyring`](keyring::Keyring).
+//! [`Keyring`](keyring::Keyring). Where an action sends to is a *destination*; one that is down is spared
+//! by its [breaker](breaker::Breakers), and one that takes only so much has a [rate](rates::Rates).
 //!
 //! Three sentences carry the design. An event is in the ledger before anyone is told of it. Only
 //! the newest claim may write. The queue is a doorbell: losing a message loses time, never an
@@ -28,6 +29,7 @@ pub mod sign;
 pub mod verify;
 
 pub mod backoff;
+pub mod breaker;
 pub mod config;
 pub mod effects;
 pub mod inbox;
@@ -38,6 +40,7 @@ pub mod outcome;
 pub mod quarantine;
 pub mod queue;
 pub mod spill;
+pub mod rates;
 
 pub mod aws;
 pub mod settings;

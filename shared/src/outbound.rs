@@ -52,6 +52,8 @@ fn choose_tls() {
 pub struct Answer {
     pub status: u16,
     pub retry_after: Option<Duration>,
+    /// It is the stored answer to an earlier request under the same idempotency key.
+    pub replayed: bool,
     /// At most 16 MiB of it; `None` when there was more.
     pub body: Option<Bytes>,
 }
@@ -131,12 +133,18 @@ impl Outbound {
             .headers()
             .get(RETRY_AFTER)
             .and_then(|value| retry_after(value, now));
+        // Said so by Stripe, among others. <https://docs.stripe.com/error-low-level#idempotency>
+        let replayed = response
+            .headers()
+            .get("idempotent-replayed")
+            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"));
         let mut body = BytesMut::new();
         while let Some(chunk) = response.chunk().await.map_err(trouble)? {
             if body.len() + chunk.len() > LARGEST_ANSWER {
                 return Ok(Answer {
                     status,
                     retry_after,
+                    replayed,
                     body: None,
                 });
             }
@@ -145,6 +153,7 @@ impl Outbound {
         Ok(Answer {
             status,
             retry_after,
+            replayed,
             body: Some(body.freeze()),
         })
     }

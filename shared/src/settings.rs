@@ -64,6 +64,10 @@ impl Settings {
 /// What every function works with.
 pub struct Parts {
     pub config: Config,
+    /// For the clients that only one function needs.
+    pub aws: Aws,
+    /// The name of the table.
+    pub table: String,
     pub secrets: Secrets,
     /// The senders' secrets, for a function that has others of its own.
     pub ingress: Option<Secrets>,
@@ -97,6 +101,8 @@ impl Parts {
                 queue: Queue::new(aws.sqs(), &settings.queue_url)
                     .with_backlog(settings.backlog_queue_url.clone()),
             },
+            table: settings.table,
+            aws,
         })
     }
 }

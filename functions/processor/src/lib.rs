@@ -4,28 +4,49 @@
 //! time to begin. Whatever the row says — done, held, not due, dead — its doorbell is spent.
 
 mod actions;
+mod destination;
 mod record;
 
+use std::time::Duration;
+
+use actions::Clients;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
-use futures::{FutureExt as _, StreamExt as _, stream};
+use futures::FutureExt as _;
+use futures::future::join_all;
+use shared::breaker::Breakers;
 use shared::clock::{Clock, Millis};
 use shared::outbound::Outbound;
+use shared::rates::Rates;
 use shared::settings::Parts;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Records of a batch that are worked on at the same time.
 const AT_ONCE: usize = 4;
+
+/// A record that takes longer than this waits for somebody else. It makes room for the next one,
+/// so that a destination that hangs holds up nothing but its own events.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// Everything that work needs, made once per process.
 pub struct Processor {
     parts: Parts,
     outbound: Outbound,
+    clients: Clients,
+    breakers: Breakers,
+    rates: Rates,
     clock: Clock,
 }
+
+/// One of the places of a batch.
+pub(crate) struct Slot<'s>(Option<SemaphorePermit<'s>>);
 
 impl Processor {
     pub fn new(parts: Parts, clock: Clock) -> anyhow::Result<Self> {
         let outbound = Outbound::new(parts.config.forward.allow_loopback)?;
         Ok(Self {
+            clients: Clients::new(&parts.aws),
+            breakers: Breakers::new(parts.aws.dynamodb(), &parts.table),
+            rates: Rates::new(parts.aws.dynamodb(), &parts.table),
             parts,
             outbound,
             clock,
@@ -34,7 +55,10 @@ impl Processor {
 
     /// Works off a batch until `deadline`. Each record's trouble stays its own.
     pub async fn work_off(&self, batch: SqsEvent, deadline: Millis) -> SqsBatchResponse {
+        let slots = Semaphore::new(AT_ONCE);
+        let slots = &slots;
         let works = batch.records.into_iter().map(async |record| {
+            let slot = Slot(slots.acquire().await.ok());
             let id = record.message_id.unwrap_or_default();
             let message = record.body.unwrap_or_default();
             // A panic in our own code: the row is under a lease that runs out, nothing is lost.
@@ -43,7 +67,7 @@ impl Processor {
                 if self.moves_behind(&arn, &record.attributes, &message).await {
                     return Ok(());
                 }
-                self.hear(&message, deadline).await
+                self.hear(&message, deadline, slot).await
             };
             let work = std::panic::AssertUnwindSafe(hear).catch_unwind();
             match Box::pin(work).await {
@@ -62,10 +86,7 @@ impl Processor {
                 }
             }
         });
-        let failed: Vec<Option<String>> = stream::iter(works)
-            .buffer_unordered(AT_ONCE)
-            .collect()
-            .await;
+        let failed = join_all(works).await;
         let mut response = SqsBatchResponse::default();
         // A record without an id is reported under an empty one: then the whole batch comes back.
         failed
@@ -76,13 +97,25 @@ impl Processor {
     }
 }
 
+impl Slot<'_> {
+    /// Works in this place, and leaves it to another when that takes long.
+    pub(crate) async fn lend<T>(self, work: impl Future<Output = T>) -> T {
+        let mut work = std::pin::pin!(work);
+        if let Ok(done) = tokio::time::timeout(SLOW, &mut work).await {
+            return done;
+        }
+        drop(self.0);
+        work.await
+    }
+}
+
 /// When this invocation is killed. `cargo lambda watch` passes a time in 1970, which is no
 /// deadline; zero remaining time is one.
 pub fn deadline(context: u64, now: Millis) -> Millis {
     const YEAR_2020: u64 = 1_577_836_800_000;
     match i64::try_from(context) {
         Ok(deadline) if context >= YEAR_2020 => Millis(deadline),
-        _ => now + std::time::Duration::from_secs(60),
+        _ => now + Duration::from_secs(60),
     }
 }
 
@@ -90,14 +123,26 @@ pub fn deadline(context: u64, now: Millis) -> Millis {
 mod tests {
     use super::*;
 
+    #[tokio::test(start_paused = true)]
+    async fn work_that_hangs_makes_room_for_other_work() {
+        let slots = Semaphore::new(2);
+        let began = tokio::time::Instant::now();
+        let work = async |secs| {
+            let slot = Slot(slots.acquire().await.ok());
+            slot.lend(tokio::time::sleep(Duration::from_secs(secs)))
+                .await;
+            began.elapsed().as_secs()
+        };
+        // Eight that hang, and then one that does not.
+        let ends = join_all([20, 20, 20, 20, 20, 20, 20, 20, 0].map(work)).await;
+        assert_eq!(ends, [20, 20, 21, 21, 22, 22, 23, 23, 4]);
+    }
+
     #[test]
     fn a_deadline_in_1970_is_none_and_one_that_is_over_is_one() {
         let now = Millis(1_795_169_681_000);
-        assert_eq!(
-            deadline(600_000, now),
-            now + std::time::Duration::from_secs(60)
-        );
-        assert_eq!(deadline(0, now), now + std::time::Duration::from_secs(60));
+        assert_eq!(deadline(600_000, now), now + Duration::from_secs(60));
+        assert_eq!(deadline(0, now), now + Duration::from_secs(60));
         assert_eq!(deadline(1_795_169_680_000, now), Millis(1_795_169_680_000));
     }
 }

@@ -4,18 +4,19 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use futures::FutureExt as _;
+use futures::future::join_all;
 use shared::backoff;
 use shared::clock::Millis;
 use shared::config::Source;
-use shared::effects::Effects;
-use shared::ledger::{Claim, Lease, NoBody, Settled, Settlement};
+use shared::ledger::{Claim, EffectRow, Lease, NoBody, Settled, Settlement};
 use shared::outcome::Outcome;
 use shared::queue::{Doorbell, Lane, NoDoorbell};
 use shared::timing::{CLOCK_MARGIN, EFFECT_TIMEOUT, LEASE};
 
-use crate::Processor;
-use crate::actions::Work;
+use crate::{Processor, Slot};
+
+/// What actions came to, and what became of their effects.
+pub(crate) type Ended = (Outcome, Vec<(String, EffectRow)>);
 
 impl Processor {
     /// Whether a doorbell waited so long that the events of now should not wait behind it, and now
@@ -42,7 +43,12 @@ impl Processor {
     }
 
     /// Does what a doorbell asks for. An error lets the queue bring it again.
-    pub(crate) async fn hear(&self, message: &str, deadline: Millis) -> anyhow::Result<()> {
+    pub(crate) async fn hear(
+        &self,
+        message: &str,
+        deadline: Millis,
+        slot: Slot<'_>,
+    ) -> anyhow::Result<()> {
         let doorbell = match Doorbell::from_message(message) {
             Ok(doorbell) => doorbell,
             Err(NoDoorbell::UnknownVersion(version)) => {
@@ -71,7 +77,7 @@ impl Processor {
             .claim(&doorbell.key, "processor", now, LEASE, attempts)
             .await?
         {
-            Claim::Leased(lease) => self.work(source, *lease, now + EFFECT_TIMEOUT).await,
+            Claim::Leased(lease) => self.work(source, *lease, now + EFFECT_TIMEOUT, slot).await,
             Claim::TooNew(version) => {
                 bail!(
                     "event {} is a row of version {version}, which newer code must work on",
@@ -91,11 +97,15 @@ impl Processor {
 
     /// `until` is when the actions must have ended. It counts from before the claim, as the lease
     /// does: a call must never run when a successor may begin.
-    async fn work(&self, source: &Source, lease: Lease, until: Millis) -> anyhow::Result<()> {
+    async fn work(
+        &self,
+        source: &Source,
+        lease: Lease,
+        until: Millis,
+        slot: Slot<'_>,
+    ) -> anyhow::Result<()> {
         let began = (self.clock)();
-        let effects = Effects::new(&self.parts.inbox.ledger, &lease, self.clock);
-        let outcome = self.act(source, &lease, &effects, until).await;
-        let changed = effects.into_changed();
+        let (outcome, changed) = slot.lend(Box::pin(self.act(source, &lease, until))).await;
         let now = (self.clock)();
         let settlement =
             Settlement::of(outcome, &lease.row, &source.backoff, now, backoff::jitter());
@@ -152,15 +162,9 @@ impl Processor {
         Ok(())
     }
 
-    /// Runs the source's actions, one after the other. All of them must be done; one that fails
-    /// does not keep the others from being tried.
-    async fn act(
-        &self,
-        source: &Source,
-        lease: &Lease,
-        effects: &Effects<'_>,
-        until: Millis,
-    ) -> Outcome {
+    /// Runs the source's actions, all at once. All of them must be done; one that fails or hangs
+    /// keeps the others from nothing.
+    async fn act(&self, source: &Source, lease: &Lease, until: Millis) -> Ended {
         let body = match self
             .parts
             .inbox
@@ -170,101 +174,32 @@ impl Processor {
             .context("read the body")
         {
             Ok(Ok(body)) => body.0,
-            Ok(Err(NoBody::Gone)) => return Outcome::permanent("its body is no longer there"),
+            Ok(Err(NoBody::Gone)) => {
+                return (
+                    Outcome::permanent("its body is no longer there"),
+                    Vec::new(),
+                );
+            }
             Ok(Err(NoBody::Damaged)) => {
-                return Outcome::permanent("its stored body is not the one that arrived");
+                let error = "its stored body is not the one that arrived";
+                return (Outcome::permanent(error), Vec::new());
             }
-            Err(error) => return Outcome::retry(format!("{error:#}")),
+            Err(error) => return (Outcome::retry(format!("{error:#}")), Vec::new()),
         };
-        let work = Work {
-            row: &lease.row,
-            body: &body,
-            effects,
-            outbound: &self.outbound,
-            secrets: &self.parts.secrets,
-            clock: self.clock,
-        };
-        let confirmation = source.verifier.confirmation(&body);
-        let all = async {
-            // A request for a confirmation is for us, and not for a destination.
-            if let Some(url) = &confirmation {
-                let url = source.verifier.trust.fetch_url(url);
-                return work.confirm(&url).await;
-            }
-            let mut outcome = Outcome::Done;
-            for action in &source.actions {
-                outcome = outcome.and(work.run(action).await);
-            }
-            outcome
-        };
-        let left = until.since((self.clock)());
-        Box::pin(ended(all, left, || effects.all_keyed())).await
-    }
-}
-
-/// What the actions came to, also when they panic or take longer than what is left.
-async fn ended(
-    actions: impl Future<Output = Outcome>,
-    left: Duration,
-    all_keyed: impl Fn() -> bool,
-) -> Outcome {
-    let caught = std::panic::AssertUnwindSafe(actions).catch_unwind();
-    match tokio::time::timeout(left, caught).await {
-        Ok(Ok(outcome)) => outcome,
-        Ok(Err(_)) => broken_off(all_keyed(), "an action panicked"),
-        Err(_) => broken_off(all_keyed(), "an action took longer than 25 s"),
-    }
-}
-
-/// An action that did not answer may have done its work. That is safe to repeat only where the
-/// downstream honours keys.
-fn broken_off(all_keyed: bool, error: &str) -> Outcome {
-    if all_keyed {
-        Outcome::retry(error)
-    } else {
-        Outcome::unknown(error)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn an_action_that_panics_or_hangs_ends_its_attempt_and_nothing_else() {
-        let panics = || async { panic!("a bug in an action") };
-        let hangs = || std::future::pending::<Outcome>();
-        let said = |outcome: Outcome| match outcome {
-            Outcome::Retry { error, after: None } => ("retry", error),
-            Outcome::Unknown { error } => ("unknown", error),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(
-            said(ended(panics(), EFFECT_TIMEOUT, || true).await),
-            ("retry", "an action panicked".into())
-        );
-        assert_eq!(
-            said(ended(panics(), EFFECT_TIMEOUT, || false).await).0,
-            "unknown"
-        );
-        let began = tokio::time::Instant::now();
-        assert_eq!(
-            said(ended(hangs(), EFFECT_TIMEOUT, || true).await).0,
-            "retry"
-        );
-        assert_eq!(began.elapsed(), EFFECT_TIMEOUT);
-        assert_eq!(
-            said(ended(hangs(), EFFECT_TIMEOUT, || false).await).0,
-            "unknown"
-        );
-        // What the claim has used up is not there for the actions.
-        let began = tokio::time::Instant::now();
-        let left = Duration::from_secs(3);
-        assert_eq!(said(ended(hangs(), left, || true).await).0, "retry");
-        assert_eq!(began.elapsed(), left);
-        assert_eq!(
-            ended(async { Outcome::Done }, EFFECT_TIMEOUT, || false).await,
-            Outcome::Done
-        );
+        // A request for a confirmation is for us, and not for a destination.
+        if let Some(url) = source.verifier.confirmation(&body) {
+            let url = source.verifier.trust.fetch_url(&url);
+            return self.confirm(&url, lease, &body, until).await;
+        }
+        let actions = source
+            .actions
+            .iter()
+            .map(|action| self.carry_out(action, lease, &body, until));
+        let mut all: Ended = (Outcome::Done, Vec::new());
+        for (outcome, changed) in join_all(actions).await {
+            all.0 = all.0.and(outcome);
+            all.1.extend(changed);
+        }
+        all
     }
 }

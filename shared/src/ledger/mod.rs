@@ -2,8 +2,9 @@
 //!
 //! All rows of the inbox are in one DynamoDB table, defined in `template.yaml`. What a change
 //! asks for and does is in [`transition`], as pure functions; what a refused change means is
-//! decided over rows, beside the method that made it. Only this module and
-//! [`quarantine`](crate::quarantine) talk to the table.
+//! decided over rows, beside the method that made it. Besides this module only
+//! [`quarantine`](crate::quarantine), [`keyring`](crate::keyring), [`breaker`](crate::breaker) and
+//! [`rates`](crate::rates) talk to the table, each to items of its own.
 //!
 //! | item | pk | sk |
 //! |---|---|---|

@@ -34,6 +34,8 @@ words! {
         Not = "not",
         /// It may or may not have happened.
         Unknown = "unknown",
+        /// The downstream refused it for good: it did not happen, and in this run never will.
+        Refused = "refused",
     }
 }
 
@@ -111,9 +113,11 @@ pub struct EffectRow {
     pub state: EffectState,
     /// The idempotency key that was used.
     pub key: String,
-    /// Whether the downstream is known to honour that key.
+    /// Whether repeating it under that key is safe and may help.
     pub keyed: bool,
     pub at: Millis,
+    /// The run that it was tried in.
+    pub run: u64,
     pub note: String,
 }
 
@@ -275,6 +279,7 @@ fn effects(row: &Item) -> BTreeMap<String, EffectRow> {
                 key: item::text(entry, "k").unwrap_or_default().to_owned(),
                 keyed: item::number::<u8>(entry, "h").unwrap_or(0) == 1,
                 at: item::time(entry, "at").unwrap_or_default(),
+                run: item::number(entry, "n").unwrap_or(0),
                 note: item::text(entry, "r").unwrap_or_default().to_owned(),
             };
             Some((name.clone(), effect))
@@ -290,6 +295,10 @@ impl EffectRow {
             ("h".to_owned(), item::n(u8::from(self.keyed))),
             ("at".to_owned(), item::ms(self.at)),
         ]);
+        // The first run is what a row without it is of.
+        if self.run > 0 {
+            entry.insert("n".to_owned(), item::n(self.run));
+        }
         if !self.note.is_empty() {
             entry.insert("r".to_owned(), item::s(&self.note));
         }

@@ -156,6 +156,19 @@ impl Ledger {
         Ok((found, answer.last_evaluated_key))
     }
 
+    /// Looks at one of them later, because nothing that it is to be sent to can be reached. `false`
+    /// when somebody is at work on it, or it was moved on since the index saw it.
+    pub async fn look_later(
+        &self,
+        key: &EventKey,
+        seen: Millis,
+        next: Millis,
+    ) -> anyhow::Result<bool> {
+        let change = transition::sweep_spare(seen, next);
+        let answer = self.change(&key.pk(), change).await?;
+        Ok(matches!(answer, Write::Applied(_)))
+    }
+
     /// Looks at one of them. The next look is noted before anybody rings, so that two sweeps at
     /// once ring once, and a sweep that dies in between is a little late and not lost.
     ///

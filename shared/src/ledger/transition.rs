@@ -306,6 +306,18 @@ pub fn held_until(now: Millis) -> Change {
     .with(":at", item::ms(now))
 }
 
+/// All destinations of an open row are down: the sweep looks again when one may be up.
+pub fn sweep_spare(seen: Millis, next: Millis) -> Change {
+    Change::new(
+        "put the sweep off",
+        "gsk = :seen AND st IN (:received, :failed)",
+        "SET gsk = :next",
+    )
+    .states(&[State::Received, State::Failed])
+    .with(":seen", item::ms(seen))
+    .with(":next", item::ms(next))
+}
+
 /// One sync run at a time holds the cursor.
 pub fn sync_lease(owner: &str, now: Millis, until: Millis) -> Change {
     Change::new(

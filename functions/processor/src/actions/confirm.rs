@@ -3,7 +3,7 @@
 use shared::effects::Effect;
 use shared::outcome::Outcome;
 
-use super::{Work, http};
+use super::Work;
 
 /// Names the effect in the ledger.
 const NAME: &str = "confirm";
@@ -16,7 +16,7 @@ impl Work<'_> {
         self.effects
             .keyed(NAME, async |_: &str| {
                 let answer = self.outbound.get(url, &[], &[], (self.clock)()).await;
-                match http::effect(answer) {
+                match self.effect(answer) {
                     Effect::Done { .. } => Effect::Done {
                         note: "subscription confirmed".to_owned(),
                     },

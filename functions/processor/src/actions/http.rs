@@ -3,74 +3,81 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use shared::effects::Effect;
+use shared::breaker::Heard;
+use shared::effects::{Effect, Keys};
 use shared::envelope::Envelope;
 use shared::outbound::{Answer, Trouble};
 use shared::outcome::Outcome;
 use shared::preset::Preset;
+use shared::secrets::Secret;
 use shared::sign::sign;
 
 use super::Work;
 
 /// Posts the event. The idempotency key is the same in every attempt; it is the `webhook-id` as
 /// well, so that receivers of either habit drop a repetition.
-pub(super) async fn forward(work: &Work<'_>, name: &str, url: &str, secret: &str) -> Outcome {
+pub(super) async fn forward(
+    work: &Work<'_>,
+    name: &str,
+    url: &str,
+    secret: &str,
+    keys: Keys,
+) -> Outcome {
     let secret = match work.secret(secret).await {
         Ok(secret) => secret,
         Err(error) => return Outcome::retry(format!("{error:#}")),
     };
-    work.effects
-        .keyed(name, async |key: &str| {
-            let now = (work.clock)();
-            let envelope = Envelope {
-                method: "POST".to_owned(),
-                url: url.to_owned(),
-                headers: [("webhook-id", key)].into_iter().collect(),
-                body: work.body.clone(),
-                received_at: now,
-            };
-            let signed = Preset::embedded("standard-webhooks", &BTreeMap::new())
-                .and_then(|preset| {
-                    preset
-                        .scheme("default")
-                        .cloned()
-                        .context("it has a default")
-                })
-                .and_then(|scheme| sign(&scheme, &secret, &envelope, now));
-            let signed = match signed {
-                Ok(signed) => signed,
-                Err(error) => return Effect::Not(Outcome::retry(format!("{error:#}"))),
-            };
-            let id = work.row.id();
-            let attempt = work.row.attempts.to_string();
-            let mut headers = vec![
-                ("webhook-id", key),
-                ("idempotency-key", key),
-                ("mitt-event-id", id.as_str()),
-                ("mitt-source", work.row.key.source()),
-                ("mitt-attempt", attempt.as_str()),
-            ];
-            if let Some(content_type) = &work.row.content_type {
-                headers.push(("content-type", content_type));
-            }
-            // A type that is no header value is one that its receiver finds in the body.
-            if !work.row.kind.is_empty()
-                && work.row.kind.bytes().all(|b| (b' '..=b'~').contains(&b))
-            {
-                headers.push(("mitt-event-type", &work.row.kind));
-            }
-            headers.extend(
-                signed
-                    .iter()
-                    .map(|(name, value)| (name.as_str(), value.as_str())),
-            );
-            effect(
-                work.outbound
-                    .post(url, &headers, work.body.clone(), now)
-                    .await,
-            )
+    let call = async |key: &str| post(work, url, &secret, key).await;
+    match keys {
+        Keys::Honoured => work.effects.keyed(name, call).await,
+        other => work.effects.once(name, other, call).await,
+    }
+}
+
+async fn post(work: &Work<'_>, url: &str, secret: &Secret, key: &str) -> Effect {
+    let now = (work.clock)();
+    let envelope = Envelope {
+        method: "POST".to_owned(),
+        url: url.to_owned(),
+        headers: [("webhook-id", key)].into_iter().collect(),
+        body: work.body.clone(),
+        received_at: now,
+    };
+    let signed = Preset::embedded("standard-webhooks", &BTreeMap::new())
+        .and_then(|preset| {
+            preset
+                .scheme("default")
+                .cloned()
+                .context("it has a default")
         })
-        .await
+        .and_then(|scheme| sign(&scheme, secret, &envelope, now));
+    let signed = match signed {
+        Ok(signed) => signed,
+        Err(error) => return Effect::Not(Outcome::retry(format!("{error:#}"))),
+    };
+    let id = work.row.id();
+    let attempt = work.row.attempts.to_string();
+    let mut headers = vec![
+        ("webhook-id", key),
+        ("idempotency-key", key),
+        ("mitt-event-id", id.as_str()),
+        ("mitt-source", work.row.key.source()),
+        ("mitt-attempt", attempt.as_str()),
+    ];
+    if let Some(content_type) = &work.row.content_type {
+        headers.push(("content-type", content_type));
+    }
+    // A type that is no header value is one that its receiver finds in the body.
+    if !work.row.kind.is_empty() && work.row.kind.bytes().all(|b| (b' '..=b'~').contains(&b)) {
+        headers.push(("mitt-event-type", &work.row.kind));
+    }
+    headers.extend(
+        signed
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str())),
+    );
+    let body = work.body.clone();
+    work.effect(work.outbound.post(url, &headers, body, now).await)
 }
 
 /// What an answer says of the effect. A receiver that honours keys makes repeating safe, so only
@@ -82,10 +89,13 @@ pub(super) fn effect(answer: Result<Answer, Trouble>) -> Effect {
         Err(Trouble::Unclear(error)) => return Effect::Unknown { error },
     };
     let error = format!("the destination answered {}", answer.status);
+    let replayed = answer.replayed;
     match answer.status {
         200..=299 => Effect::Done {
             note: answer.status.to_string(),
         },
+        // What it stored under the key is what it will say again.
+        503 if replayed => Effect::Failed { error, replayed },
         // It was not taken up: later, or when the first request with this key has ended.
         408 | 409 | 425 | 429 | 503 => Effect::Not(Outcome::Retry {
             error,
@@ -95,7 +105,16 @@ pub(super) fn effect(answer: Result<Answer, Trouble>) -> Effect {
             "{error}; redirects are not followed"
         ))),
         400..=499 => Effect::Not(Outcome::permanent(error)),
-        _ => Effect::Unknown { error },
+        _ => Effect::Failed { error, replayed },
+    }
+}
+
+/// What an answer says of the destination. A refusal of one event says that it works.
+pub(super) fn heard(answer: &Result<Answer, Trouble>) -> Heard {
+    match answer {
+        Ok(answer) if matches!(answer.status, 408 | 429 | 500..=599) => Heard::Unwell,
+        Ok(_) => Heard::Well,
+        Err(_) => Heard::Unwell,
     }
 }
 
@@ -107,13 +126,7 @@ mod tests {
 
     #[test]
     fn a_status_says_what_became_of_the_effect() {
-        let of = |status| {
-            effect(Ok(Answer {
-                status,
-                retry_after: Some(Duration::from_secs(7)),
-                body: None,
-            }))
-        };
+        let of = |status| effect(Ok(answer(status, false)));
         assert_eq!(of(204), Effect::Done { note: "204".into() });
         for status in [408, 409, 425, 429, 503] {
             let Effect::Not(Outcome::Retry { after, .. }) = of(status) else {
@@ -128,7 +141,51 @@ mod tests {
             );
         }
         for status in [500, 502, 504, 100, 600] {
-            assert!(matches!(of(status), Effect::Unknown { .. }), "{status}");
+            let failed = matches!(
+                of(status),
+                Effect::Failed {
+                    replayed: false,
+                    ..
+                }
+            );
+            assert!(failed, "{status}");
+        }
+        let cut_off = effect(Err(Trouble::Unclear("timeout".into())));
+        assert!(matches!(cut_off, Effect::Unknown { .. }));
+    }
+
+    #[test]
+    fn a_stored_answer_means_what_it_meant_the_first_time() {
+        let of = |status| effect(Ok(answer(status, true)));
+        assert_eq!(of(200), Effect::Done { note: "200".into() });
+        for status in [500, 503] {
+            let failed = matches!(of(status), Effect::Failed { replayed: true, .. });
+            assert!(failed, "{status}");
+        }
+        let refused = matches!(of(402), Effect::Not(Outcome::Permanent { .. }));
+        assert!(refused);
+    }
+
+    #[test]
+    fn a_destination_is_unwell_when_it_cannot_work_and_not_when_it_will_not() {
+        for status in [408, 429, 500, 503, 599] {
+            assert_eq!(heard(&Ok(answer(status, false))), Heard::Unwell, "{status}");
+        }
+        for status in [200, 301, 400, 401, 404, 409, 422, 425] {
+            assert_eq!(heard(&Ok(answer(status, false))), Heard::Well, "{status}");
+        }
+        assert_eq!(
+            heard(&Err(Trouble::NotSent("refused".into()))),
+            Heard::Unwell
+        );
+    }
+
+    fn answer(status: u16, replayed: bool) -> Answer {
+        Answer {
+            status,
+            retry_after: Some(Duration::from_secs(7)),
+            replayed,
+            body: None,
         }
     }
 }

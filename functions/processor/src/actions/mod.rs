@@ -2,23 +2,34 @@
 //!
 //! To add an action of your own, copy `open_issue.rs`, give it a name here, and name it in
 //! `infra/sources.toml`: `kind = "rust"`, `name = "open-issue"`. Whatever it does to the world
-//! goes through [`Effects::once`] or [`Effects::keyed`], each under a name of its own.
+//! goes through [`Effects::once`] or [`Effects::keyed`], each under a name of its own. With
+//! `destination = "tracker"` it is spared while that is down, and may have a rate.
 
+mod aws;
 mod confirm;
+mod document;
+mod eventbridge;
 mod http;
+mod lambda;
 mod open_issue;
+mod sqs;
+mod step_functions;
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context as _;
 use bytes::Bytes;
+use shared::breaker::Heard;
 use shared::clock::Clock;
 use shared::config::{Action, ActionKind};
-use shared::effects::Effects;
+use shared::effects::{Effect, Effects};
 use shared::ledger::Row;
-use shared::outbound::Outbound;
+use shared::outbound::{Answer, Outbound, Trouble};
 use shared::outcome::Outcome;
 use shared::secrets::{Secret, Secrets};
+
+pub(crate) use aws::Clients;
 
 /// An event under a lease, and what an action may use.
 pub(crate) struct Work<'w> {
@@ -28,16 +39,36 @@ pub(crate) struct Work<'w> {
     pub(crate) body: &'w Bytes,
     pub(crate) effects: &'w Effects<'w>,
     pub(crate) outbound: &'w Outbound,
+    pub(crate) clients: &'w Clients,
     pub(crate) secrets: &'w Secrets,
     pub(crate) clock: Clock,
+    pub(crate) pulse: &'w Pulse,
 }
+
+/// What an action heard of its destination's health.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse(Mutex<Option<Heard>>);
 
 impl Work<'_> {
     pub(crate) async fn run(&self, action: &Action) -> Outcome {
+        let name = &action.name;
         match &action.kind {
             ActionKind::Keep => Outcome::Done,
-            ActionKind::Http { url, secret } => {
-                http::forward(self, &action.name, url, secret).await
+            ActionKind::Http { url, secret, keys } => {
+                http::forward(self, name, url, secret, *keys).await
+            }
+            ActionKind::Lambda {
+                function,
+                invocation,
+            } => lambda::invoke(self, name, function, *invocation).await,
+            ActionKind::Sqs { url, group } => sqs::send(self, name, url, group.as_ref()).await,
+            ActionKind::EventBridge {
+                bus,
+                source,
+                detail_type,
+            } => eventbridge::put(self, name, bus, source, detail_type.as_deref()).await,
+            ActionKind::StepFunctions { state_machine } => {
+                step_functions::start(self, name, state_machine).await
             }
             ActionKind::Rust { code, params } => self.run_code(code, params).await,
         }
@@ -57,5 +88,22 @@ impl Work<'_> {
         live.first()
             .cloned()
             .with_context(|| format!("there is no secret {name:?}"))
+    }
+
+    /// What an answer says of the effect, and of the destination.
+    pub(crate) fn effect(&self, answer: Result<Answer, Trouble>) -> Effect {
+        self.pulse.note(http::heard(&answer));
+        http::effect(answer)
+    }
+}
+
+impl Pulse {
+    pub(crate) fn note(&self, heard: Heard) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(heard);
+    }
+
+    pub(crate) fn heard(&self) -> Heard {
+        let heard = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.unwrap_or(Heard::Nothing)
     }
 }

@@ -4,7 +4,8 @@
 //! `params.secret`, if set, names the bearer token. The tracker is expected to honour the
 //! `Idempotency-Key`; one that does not needs [`Keys::Ignored`], and then an attempt of which
 //! nobody knows how it ended is left to a human, unless it can be asked
-//! ([`once_asking`](shared::effects::Effects::once_asking)).
+//! ([`once_asking`](shared::effects::Effects::once_asking)). One that stores its failures under the
+//! key, as Stripe does, needs [`Keys::HonouredWithFailures`].
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use shared::effects::{Effect, Keys};
 use shared::outcome::Outcome;
 
-use super::{Work, http};
+use super::Work;
 
 pub(super) async fn open_issue(work: &Work<'_>, params: &BTreeMap<String, String>) -> Outcome {
     let Some(url) = params.get("url") else {
@@ -43,7 +44,7 @@ pub(super) async fn open_issue(work: &Work<'_>, params: &BTreeMap<String, String
                 let answer: Value = serde_json::from_slice(answer.body.as_ref()?).ok()?;
                 answer["number"].as_u64()
             });
-            match (http::effect(answer), number) {
+            match (work.effect(answer), number) {
                 (Effect::Done { .. }, Some(number)) => Effect::Done {
                     note: format!("issue {number}"),
                 },

@@ -48,7 +48,7 @@ pub fn view(row: &Row, config: &Config) -> EventView {
                 state: match effect.state {
                     Stored::Intent => EffectState::Intent,
                     Stored::Done => EffectState::Committed,
-                    Stored::Not => EffectState::NotCommitted,
+                    Stored::Not | Stored::Refused => EffectState::NotCommitted,
                     Stored::Unknown => EffectState::Unknown,
                 },
                 keyed: effect.keyed,

@@ -9,6 +9,7 @@ mod bad_input;
 mod batches;
 mod budget;
 mod erase;
+mod destinations;
 mod events;
 mod foreign;
 mod forged;

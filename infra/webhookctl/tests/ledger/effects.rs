@@ -448,3 +448,119 @@ async fn a_worker_that_finds_its_intent_written_may_go_on() {
     assert_eq!(lease.until(), NOW + LEASE);
     assert!(lease.holds(NOW + Duration::from_secs(1)));
 }
+
+fn failed(replayed: bool) -> Effect {
+    Effect::Failed {
+        error: "500".into(),
+        replayed,
+    }
+}
+
+#[tokio::test]
+async fn a_failure_that_the_downstream_keeps_under_the_key_is_for_a_human_at_once() {
+    use Keys::{Honoured, HonouredWithFailures, Ignored};
+    let table = Table::fresh().await;
+    for (n, (keys, answer, first, again)) in [
+        (Honoured, failed(false), "retry", 1),
+        (Honoured, failed(true), "unknown", 1),
+        (HonouredWithFailures, failed(false), "unknown", 0),
+        // What had no answer is not stored: the key finds out.
+        (HonouredWithFailures, unknown(), "retry", 1),
+        (HonouredWithFailures, not(), "retry", 1),
+        (Ignored, failed(false), "unknown", 0),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = table.receive(&event(&format!("evt_{n}"))).await;
+        let word = |outcome: &Outcome| match outcome {
+            Outcome::Retry { .. } => "retry",
+            Outcome::Unknown { .. } => "unknown",
+            other => panic!("{other:?}"),
+        };
+        let world = Downstream::default();
+        let lease = table.lease(&key, NOW).await;
+        let outcome = table.attempt(lease, keys, &world, answer.clone()).await;
+        assert_eq!(word(&outcome), first, "{keys:?} {answer:?}");
+        // Whoever tries again, such as a replay, calls only where that can tell more.
+        let world = Downstream::default();
+        let lease = table.lease(&key, NOW).await;
+        let outcome = table.attempt(lease, keys, &world, done()).await;
+        assert_eq!(
+            world.calls().len(),
+            again,
+            "{keys:?} {answer:?}: {outcome:?}"
+        );
+        assert_eq!(outcome == Outcome::Done, again == 1);
+    }
+}
+
+#[tokio::test]
+async fn a_failure_that_is_kept_is_asked_about_and_not_repeated() {
+    let table = Table::fresh().await;
+    let happened = Asked::Happened {
+        note: "issue 7".into(),
+    };
+    for (n, (said, state)) in [
+        (happened, EffectState::Done),
+        (Asked::DidNot, EffectState::Refused),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = table.receive(&event(&format!("evt_{n}"))).await;
+        let lease = table.lease(&key, NOW).await;
+        let effects = Effects::new(&table.ledger, &lease, clock);
+        let call = async |_: &str| failed(true);
+        let never = async |_: &str| panic!("there is no doubt yet");
+        let outcome = effects.once_asking("issue", call, never).await;
+        assert!(matches!(outcome, Outcome::Retry { .. }), "{outcome:?}");
+        let changed = effects.into_changed();
+        let settled = table.ledger.settle(lease, retry_at(NOW), &changed, NOW);
+        settled.await.unwrap();
+
+        let lease = table.lease(&key, NOW).await;
+        let effects = Effects::new(&table.ledger, &lease, clock);
+        let call = async |_: &str| panic!("it would only hear the failure again");
+        let ask = async |_: &str| said.clone();
+        let outcome = effects.once_asking("issue", call, ask).await;
+        let permanent = matches!(outcome, Outcome::Permanent { .. });
+        assert_eq!(permanent, state == EffectState::Refused, "{outcome:?}");
+        assert_eq!(effects.into_changed()[0].1.state, state);
+    }
+}
+
+#[tokio::test]
+async fn what_was_refused_is_not_called_again_in_the_same_run() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let world = Downstream::default();
+    let refusal = Effect::Not(Outcome::permanent("422"));
+    for _ in 0..3 {
+        let lease = table.lease(&key, NOW).await;
+        let outcome = table
+            .attempt(lease, Keys::Honoured, &world, refusal.clone())
+            .await;
+        assert_eq!(outcome, Outcome::permanent("422"));
+    }
+    assert_eq!(world.calls().len(), 1);
+    assert_eq!(table.state_of(&key, "issue").await, EffectState::Refused);
+    // A later run is a person's second thought.
+    table
+        .edit(&key, |row| {
+            row.insert("run".into(), crate::support::n(1));
+        })
+        .await;
+    let lease = table.lease(&key, NOW).await;
+    let outcome = table.attempt(lease, Keys::Honoured, &world, refusal).await;
+    assert_eq!(
+        (outcome, world.calls().len()),
+        (Outcome::permanent("422"), 2)
+    );
+    let lease = table.lease(&key, NOW).await;
+    let outcome = table.attempt(lease, Keys::Honoured, &world, done()).await;
+    assert_eq!(
+        (outcome, world.calls().len()),
+        (Outcome::permanent("422"), 2)
+    );
+}

@@ -8,6 +8,7 @@
 
 mod batches;
 mod bodies;
+mod breaker;
 mod capacity;
 mod claim;
 mod cursor;

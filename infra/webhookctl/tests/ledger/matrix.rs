@@ -226,6 +226,7 @@ async fn carry_out(
                 key: "wh_1".into(),
                 keyed: true,
                 at: THEN,
+                run: 0,
                 note: String::new(),
             };
             let noted = ledger.intend(&lease, "http", &effect).await.unwrap();

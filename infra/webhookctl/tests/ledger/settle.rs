@@ -318,6 +318,7 @@ pub(crate) fn effect(state: EffectState) -> EffectRow {
         key: "wh_1".into(),
         keyed: true,
         at: NOW,
+        run: 0,
         note: "issue 7".into(),
     }
 }

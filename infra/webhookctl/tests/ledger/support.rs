@@ -263,7 +263,7 @@ impl Drop for Table {
 }
 
 /// A client that tries as often as usual, only sooner.
-fn quick(url: &str) -> aws_sdk_dynamodb::Client {
+pub(crate) fn quick(url: &str) -> aws_sdk_dynamodb::Client {
     let retries = RetryConfig::standard()
         .with_max_attempts(3)
         .with_initial_backoff(Duration::from_millis(5));

@@ -1,0 +1,81 @@
+//! Puts the event on an EventBridge bus: the [document](super::document) is its detail, with the
+//! body as JSON, so that rules can match on it.
+//!
+//! EventBridge knows no idempotency keys, and delivers at least once by itself. The key is in the
+//! detail, and targets are expected to honour it.
+
+use aws_sdk_eventbridge::types::PutEventsRequestEntry;
+use shared::breaker::Heard;
+use shared::effects::Effect;
+use shared::outcome::Outcome;
+
+use super::{Work, aws, document};
+
+/// Source, type and detail together.
+/// <https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html>
+const LARGEST: usize = 1024 * 1024;
+
+/// Characters of a detail type.
+const LONGEST_TYPE: usize = 128;
+
+pub(super) async fn put(
+    work: &Work<'_>,
+    name: &str,
+    bus: &str,
+    source: &str,
+    detail_type: Option<&str>,
+) -> Outcome {
+    let detail_type = detail_type.unwrap_or(match work.row.kind.as_str() {
+        "" => "event",
+        kind => kind,
+    });
+    let detail_type: String = detail_type.chars().take(LONGEST_TYPE).collect();
+    work.effects
+        .keyed(name, async |key: &str| {
+            let detail = match document::with_json(work, key) {
+                Ok(detail) => detail,
+                Err(error) => return Effect::Not(Outcome::permanent(error.to_string())),
+            };
+            let size = source.len() + detail_type.len() + detail.len();
+            if size > LARGEST {
+                return Effect::Not(Outcome::permanent(format!(
+                    "it is {size} bytes for EventBridge, which takes {LARGEST}"
+                )));
+            }
+            let entry = PutEventsRequestEntry::builder()
+                .event_bus_name(bus)
+                .source(source)
+                .detail_type(detail_type)
+                .detail(detail)
+                .build();
+            match work
+                .clients
+                .eventbridge()
+                .put_events()
+                .entries(entry)
+                .send()
+                .await
+            {
+                Ok(answer) if answer.failed_entry_count() == 0 => {
+                    work.pulse.note(Heard::Well);
+                    let id = answer.entries().first().and_then(|entry| entry.event_id());
+                    Effect::Done {
+                        note: id.unwrap_or_default().to_owned(),
+                    }
+                }
+                // The request was taken, the entry was not.
+                Ok(answer) => {
+                    let code = answer.entries().iter().find_map(|entry| entry.error_code());
+                    let (effect, heard) = aws::refused(
+                        "EventBridge",
+                        400,
+                        code.unwrap_or("an error without a name"),
+                    );
+                    work.pulse.note(heard);
+                    effect
+                }
+                Err(error) => work.refusal("EventBridge", &error),
+            }
+        })
+        .await
+}

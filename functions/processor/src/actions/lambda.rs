@@ -1,0 +1,66 @@
+//! Invokes a Lambda function with the event as a [document](super::document).
+//!
+//! Lambda knows no idempotency keys: a function may be invoked twice for an event, and by its
+//! event invocations even where we invoked it once. The key is in the document, and the function
+//! is expected to honour it.
+
+use aws_sdk_lambda::operation::invoke::InvokeOutput;
+use aws_sdk_lambda::primitives::Blob;
+use aws_sdk_lambda::types::InvocationType;
+use shared::breaker::Heard;
+use shared::config::Invocation;
+use shared::effects::Effect;
+use shared::outcome::Outcome;
+
+use super::{Work, document};
+
+/// <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>
+const LARGEST: usize = 6 * 1024 * 1024;
+const LARGEST_EVENT: usize = 1024 * 1024;
+
+pub(super) async fn invoke(
+    work: &Work<'_>,
+    name: &str,
+    function: &str,
+    invocation: Invocation,
+) -> Outcome {
+    let (kind, most) = match invocation {
+        Invocation::RequestResponse => (InvocationType::RequestResponse, LARGEST),
+        Invocation::Event => (InvocationType::Event, LARGEST_EVENT),
+    };
+    work.effects
+        .keyed(name, async |key: &str| {
+            let payload = match document::with_text(work, key) {
+                Ok(payload) if payload.len() > most => {
+                    return Effect::Not(Outcome::permanent(format!(
+                        "it is {} bytes for Lambda, which takes {most}",
+                        payload.len()
+                    )));
+                }
+                Ok(payload) => payload,
+                Err(error) => return Effect::Not(Outcome::permanent(error.to_string())),
+            };
+            let request = work.clients.lambda().invoke().function_name(function);
+            let request = request.invocation_type(kind);
+            match request.payload(Blob::new(payload)).send().await {
+                Ok(answer) => ran(work, &answer),
+                Err(error) => work.refusal("Lambda", &error),
+            }
+        })
+        .await
+}
+
+fn ran(work: &Work<'_>, answer: &InvokeOutput) -> Effect {
+    if let Some(kind) = answer.function_error() {
+        // How far it came is its own business.
+        work.pulse.note(Heard::Unwell);
+        return Effect::Failed {
+            error: format!("the function failed: {kind}"),
+            replayed: false,
+        };
+    }
+    work.pulse.note(Heard::Well);
+    Effect::Done {
+        note: answer.status_code().to_string(),
+    }
+}

@@ -1,0 +1,50 @@
+//! Starts an execution of a Step Functions state machine with the event as its input, a
+//! [document](super::document) with the body as JSON.
+//!
+//! The idempotency key is the name of the execution. A standard state machine starts one execution
+//! of a name within 90 days of its end, so that the event is taken up once. An express state
+//! machine starts as many as it is asked for, and is expected to honour the key in the input.
+
+use aws_sdk_sfn::operation::start_execution::StartExecutionError;
+use shared::breaker::Heard;
+use shared::effects::Effect;
+use shared::outcome::Outcome;
+
+use super::{Work, document};
+
+/// <https://docs.aws.amazon.com/step-functions/latest/apireference/API_StartExecution.html>
+const LARGEST: usize = 256 * 1024;
+
+pub(super) async fn start(work: &Work<'_>, name: &str, state_machine: &str) -> Outcome {
+    work.effects
+        .keyed(name, async |key: &str| {
+            let input = match document::with_json(work, key) {
+                Ok(input) if input.len() > LARGEST => {
+                    return Effect::Not(Outcome::permanent(format!(
+                        "it is {} bytes for Step Functions, which takes {LARGEST}",
+                        input.len()
+                    )));
+                }
+                Ok(input) => input,
+                Err(error) => return Effect::Not(Outcome::permanent(error.to_string())),
+            };
+            let request = work.clients.step_functions().start_execution().name(key);
+            let request = request.state_machine_arn(state_machine).input(input);
+            let note = match request.send().await {
+                Ok(_) => "started",
+                Err(error)
+                    if error
+                        .as_service_error()
+                        .is_some_and(StartExecutionError::is_execution_already_exists) =>
+                {
+                    "started before"
+                }
+                Err(error) => return work.refusal("Step Functions", &error),
+            };
+            work.pulse.note(Heard::Well);
+            Effect::Done {
+                note: note.to_owned(),
+            }
+        })
+        .await
+}

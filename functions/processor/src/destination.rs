@@ -1,0 +1,245 @@
+//! One action of one event: whether it is for the event, whether its destination can take it, and
+//! what came of it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::FutureExt as _;
+use shared::backoff::jitter;
+use shared::breaker::{Heard, Pass};
+use shared::clock::Millis;
+use shared::config::{Action, Destination, Rate};
+use shared::effects::Effects;
+use shared::ledger::{Lease, Row};
+use shared::outcome::Outcome;
+use shared::rates::Turn;
+
+use crate::Processor;
+use crate::actions::{Pulse, Work};
+use crate::record::Ended;
+
+/// A turn that comes so soon is waited for.
+const SOON: Duration = Duration::from_millis(1_200);
+
+/// What a call needs, and is kept for it.
+const CALL: Duration = Duration::from_secs(20);
+
+/// Probes that fail at the cost of no attempt. An event that no destination survives has to end
+/// some time: with probes every ten minutes this is most of a day.
+const FREE_PROBES: u32 = 100;
+
+impl Processor {
+    /// Carries out an action, if it is for this event. Its effects are its own.
+    pub(crate) async fn carry_out(
+        &self,
+        action: &Action,
+        lease: &Lease,
+        body: &Bytes,
+        until: Millis,
+    ) -> Ended {
+        if !action.filter.matches(&lease.row.kind, body) {
+            return (Outcome::Done, Vec::new());
+        }
+        let effects = Effects::new(&self.parts.inbox.ledger, lease, self.clock);
+        let pulse = Pulse::default();
+        let work = self.work_on(&lease.row, body, &effects, &pulse);
+        let outcome = match &action.destination {
+            // What is settled is not sent, whatever its destination is up to.
+            Some(destination) if !effects.is_settled(&action.name) => {
+                self.reach(destination, action, &work, until).await
+            }
+            _ => self.end(work.run(action), &work, until).await,
+        };
+        (outcome, effects.into_changed())
+    }
+
+    /// Confirms a subscription.
+    pub(crate) async fn confirm(
+        &self,
+        url: &str,
+        lease: &Lease,
+        body: &Bytes,
+        until: Millis,
+    ) -> Ended {
+        let effects = Effects::new(&self.parts.inbox.ledger, lease, self.clock);
+        let pulse = Pulse::default();
+        let work = self.work_on(&lease.row, body, &effects, &pulse);
+        let outcome = self.end(work.confirm(url), &work, until).await;
+        (outcome, effects.into_changed())
+    }
+
+    /// Carries out an action whose destination can take it now; otherwise the event is put off.
+    async fn reach(
+        &self,
+        destination: &Destination,
+        action: &Action,
+        work: &Work<'_>,
+        until: Millis,
+    ) -> Outcome {
+        let name = &destination.name;
+        let pass = self.breakers.pass(name, (self.clock)()).await;
+        match (&pass, destination.rate) {
+            (Pass::Down { .. }, _) => return put_off(&pass, format!("{name} is down")),
+            (Pass::Free, Some(rate)) => {
+                if let Some(turn) = self.turn(name, rate, until).await {
+                    return Outcome::later(format!("{name} has its fill of {rate}"), turn);
+                }
+            }
+            // A probe is one call in a long time.
+            (Pass::Free | Pass::Probe(_), _) => {}
+        }
+        let probes = matches!(pass, Pass::Probe(_));
+        let outcome = self.end(work.run(action), work, until).await;
+        let now = (self.clock)();
+        // Cut off in a call, or before one: nobody answered in all that time.
+        let heard = if now < until {
+            work.pulse.heard()
+        } else {
+            Heard::Unwell
+        };
+        self.breakers.heard(name, pass, heard, now, jitter()).await;
+        match outcome {
+            // Nothing is wrong with the event that was sent ahead.
+            Outcome::Retry { error, .. }
+                if probes && heard == Heard::Unwell && work.row.put_offs < FREE_PROBES =>
+            {
+                put_off(&self.breakers.pass(name, now).await, error)
+            }
+            other => other,
+        }
+    }
+
+    /// Waits for a turn that comes soon. Another one is when to try again.
+    async fn turn(&self, destination: &str, rate: Rate, until: Millis) -> Option<Millis> {
+        let mut turn = None;
+        for _ in 0..3 {
+            let now = (self.clock)();
+            match self.rates.take(destination, rate, now, jitter()).await {
+                Ok(Turn::Now) => return None,
+                Ok(Turn::At(at)) => {
+                    turn = Some(at);
+                    if at.since(now) > SOON || until.since(at) < CALL {
+                        break;
+                    }
+                    tokio::time::sleep(at.since(now)).await;
+                }
+                // Without a count nothing is held back.
+                Err(error) => {
+                    tracing::warn!(
+                        destination,
+                        error = format!("{error:#}"),
+                        "no rate is kept for {destination}"
+                    );
+                    return None;
+                }
+            }
+        }
+        turn
+    }
+
+    async fn end(
+        &self,
+        action: impl Future<Output = Outcome>,
+        work: &Work<'_>,
+        until: Millis,
+    ) -> Outcome {
+        let left = until.since((self.clock)());
+        Box::pin(ended(action, left, || work.effects.all_keyed())).await
+    }
+
+    fn work_on<'w>(
+        &'w self,
+        row: &'w Row,
+        body: &'w Bytes,
+        effects: &'w Effects<'w>,
+        pulse: &'w Pulse,
+    ) -> Work<'w> {
+        Work {
+            row,
+            body,
+            effects,
+            outbound: &self.outbound,
+            clients: &self.clients,
+            secrets: &self.parts.secrets,
+            clock: self.clock,
+            pulse,
+        }
+    }
+}
+
+/// Those who are put off come back one after the other.
+fn put_off(pass: &Pass, why: String) -> Outcome {
+    match pass {
+        Pass::Down { until, spread } => Outcome::later(why, *until + spread.mul_f64(jitter())),
+        Pass::Free | Pass::Probe(_) => Outcome::retry(why),
+    }
+}
+
+/// What an action came to, also when it panics or takes longer than what is left.
+async fn ended(
+    action: impl Future<Output = Outcome>,
+    left: Duration,
+    all_keyed: impl Fn() -> bool,
+) -> Outcome {
+    let caught = std::panic::AssertUnwindSafe(action).catch_unwind();
+    match tokio::time::timeout(left, caught).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(_)) => broken_off(all_keyed(), "an action panicked"),
+        Err(_) => broken_off(all_keyed(), "an action took longer than 25 s"),
+    }
+}
+
+/// An action that did not answer may have done its work. That is safe to repeat only where the
+/// downstream honours keys.
+fn broken_off(all_keyed: bool, error: &str) -> Outcome {
+    if all_keyed {
+        Outcome::retry(error)
+    } else {
+        Outcome::unknown(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::timing::EFFECT_TIMEOUT;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_action_that_panics_or_hangs_ends_its_attempt_and_nothing_else() {
+        let panics = || async { panic!("a bug in an action") };
+        let hangs = || std::future::pending::<Outcome>();
+        let said = |outcome: Outcome| match outcome {
+            Outcome::Retry { error, after: None } => ("retry", error),
+            Outcome::Unknown { error } => ("unknown", error),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            said(ended(panics(), EFFECT_TIMEOUT, || true).await),
+            ("retry", "an action panicked".into())
+        );
+        assert_eq!(
+            said(ended(panics(), EFFECT_TIMEOUT, || false).await).0,
+            "unknown"
+        );
+        let began = tokio::time::Instant::now();
+        assert_eq!(
+            said(ended(hangs(), EFFECT_TIMEOUT, || true).await).0,
+            "retry"
+        );
+        assert_eq!(began.elapsed(), EFFECT_TIMEOUT);
+        assert_eq!(
+            said(ended(hangs(), EFFECT_TIMEOUT, || false).await).0,
+            "unknown"
+        );
+        // What the claim has used up is not there for the actions.
+        let began = tokio::time::Instant::now();
+        let left = Duration::from_secs(3);
+        assert_eq!(said(ended(hangs(), left, || true).await).0, "retry");
+        assert_eq!(began.elapsed(), left);
+        assert_eq!(
+            ended(async { Outcome::Done }, EFFECT_TIMEOUT, || false).await,
+            Outcome::Done
+        );
+    }
+}

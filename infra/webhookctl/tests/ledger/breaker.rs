@@ -1,0 +1,259 @@
+//! Breakers and rates over several processes, on a clock that runs as fast as it likes.
+
+use std::time::Duration;
+
+use shared::backoff::Backoff;
+use shared::breaker::{Breakers, Heard, Pass, Position};
+use shared::clock::Millis;
+use shared::config::Config;
+use shared::event::EventKey;
+use shared::ledger::{Claim, Settlement, State};
+use shared::outcome::Outcome;
+use shared::rates::{Rates, Turn};
+use shared::timing::LEASE;
+
+use crate::support::{NOW, Table, after, event, number};
+
+fn at(secs: u64) -> Millis {
+    NOW + Duration::from_secs(secs)
+}
+
+impl Table {
+    fn breakers(&self) -> Breakers {
+        Breakers::new(self.db.clone(), &self.name)
+    }
+}
+
+async fn fail(breakers: &Breakers, times: u32, now: Millis) {
+    for _ in 0..times {
+        breakers
+            .heard("d", Pass::Free, Heard::Unwell, now, 0.0)
+            .await;
+    }
+}
+
+fn probes(passes: &[Pass]) -> usize {
+    let probes = passes.iter().filter(|pass| matches!(pass, Pass::Probe(_)));
+    probes.count()
+}
+
+#[tokio::test]
+async fn what_one_process_finds_out_spares_the_destination_from_all() {
+    let table = Table::fresh().await;
+    let (one, two) = (table.breakers(), table.breakers());
+    assert_eq!(one.pass("d", NOW).await, Pass::Free);
+    fail(&one, 4, NOW).await;
+    assert!(
+        table.item("SYS", "BRK#d").await.is_none(),
+        "all may be luck yet"
+    );
+    fail(&one, 1, NOW).await;
+    let open = Pass::Down {
+        until: at(30),
+        spread: Duration::from_secs(30),
+    };
+    assert_eq!(one.pass("d", NOW).await, open);
+    assert_eq!(two.pass("d", NOW).await, open);
+    assert_eq!(two.pass("other", NOW).await, Pass::Free);
+
+    // Of many who ask when the time is over one may.
+    let many: Vec<_> = (0..8).map(|_| table.breakers()).collect();
+    let passes = many.iter().map(|breakers| breakers.pass("d", at(30)));
+    let mut passes = futures::future::join_all(passes).await;
+    assert_eq!(probes(&passes), 1, "{passes:?}");
+    let winner = passes
+        .iter()
+        .position(|pass| matches!(pass, Pass::Probe(_)))
+        .unwrap();
+    let probe = passes.swap_remove(winner);
+    many[winner]
+        .heard("d", probe, Heard::Unwell, at(31), 0.0)
+        .await;
+    assert_eq!(
+        two.position("d", at(40)).await,
+        Position::Open { until: at(91) }
+    );
+
+    let probe = two.pass("d", at(91)).await;
+    assert!(matches!(probe, Pass::Probe(_)));
+    two.heard("d", probe, Heard::Well, at(92), 0.0).await;
+    assert_eq!(one.pass("d", at(96)).await, Pass::Free);
+    let item = table.item("SYS", "BRK#d").await.unwrap();
+    assert!(number(&item, "ttl") > at(92).secs());
+}
+
+#[tokio::test]
+async fn a_prober_that_dies_is_followed_by_another_and_its_late_word_is_not_heard() {
+    let table = Table::fresh().await;
+    let (one, two) = (table.breakers(), table.breakers());
+    fail(&one, 5, NOW).await;
+    let dead = one.pass("d", at(30)).await;
+    assert!(matches!(dead, Pass::Probe(_)));
+    assert!(matches!(two.pass("d", at(31)).await, Pass::Down { .. }));
+    let next = two.pass("d", at(61)).await;
+    assert!(matches!(next, Pass::Probe(_)), "{next:?}");
+    // The first was only frozen, and saw it work before it broke again.
+    one.heard("d", dead, Heard::Well, at(62), 0.0).await;
+    two.heard("d", next, Heard::Unwell, at(63), 0.0).await;
+    assert_eq!(
+        one.position("d", at(70)).await,
+        Position::Open { until: at(123) }
+    );
+}
+
+#[tokio::test]
+async fn happy_calls_read_every_five_seconds_and_write_nothing() {
+    let table = Table::fresh().await;
+    let (proxy, _) = table.through_proxy().await;
+    let breakers = Breakers::new(crate::support::quick(&proxy.url), &table.name);
+    for ms in (0..20_000).step_by(100) {
+        let pass = breakers.pass("d", after(ms)).await;
+        breakers.heard("d", pass, Heard::Well, after(ms), 0.0).await;
+    }
+    assert_eq!(proxy.count()["GetItem"], 4);
+    assert_eq!(proxy.count().get("UpdateItem"), None);
+}
+
+#[tokio::test]
+async fn without_the_table_nothing_is_spared_and_nothing_stops() {
+    let table = Table::fresh().await;
+    let breakers = Breakers::new(table.db.clone(), "no-such-table");
+    fail(&breakers, 9, NOW).await;
+    assert_eq!(breakers.pass("d", after(100)).await, Pass::Free);
+    let rates = Rates::new(table.db.clone(), "no-such-table");
+    assert!(rates.take("d", rate(), NOW, 0.0).await.is_err());
+}
+
+fn rate() -> shared::config::Rate {
+    let file = r#"
+schema = 1
+[[source]]
+name = "s"
+preset = "github"
+[[source.action]]
+kind = "lambda"
+function = "orders"
+rate = "5/m"
+"#;
+    let config = Config::parse(file).unwrap();
+    let action = &config.source("s").unwrap().actions[0];
+    action.destination.as_ref().unwrap().rate.unwrap()
+}
+
+#[tokio::test]
+async fn a_rate_is_kept_over_all_processes() {
+    let table = Table::fresh().await;
+    let many: Vec<_> = (0..12)
+        .map(|_| Rates::new(table.db.clone(), &table.name))
+        .collect();
+    let turns = many.iter().map(|rates| rates.take("d", rate(), NOW, 0.0));
+    let turns = futures::future::join_all(turns).await;
+    let mut waits: Vec<_> = turns
+        .into_iter()
+        .filter_map(|turn| match turn.unwrap() {
+            Turn::Now => None,
+            Turn::At(at) => Some(at),
+        })
+        .collect();
+    waits.sort();
+    let minute = |n: i64| Millis((NOW.0 / 60_000 + n) * 60_000);
+    assert_eq!(
+        waits,
+        [
+            minute(1),
+            minute(1),
+            minute(1),
+            minute(1),
+            minute(1),
+            minute(2),
+            minute(2)
+        ]
+    );
+    let next = many[0].take("d", rate(), minute(1), 0.0).await.unwrap();
+    assert_eq!(next, Turn::Now);
+    assert_eq!(
+        many[0].take("other", rate(), NOW, 0.0).await.unwrap(),
+        Turn::Now
+    );
+}
+
+/// One visit to an event, as a processor makes it. Whether the destination was called.
+async fn visit(
+    table: &Table,
+    breakers: &Breakers,
+    key: &EventKey,
+    backoff: &Backoff,
+    up: bool,
+    now: Millis,
+) -> bool {
+    let claim = table
+        .ledger
+        .claim(key, "worker", now, LEASE, backoff.attempts)
+        .await;
+    let Claim::Leased(lease) = claim.unwrap() else {
+        return false;
+    };
+    let pass = breakers.pass("d", now).await;
+    let put_off = |pass: Pass| match pass {
+        Pass::Down { until, spread } => Outcome::later("down", until + spread.mul_f64(0.5)),
+        other => panic!("{other:?}"),
+    };
+    let (outcome, called) = match pass {
+        Pass::Down { .. } => (put_off(pass), false),
+        pass if up => {
+            breakers.heard("d", pass, Heard::Well, now, 0.0).await;
+            (Outcome::Done, true)
+        }
+        pass => {
+            let probes = matches!(pass, Pass::Probe(_));
+            breakers.heard("d", pass, Heard::Unwell, now, 0.0).await;
+            let outcome = if probes {
+                put_off(breakers.pass("d", now).await)
+            } else {
+                Outcome::retry("502")
+            };
+            (outcome, true)
+        }
+    };
+    let settlement = Settlement::of(outcome, &lease.row, backoff, now, 0.5);
+    table
+        .ledger
+        .settle(*lease, settlement, &[], now)
+        .await
+        .unwrap();
+    called
+}
+
+#[tokio::test]
+async fn an_outage_of_six_hours_makes_no_dead_letter_and_few_calls() {
+    const SIX_HOURS: u64 = 6 * 3600;
+    let table = Table::fresh().await;
+    let breakers = table.breakers();
+    // Without a breaker these attempts would be used up within minutes.
+    let backoff = Backoff {
+        attempts: 4,
+        waits: vec![Duration::from_secs(10)],
+    };
+    let mut keys = Vec::new();
+    for n in 0..8 {
+        keys.push(table.receive(&event(&format!("evt_{n}"))).await);
+    }
+    let (mut calls, mut back) = (0, Vec::new());
+    for secs in (0..SIX_HOURS + 1_800).step_by(30) {
+        for key in &keys {
+            let up = secs >= SIX_HOURS;
+            let called = visit(&table, &breakers, key, &backoff, up, at(secs)).await;
+            calls += u32::from(called && !up);
+            if called && up {
+                back.push(secs - SIX_HOURS);
+            }
+        }
+    }
+    for key in &keys {
+        let row = table.ledger.event(key).await.unwrap().unwrap();
+        assert_eq!(row.state, State::Done, "{key}: {row:?}");
+        assert!(row.attempts <= backoff.attempts);
+    }
+    assert!(calls < 60, "{calls} calls in six hours");
+    assert!(back.last().unwrap() < &1_000, "{back:?}");
+}

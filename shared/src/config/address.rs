@@ -1,0 +1,144 @@
+//! The names, ARNs and URLs of what an action may go to.
+
+use anyhow::{Context as _, ensure};
+
+/// Host, and port if it is given, of a URL that was checked.
+pub(super) fn host(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
+}
+
+/// The name of a function that is given by name or ARN, each with or without a qualifier.
+/// <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>
+pub(super) fn function(given: &str) -> anyhow::Result<&str> {
+    let name = arn(given, "lambda")
+        .and_then(|rest| rest.strip_prefix("function:"))
+        .unwrap_or(given);
+    let (name, qualifier) = name.split_once(':').unwrap_or((name, "1"));
+    ensure!(
+        is_name(name, 64, "-_") && is_name(qualifier, 128, "-_$"),
+        "{given:?} is no Lambda function; one is like orders, orders:live or its ARN"
+    );
+    Ok(name)
+}
+
+/// The name of the queue that a URL leads to.
+pub(super) fn queue(url: &str, allow_loopback: bool) -> anyhow::Result<&str> {
+    let scheme = url.split_once("://").map(|(scheme, _)| scheme);
+    let machine = host(url)
+        .rsplit_once(':')
+        .map_or(host(url), |(host, _)| host);
+    let local = allow_loopback && matches!(machine, "127.0.0.1" | "localhost");
+    let name = url.rsplit('/').next().unwrap_or_default();
+    let plain = name.strip_suffix(".fifo").unwrap_or(name);
+    let is_url = scheme == Some("https") || (scheme == Some("http") && local);
+    ensure!(
+        is_url && url.matches('/').count() >= 4 && is_name(plain, 80, "-_"),
+        "{url:?} is not the URL of a queue; one is like \
+         https://sqs.eu-central-1.amazonaws.com/111122223333/orders"
+    );
+    Ok(name)
+}
+
+/// Whether a queue keeps an order, and drops what it was sent before.
+pub fn is_fifo(url: &str) -> bool {
+    url.strip_suffix(".fifo").is_some()
+}
+
+/// The name of a bus that is given by name or ARN.
+pub(super) fn bus(given: &str) -> anyhow::Result<&str> {
+    let name = arn(given, "events")
+        .and_then(|rest| rest.strip_prefix("event-bus/"))
+        .unwrap_or(given);
+    ensure!(
+        is_name(name, 256, "-_./"),
+        "{given:?} is no event bus; one is like default, orders or its ARN"
+    );
+    Ok(name)
+}
+
+/// The name of the state machine that an ARN is of.
+pub(super) fn state_machine(given: &str) -> anyhow::Result<&str> {
+    arn(given, "states")
+        .and_then(|rest| rest.strip_prefix("stateMachine:"))
+        .map(|rest| rest.split(':').next().unwrap_or(rest))
+        .filter(|name| is_name(name, 80, "-_"))
+        .with_context(|| {
+            format!(
+                "{given:?} is not the ARN of a state machine; one is like \
+                 arn:aws:states:eu-central-1:111122223333:stateMachine:orders"
+            )
+        })
+}
+
+/// A text that a rule of EventBridge is to match.
+pub(super) fn check_event_text(what: &str, text: &str, most: usize) -> anyhow::Result<()> {
+    ensure!(
+        (1..=most).contains(&text.len()) && text.bytes().all(|b| (b' '..=b'~').contains(&b)),
+        "{what} = {text:?}: 1 to {most} printable characters"
+    );
+    Ok(())
+}
+
+/// What stands behind the account in an ARN of a service.
+fn arn<'a>(text: &'a str, service: &str) -> Option<&'a str> {
+    let mut parts = text.splitn(6, ':');
+    let (scheme, partition) = (parts.next()?, parts.next()?);
+    let (found, _region, _account) = (parts.next()?, parts.next()?, parts.next()?);
+    let is_arn = scheme == "arn" && partition.starts_with("aws") && found == service;
+    parts.next().filter(|_| is_arn)
+}
+
+fn is_name(text: &str, most: usize, more: &str) -> bool {
+    (1..=most).contains(&text.len())
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_found_however_it_is_given() {
+        let arn = "arn:aws:lambda:eu-central-1:111122223333:function:orders";
+        for given in ["orders", "orders:live", arn, &format!("{arn}:$LATEST")] {
+            assert_eq!(function(given).unwrap(), "orders", "{given}");
+        }
+        for bad in [
+            "",
+            "a b",
+            "arn:aws:sqs:eu-central-1:1:orders",
+            "a/b",
+            "orders:",
+        ] {
+            assert!(function(bad).is_err(), "{bad}");
+        }
+        assert_eq!(bus("default").unwrap(), "default");
+        let given = "arn:aws:events:eu-central-1:111122223333:event-bus/orders";
+        assert_eq!(bus(given).unwrap(), "orders");
+        let given = "arn:aws-cn:states:cn-north-1:1:stateMachine:orders:live";
+        assert_eq!(state_machine(given).unwrap(), "orders");
+        assert!(state_machine("arn:aws:states:eu-central-1:1:execution:orders:1").is_err());
+    }
+
+    #[test]
+    fn a_queue_is_a_url_and_local_only_where_that_is_allowed() {
+        let url = "https://sqs.eu-central-1.amazonaws.com/111122223333/orders.fifo";
+        assert_eq!(queue(url, false).unwrap(), "orders.fifo");
+        assert!(is_fifo(url));
+        let local = "http://127.0.0.1:4566/000000000000/orders";
+        assert_eq!(queue(local, true).unwrap(), "orders");
+        for bad in [
+            local,
+            "orders",
+            "https://orders",
+            "https://a/b/",
+            "http://sqs.x/1/orders",
+        ] {
+            assert!(queue(bad, false).is_err(), "{bad}");
+        }
+        assert!(queue("http://10.0.0.1/0/orders", true).is_err());
+    }
+}
