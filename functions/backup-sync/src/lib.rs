@@ -12,6 +12,7 @@ mod sweep;
 mod sync;
 
 use serde::{Deserialize, Serialize};
+use shared::breaker::Breakers;
 use shared::clock::Clock;
 use shared::outbound::Outbound;
 use shared::settings::Parts;
@@ -48,6 +49,7 @@ pub enum Report {
 pub struct BackupSync {
     parts: Parts,
     outbound: Outbound,
+    breakers: Breakers,
     clock: Clock,
 }
 
@@ -55,6 +57,7 @@ impl BackupSync {
     pub fn new(parts: Parts, clock: Clock) -> anyhow::Result<Self> {
         let outbound = Outbound::new(parts.config.forward.allow_loopback)?;
         Ok(Self {
+            breakers: Breakers::new(parts.aws.dynamodb(), &parts.table),
             parts,
             outbound,
             clock,

@@ -1,5 +1,9 @@
 //! The sweep: liveness rests on it alone, so it must not become the next outage.
 
+mod spare;
+
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use shared::backoff::Backoff;
 use shared::clock::Millis;
@@ -32,6 +36,8 @@ pub struct SweepReport {
     pub exhausted: u64,
     /// Left for the next sweep, because the queue is deep.
     pub held_back: u64,
+    /// Left asleep, because all of their destinations are down.
+    pub spared: u64,
     /// Rows that could not be handled; each is in the log.
     pub failed: u64,
 }
@@ -71,8 +77,10 @@ impl BackupSync {
             live: DEPTH.saturating_sub(report.depth),
             backlog: DEPTH.saturating_sub(report.backlog),
         };
+        let mut ahead = BTreeSet::new();
         for shard in 0..WORK_SHARDS {
-            self.sweep_shard(shard, now, &mut room, &mut report).await?;
+            self.sweep_shard(shard, now, &mut room, &mut ahead, &mut report)
+                .await?;
         }
         self.hold_dead_letters(now).await;
         tracing::info!(
@@ -82,6 +90,7 @@ impl BackupSync {
             rung = report.rung,
             exhausted = report.exhausted,
             held_back = report.held_back,
+            spared = report.spared,
             failed = report.failed,
             "swept: {} rung of {} looked at",
             report.rung,
@@ -111,6 +120,7 @@ impl BackupSync {
         shard: u8,
         now: Millis,
         room: &mut Left,
+        ahead: &mut BTreeSet<String>,
         report: &mut SweepReport,
     ) -> anyhow::Result<()> {
         let ledger = &self.parts.inbox.ledger;
@@ -120,6 +130,10 @@ impl BackupSync {
             let mut stayed = 0;
             for (key, seen) in page {
                 report.looked_at += 1;
+                if self.spare(&key, seen, now, ahead).await {
+                    report.spared += 1;
+                    continue;
+                }
                 if !self.look(&key, seen, now, room, report).await {
                     stayed += 1;
                 }
@@ -130,6 +144,29 @@ impl BackupSync {
             }
         }
         Ok(())
+    }
+
+    /// Whether an event is left asleep, because it could go nowhere.
+    async fn spare(
+        &self,
+        key: &EventKey,
+        seen: Millis,
+        now: Millis,
+        ahead: &mut BTreeSet<String>,
+    ) -> bool {
+        let Some(source) = self.parts.config.source(key.source()) else {
+            return false;
+        };
+        let Some(next) = self.spared(source, now, ahead).await else {
+            return false;
+        };
+        match self.parts.inbox.ledger.look_later(key, seen, next).await {
+            Ok(later) => later,
+            Err(error) => {
+                tracing::warn!(event.key = %key, error = format!("{error:#}"), "could not leave {key} asleep");
+                false
+            }
+        }
     }
 
     /// Whether anything came of it.
