@@ -122,6 +122,11 @@ impl Breakers {
         self.standing(destination).position(now)
     }
 
+    /// Whether so many calls fail, of those that this process makes, that what can wait should.
+    pub fn is_strained(&self, destination: &str, now: Millis) -> bool {
+        self.known(destination, |known| known.health.is_strained(now))
+    }
+
     /// Takes in how a call ended that was let pass. `jitter` is in 0..=1.
     pub async fn heard(
         &self,

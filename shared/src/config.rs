@@ -8,8 +8,8 @@ mod address;
 mod duration;
 mod filter;
 mod quarantine;
-mod retention;
 mod rate;
+mod retention;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,8 +28,8 @@ pub use action::{Action, ActionKind, Destination, Invocation};
 pub use address::is_fifo;
 pub use filter::Filter;
 use quarantine::FileQuarantine;
-use retention::FileRetention;
 pub use rate::Rate;
+use retention::FileRetention;
 
 /// The file as it was at build.
 pub const EMBEDDED: &str = include_str!("../../infra/sources.toml");

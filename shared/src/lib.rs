@@ -39,8 +39,8 @@ pub mod outbound;
 pub mod outcome;
 pub mod quarantine;
 pub mod queue;
-pub mod spill;
 pub mod rates;
+pub mod spill;
 
 pub mod aws;
 pub mod settings;

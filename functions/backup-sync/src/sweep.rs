@@ -160,7 +160,13 @@ impl BackupSync {
         let Some(next) = self.spared(source, now, ahead).await else {
             return false;
         };
-        match self.parts.inbox.ledger.look_later(key, seen, next).await {
+        match self
+            .parts
+            .inbox
+            .ledger
+            .look_later(key, seen, next, now)
+            .await
+        {
             Ok(later) => later,
             Err(error) => {
                 tracing::warn!(event.key = %key, error = format!("{error:#}"), "could not leave {key} asleep");

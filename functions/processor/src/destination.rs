@@ -12,6 +12,7 @@ use shared::config::{Action, Destination, Rate};
 use shared::effects::Effects;
 use shared::ledger::{Lease, Row};
 use shared::outcome::Outcome;
+use shared::queue::Lane;
 use shared::rates::Turn;
 
 use crate::Processor;
@@ -20,6 +21,9 @@ use crate::record::Ended;
 
 /// A turn that comes so soon is waited for.
 const SOON: Duration = Duration::from_millis(1_200);
+
+/// How long a backlog leaves a destination alone that has trouble.
+const STRAINED: Duration = Duration::from_secs(120);
 
 /// What a call needs, and is kept for it.
 const CALL: Duration = Duration::from_secs(20);
@@ -77,10 +81,17 @@ impl Processor {
         until: Millis,
     ) -> Outcome {
         let name = &destination.name;
-        let pass = self.breakers.pass(name, (self.clock)()).await;
+        let now = (self.clock)();
+        let old = Lane::of(work.row.received_at, now) == Lane::Backlog;
+        if old && self.breakers.is_strained(name, now) {
+            let later = now + STRAINED.mul_f64(1.0 + jitter());
+            return Outcome::later(format!("{name} has trouble, and older events wait"), later);
+        }
+        let pass = self.breakers.pass(name, now).await;
         match (&pass, destination.rate) {
             (Pass::Down { .. }, _) => return put_off(&pass, format!("{name} is down")),
             (Pass::Free, Some(rate)) => {
+                let rate = if old { rate.half() } else { rate };
                 if let Some(turn) = self.turn(name, rate, until).await {
                     return Outcome::later(format!("{name} has its fill of {rate}"), turn);
                 }

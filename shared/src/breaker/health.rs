@@ -10,6 +10,9 @@ const IN_A_ROW: u32 = 5;
 /// Calls of a minute from which a share of failures says something.
 const ENOUGH: u32 = 20;
 
+/// Calls of a minute from which on it shows that a destination has trouble.
+const SOME: u32 = 10;
+
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +38,12 @@ impl Health {
         self.failures += 1;
         self.in_a_row >= IN_A_ROW || (self.calls >= ENOUGH && self.failures * 2 >= self.calls)
     }
+
+    /// Whether so many calls of the last minute failed that what can wait should: a fifth.
+    pub(super) fn is_strained(&self, now: Millis) -> bool {
+        let recent = now.since(self.minute) < MINUTE;
+        recent && self.calls >= SOME && self.failures * 5 >= self.calls
+    }
 }
 
 #[cfg(test)]
@@ -59,6 +68,21 @@ mod tests {
         assert_eq!(trips([false; 9].into_iter(), hour), Some(5));
         let mended = [false, false, false, false, true, false, false, false, false];
         assert_eq!(trips(mended.into_iter(), hour), None);
+    }
+
+    #[test]
+    fn a_fifth_of_ten_strains_it_for_its_minute() {
+        let of = |failures: u32, calls: u32| {
+            let mut health = Health::default();
+            for call in 0..calls {
+                health.note(call >= failures, NOW);
+            }
+            health
+        };
+        assert!(of(2, 10).is_strained(NOW));
+        assert!(!of(1, 10).is_strained(NOW));
+        assert!(!of(4, 9).is_strained(NOW));
+        assert!(!of(2, 10).is_strained(NOW + MINUTE));
     }
 
     #[test]

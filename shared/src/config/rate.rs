@@ -40,6 +40,17 @@ impl Rate {
     }
 }
 
+impl Rate {
+    /// What a backlog may use of it: the events of now always find the rest.
+    #[must_use]
+    pub fn half(self) -> Self {
+        Self {
+            calls: (self.calls / 2).max(1),
+            ..self
+        }
+    }
+}
+
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.window.as_secs() {

@@ -85,13 +85,16 @@ impl Ledger {
         self.retention(source).bodies.as_secs() / DAY.as_secs()
     }
 
-    /// Holds the body of an event that has been open for long.
-    pub(super) async fn hold_if_old(&self, row: &Row, now: Millis) -> anyhow::Result<()> {
+    /// Holds the body of an event that has been open for long. The next look tries again what
+    /// fails, and there are many before its time.
+    pub(super) async fn hold_if_old(&self, row: &Row, now: Millis) {
         let after = self.retention(row.key.source()).hold_after();
-        if row.is_open() && now.since(row.received_at) > after {
-            self.hold_body(row).await?;
+        if row.is_open()
+            && now.since(row.received_at) > after
+            && let Err(error) = self.hold_body(row).await
+        {
+            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not hold a body");
         }
-        Ok(())
     }
 
     /// The body shall not expire.

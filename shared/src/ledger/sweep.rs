@@ -163,15 +163,21 @@ impl Ledger {
         key: &EventKey,
         seen: Millis,
         next: Millis,
+        now: Millis,
     ) -> anyhow::Result<bool> {
         let change = transition::sweep_spare(seen, next);
-        let answer = self.change(&key.pk(), change).await?;
-        Ok(matches!(answer, Write::Applied(_)))
+        let Write::Applied(item) = self.change(&key.pk(), change).await? else {
+            return Ok(false);
+        };
+        // A destination may be down for longer than bodies are kept.
+        if let Ok(row) = Row::read(&item.unwrap_or_default()) {
+            self.hold_if_old(&row, now).await;
+        }
+        Ok(true)
     }
 
     /// Looks at one of them. The next look is noted before anybody rings, so that two sweeps at
     /// once ring once, and a sweep that dies in between is a little late and not lost.
-    ///
     pub async fn look(
         &self,
         key: &EventKey,
@@ -186,9 +192,7 @@ impl Ledger {
             return Ok(Swept::Left);
         };
         let row = Row::read(&old)?;
-        if let Err(error) = self.hold_if_old(&row, now).await {
-            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not hold a body");
-        }
+        self.hold_if_old(&row, now).await;
         let lane = Lane::of(row.received_at, now);
         let change = match Look::at(&row, seen, attempts, now) {
             Look::Leave => return Ok(Swept::Left),
