@@ -7,6 +7,7 @@ mod action;
 mod address;
 mod duration;
 mod filter;
+mod order;
 mod quarantine;
 mod rate;
 mod retention;
@@ -20,6 +21,7 @@ use sha2::{Digest, Sha256};
 
 use crate::backoff::Backoff;
 use crate::ledger::{Retention, Retentions};
+use crate::order::Order;
 use crate::preset::Preset;
 use crate::quarantine::Limits;
 use crate::verify::{Trust, Verifier};
@@ -27,6 +29,7 @@ use action::FileAction;
 pub use action::{Action, ActionKind, Destination, Invocation};
 pub use address::is_fifo;
 pub use filter::Filter;
+use order::FileOrder;
 use quarantine::FileQuarantine;
 pub use rate::Rate;
 use retention::FileRetention;
@@ -64,6 +67,8 @@ pub struct Source {
     pub retention: Retention,
     pub actions: Vec<Action>,
     pub sync: Option<SourceSync>,
+    /// How the events of an entity are ordered, if they are.
+    pub order: Option<Order>,
 }
 
 /// How the provider is asked what we missed.
@@ -172,6 +177,8 @@ struct FileSource {
     #[serde(default)]
     action: Vec<FileAction>,
     sync: Option<FileSync>,
+    #[serde(default)]
+    order: FileOrder,
 }
 
 #[derive(Default, Deserialize)]
@@ -192,7 +199,7 @@ struct FileSync {
 impl FileSource {
     fn checked(self, forward: &Forward, hash: &str) -> anyhow::Result<Source> {
         check_name("a source's name", &self.name)?;
-        let preset = Preset::embedded(&self.preset, &self.params)?;
+        let mut preset = Preset::embedded(&self.preset, &self.params)?;
         let Some(scheme) = preset.scheme(&self.variant) else {
             let known: Vec<_> = preset
                 .schemes
@@ -249,6 +256,12 @@ impl FileSource {
             .map(|sync| sync.checked(&preset, &self.name))
             .transpose()
             .context("sync")?;
+        let order = self
+            .order
+            .checked(preset.order.as_ref(), &actions, forward)
+            .context("order")?;
+        // The headers that say it are kept with each event.
+        preset.order = order.as_ref().map(|order| order.at.clone());
         Ok(Source {
             quarantine,
             backoff: self.retry.checked().context("retry")?,
@@ -265,6 +278,7 @@ impl FileSource {
             max_body,
             actions,
             sync,
+            order,
         })
     }
 }

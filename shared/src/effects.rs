@@ -4,7 +4,7 @@
 //! what is known to have happened, repeat under the same key what is not known, and stop for a
 //! human where repeating could do it twice.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use sha2::{Digest, Sha256};
 
@@ -61,6 +61,8 @@ pub struct Effects<'l> {
     lease: &'l Lease,
     clock: Clock,
     changed: Mutex<Vec<(String, EffectRow)>>,
+    /// The version of the state that they bring, where that is not the event's own.
+    state: OnceLock<String>,
 }
 
 impl<'l> Effects<'l> {
@@ -70,7 +72,16 @@ impl<'l> Effects<'l> {
             lease,
             clock,
             changed: Mutex::new(Vec::new()),
+            state: OnceLock::new(),
         }
+    }
+
+    /// The actions bring a state that was fetched, and it has this version. Another state is
+    /// another effect, so it goes under a key of its own: under the same one, a downstream would
+    /// leave the older state as it is, or refuse the newer.
+    pub fn of_state(&self, version: &str) {
+        // It is said once, before the first effect.
+        let _ = self.state.set(version.to_owned());
     }
 
     /// Makes an effect happen once. Before the call its intent is written, so that a crash in it
@@ -293,7 +304,12 @@ impl<'l> Effects<'l> {
     }
 
     fn key(&self, name: &str) -> String {
-        idempotency_key(&self.lease.row.key, name, self.lease.row.generation)
+        let row = &self.lease.row;
+        let key = |effect: &str| idempotency_key(&row.key, effect, row.generation);
+        match self.state.get() {
+            Some(version) => key(&format!("{name}@{version}")),
+            None => key(name),
+        }
     }
 }
 

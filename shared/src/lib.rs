@@ -35,6 +35,7 @@ pub mod effects;
 pub mod inbox;
 pub mod keyring;
 pub mod ledger;
+pub mod order;
 pub mod outbound;
 pub mod outcome;
 pub mod quarantine;

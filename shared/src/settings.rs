@@ -84,8 +84,9 @@ impl Parts {
         let aws = Aws::from_env(patience)?;
         let bodies = (aws.s3(), settings.body_bucket.clone());
         let config = settings.config()?;
-        let ledger =
-            Ledger::new(aws.dynamodb(), &settings.table, Some(bodies)).keeping(config.retentions());
+        let ledger = Ledger::new(aws.dynamodb(), &settings.table, Some(bodies))
+            .keeping(config.retentions())
+            .ordering(&config);
         Ok(Self {
             config,
             secrets: Secrets::new(aws.ssm(), &settings.secrets_path),

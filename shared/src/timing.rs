@@ -58,5 +58,13 @@ pub const SPILL_HIDDEN: Duration = Duration::from_secs(90);
 /// times the longest horizon that a provider states (30 days).
 pub const KEEP_ROW: Duration = Duration::from_secs(90 * 24 * 3600);
 
+/// How long the order of an entity is remembered after its last event: longer than any of its
+/// events, which may be replayed.
+pub const KEEP_ORDER: Duration = Duration::from_secs(120 * 24 * 3600);
+
+/// How long a place in strict order is kept for an event whose row has not come yet. It comes
+/// right behind, unless the sender has to send it again.
+pub const POINTER_GRACE: Duration = Duration::from_secs(30);
+
 /// How long the body of an event is kept.
 pub const KEEP_BODY: Duration = Duration::from_secs(30 * 24 * 3600);

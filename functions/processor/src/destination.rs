@@ -17,6 +17,7 @@ use shared::rates::Turn;
 
 use crate::Processor;
 use crate::actions::{Pulse, Work};
+use crate::order::Given;
 use crate::record::Ended;
 
 /// A turn that comes so soon is waited for.
@@ -33,20 +34,33 @@ const CALL: Duration = Duration::from_secs(20);
 const FREE_PROBES: u32 = 100;
 
 impl Processor {
-    /// Carries out an action, if it is for this event. Its effects are its own.
+    /// Carries out an action, if it is for this event, with what it is given. Its effects are its
+    /// own.
     pub(crate) async fn carry_out(
         &self,
         action: &Action,
         lease: &Lease,
         body: &Bytes,
+        given: &Given,
         until: Millis,
     ) -> Ended {
         if !action.filter.matches(&lease.row.kind, body) {
             return (Outcome::Done, Vec::new());
         }
         let effects = Effects::new(&self.parts.inbox.ledger, lease, self.clock);
+        if let Some(version) = &given.state {
+            effects.of_state(version);
+        }
         let pulse = Pulse::default();
-        let work = self.work_on(&lease.row, body, &effects, &pulse);
+        let work = Work {
+            entity: given.entity.as_ref(),
+            ..self.work_on(
+                given.row.as_ref().unwrap_or(&lease.row),
+                &given.body,
+                &effects,
+                &pulse,
+            )
+        };
         let outcome = match &action.destination {
             // What is settled is not sent, whatever its destination is up to.
             Some(destination) if !effects.is_settled(&action.name) => {
@@ -168,6 +182,7 @@ impl Processor {
         Work {
             row,
             body,
+            entity: None,
             effects,
             outbound: &self.outbound,
             clients: &self.clients,

@@ -5,6 +5,7 @@
 
 mod actions;
 mod destination;
+mod order;
 mod record;
 
 use std::time::Duration;

@@ -13,6 +13,7 @@ use shared::outcome::Outcome;
 use shared::queue::{Doorbell, Lane, NoDoorbell};
 use shared::timing::{CLOCK_MARGIN, EFFECT_TIMEOUT, LEASE};
 
+use crate::order::Turn;
 use crate::{Processor, Slot};
 
 /// What actions came to, and what became of their effects.
@@ -60,10 +61,22 @@ impl Processor {
                 return Ok(());
             }
         };
+        let next = self.attend(&doorbell, deadline, slot).await?;
+        self.go_on(next, deadline).await;
+        Ok(())
+    }
+
+    /// Works on the event of a doorbell, and names another one that is to be worked on after it.
+    pub(crate) async fn attend(
+        &self,
+        doorbell: &Doorbell,
+        deadline: Millis,
+        slot: Slot<'_>,
+    ) -> anyhow::Result<Option<Doorbell>> {
         let Some(source) = self.parts.config.source(doorbell.key.source()) else {
             // The row stays open, and the sweep rings again: when the source is back, so is it.
             tracing::error!(event.key = %doorbell.key, "there is no source {}", doorbell.key.source());
-            return Ok(());
+            return Ok(None);
         };
         let now = (self.clock)();
         if deadline.since(now) < EFFECT_TIMEOUT + CLOCK_MARGIN {
@@ -86,11 +99,11 @@ impl Processor {
             }
             Claim::Exhausted => {
                 tracing::error!(event.key = %doorbell.key, "event {} is a dead letter: its attempts are used up", doorbell.key);
-                Ok(())
+                Ok(None)
             }
             other @ (Claim::Settled(_) | Claim::Held | Claim::NotDue(_) | Claim::Missing) => {
                 tracing::debug!(event.key = %doorbell.key, claim = ?other, "nothing to do for {}", doorbell.key);
-                Ok(())
+                Ok(None)
             }
         }
     }
@@ -100,12 +113,17 @@ impl Processor {
     async fn work(
         &self,
         source: &Source,
-        lease: Lease,
+        mut lease: Lease,
         until: Millis,
         slot: Slot<'_>,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Option<Doorbell>> {
         let began = (self.clock)();
-        let (outcome, changed) = slot.lend(Box::pin(self.act(source, &lease, until))).await;
+        let mut turn = Turn::default();
+        let acting = Box::pin(self.act(source, &lease, until, &mut turn));
+        let (outcome, changed) = slot.lend(acting).await;
+        if let Some(remark) = turn.remark {
+            lease.remark(remark);
+        }
         let now = (self.clock)();
         let settlement =
             Settlement::of(outcome, &lease.row, &source.backoff, now, backoff::jitter());
@@ -117,6 +135,7 @@ impl Processor {
             .ledger
             .settle(lease, settlement, &changed, now)
             .await?;
+        let next = self.end_turn(turn, &settled).await;
 
         let (word, error) = match &settled {
             Settled::Recorded(Settlement::Done) => ("done", None),
@@ -159,12 +178,12 @@ impl Processor {
                 tracing::warn!(event.id = %id, error = format!("{error:#}"), "could not ring for {id}; the sweep will");
             }
         }
-        Ok(())
+        Ok(next)
     }
 
     /// Runs the source's actions, all at once. All of them must be done; one that fails or hangs
     /// keeps the others from nothing.
-    async fn act(&self, source: &Source, lease: &Lease, until: Millis) -> Ended {
+    async fn act(&self, source: &Source, lease: &Lease, until: Millis, turn: &mut Turn) -> Ended {
         let body = match self
             .parts
             .inbox
@@ -191,10 +210,14 @@ impl Processor {
             let url = source.verifier.trust.fetch_url(&url);
             return self.confirm(&url, lease, &body, until).await;
         }
+        let given = match self.take_turn(source, lease, &body, turn).await {
+            Ok(given) => given,
+            Err(outcome) => return (outcome, Vec::new()),
+        };
         let actions = source
             .actions
             .iter()
-            .map(|action| self.carry_out(action, lease, &body, until));
+            .map(|action| self.carry_out(action, lease, &body, &given, until));
         let mut all: Ended = (Outcome::Done, Vec::new());
         for (outcome, changed) in join_all(actions).await {
             all.0 = all.0.and(outcome);

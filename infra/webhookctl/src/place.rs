@@ -148,12 +148,13 @@ impl Inbox {
             &local.table,
             Some((clients.s3, local.bucket.clone())),
         );
+        let config = local.config()?;
         Ok(Self {
             name: "local".to_owned(),
-            ledger,
+            ledger: ledger.ordering(&config),
             quarantine,
             keyring,
-            config: local.config()?,
+            config,
             local: Some(local),
         })
     }

@@ -17,6 +17,7 @@ pub struct Lease {
     pub(super) item: Item,
     pub(super) owner: String,
     pub(super) until: Millis,
+    pub(super) remark: Option<&'static str>,
 }
 
 /// What became of a claim.
@@ -62,6 +63,16 @@ impl Lease {
 
     pub fn until(&self) -> Millis {
         self.until
+    }
+
+    /// A name that no other claim has.
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// What the history is to say of this attempt, beside how it ended.
+    pub fn remark(&mut self, remark: &'static str) {
+        self.remark = Some(remark);
     }
 
     pub(super) fn fence(&self) -> Fence<'_> {
@@ -165,6 +176,7 @@ fn leased(item: Option<Item>, owner: String, until: Millis) -> anyhow::Result<Cl
         item,
         owner,
         until,
+        remark: None,
     })))
 }
 

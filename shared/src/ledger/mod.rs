@@ -14,6 +14,8 @@
 //! | what operators did | `LOG#{yyyymm}` | `{time}#{random}` |
 //! | bodies of dead letters | `SYS` | `HELD` |
 //! | sync cursor | `SYNC#{source}` | `CURSOR` |
+//! | lock of an entity, its guard | `O#{source}#{entity}` | `L`, `V` |
+//! | place of an event in strict order | same | `P#{version} {hash of the event's key}` |
 
 mod body;
 mod claim;
@@ -21,6 +23,7 @@ mod cursor;
 mod erase;
 pub(crate) mod item;
 mod log;
+mod order;
 mod read;
 mod receive;
 mod retention;
@@ -29,19 +32,22 @@ mod settle;
 mod sweep;
 pub mod transition;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 
+use crate::order::Order;
 pub use body::{Body, NoBody, Placed};
 pub(crate) use body::{Packed, Place, unpack};
 pub use claim::{Claim, Lease};
 pub use cursor::{Cursor, Paused, SyncLease};
 pub use erase::{By, Erased};
 pub use log::Deed;
+pub use order::{Ahead, EntityLock, Pointer, Raised};
 pub use read::{Listed, Waiting};
 pub use receive::Received;
 pub use retention::{BODY_DAYS, Retention, Retentions};
@@ -67,6 +73,8 @@ pub struct Ledger {
     table: String,
     bodies: Option<(aws_sdk_s3::Client, String)>,
     retentions: Retentions,
+    /// The sources whose events stand in line.
+    strict: Arc<BTreeMap<String, Order>>,
 }
 
 /// What DynamoDB made of a conditional write.
@@ -89,6 +97,7 @@ impl Ledger {
             table: table.into(),
             bodies,
             retentions: Retentions::default(),
+            strict: Arc::default(),
         }
     }
 

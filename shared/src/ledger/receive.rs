@@ -59,6 +59,9 @@ impl Ledger {
                 .keep_apart(event, placed, "a known body under another id", now)
                 .await;
         }
+        if let Some(pointer) = self.pointer(event) {
+            self.line_up(&pointer, now).await?;
+        }
         match self
             .put_event(event, &event.key, placed, State::Received, None, now)
             .await?

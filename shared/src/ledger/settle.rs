@@ -135,7 +135,10 @@ impl Ledger {
             tracing::warn!(event.id = %lease.row.id(), error = format!("{error:#}"), "could not let a body expire");
         }
         let keep = self.retention(lease.row.key.source()).rows;
-        let change = settlement.change(&lease, effects, now, keep);
+        let mut change = settlement.change(&lease, effects, now, keep);
+        if let Some(remark) = lease.remark {
+            change = change.remarked(remark);
+        }
         match self.change(&lease.row.key.pk(), change).await? {
             Write::Applied(_) => Ok(Settled::Recorded(settlement)),
             Write::Refused(old) => {

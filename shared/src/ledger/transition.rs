@@ -4,6 +4,8 @@
 //! change after a claim carries the fence `st = processing AND epoch = … AND own = …`, so that
 //! only the newest claim may write.
 
+pub mod order;
+
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -446,6 +448,18 @@ impl Change {
             ":h",
             AttributeValue::L(kept.chain([moment.write()]).collect()),
         )
+    }
+
+    /// Something that is worth to be known, in the entry that the change adds to the history.
+    #[must_use]
+    pub(super) fn remarked(mut self, remark: &str) -> Self {
+        if let Some(AttributeValue::L(history)) = self.values.get_mut(":h")
+            && let Some(AttributeValue::S(entry)) = history.last_mut()
+        {
+            let comma = if entry.ends_with('|') { "" } else { ", " };
+            let _ = write!(entry, "{comma}{remark}");
+        }
+        self
     }
 
     fn effects(mut self, effects: Effects<'_>) -> Self {

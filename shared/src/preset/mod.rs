@@ -11,6 +11,7 @@ mod handshake;
 mod jwt;
 mod kind;
 mod location;
+mod order;
 mod scheme;
 mod signature;
 mod sync;
@@ -28,6 +29,7 @@ pub use handshake::{Handshake, Reply};
 pub use jwt::{Alg, Jwt, KeySource};
 pub use kind::{Code, Hash, KeyForm, Kind};
 pub use location::{Location, Locations, Place, Unreadable};
+pub use order::{Compare, OrderAt};
 pub use scheme::{BodyHash, Fetch, Scheme, Shape, Timestamp, Unit, UrlForm};
 pub use signature::{Duplicates, Encoding, Format, Signature};
 pub use sync::{Auth, Page, Request, Sync};
@@ -67,6 +69,8 @@ pub struct Preset {
     pub retry: Retry,
     #[serde(default)]
     pub sync: Option<Sync>,
+    #[serde(default)]
+    pub order: Option<OrderAt>,
 }
 
 impl Preset {

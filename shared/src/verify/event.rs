@@ -12,7 +12,7 @@ use super::prove::Proof;
 use crate::envelope::{Envelope, Headers, form_fields};
 use crate::event::{Event, EventKey, Item, Part, Proven, Sha, Via};
 use crate::json_path::{Alone, span};
-use crate::preset::{self, EventAt, Fallback, Kind, Location, Place, Scheme};
+use crate::preset::{self, EventAt, Fallback, Kind, Location, OrderAt, Place, Scheme};
 
 /// The longest value of a header that is kept with an event.
 const LONGEST_HEADER: usize = 512;
@@ -180,7 +180,8 @@ impl Verifier {
             .chain(&at.id.0)
             .chain(&at.composite)
             .chain(&at.kind.0)
-            .chain(&at.delivery.0);
+            .chain(&at.delivery.0)
+            .chain(self.preset.order.iter().flat_map(OrderAt::locations));
         let mut names: Vec<String> = Vec::new();
         for location in named {
             match location {

@@ -67,6 +67,7 @@ async fn post(work: &Work<'_>, url: &str, secret: &Secret, key: &str) -> Effect 
     if let Some(content_type) = &work.row.content_type {
         headers.push(("content-type", content_type));
     }
+    headers.extend(work.entity.iter().flat_map(|entity| entity.headers()));
     // A type that is no header value is one that its receiver finds in the body.
     if !work.row.kind.is_empty() && work.row.kind.bytes().all(|b| (b' '..=b'~').contains(&b)) {
         headers.push(("mitt-event-type", &work.row.kind));

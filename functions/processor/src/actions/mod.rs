@@ -29,14 +29,17 @@ use shared::outbound::{Answer, Outbound, Trouble};
 use shared::outcome::Outcome;
 use shared::secrets::{Secret, Secrets};
 
+use crate::order::OfEntity;
 pub(crate) use aws::Clients;
 
 /// An event under a lease, and what an action may use.
 pub(crate) struct Work<'w> {
     /// What the ledger knows of the event.
     pub(crate) row: &'w Row,
-    /// The exact bytes that arrived.
+    /// The exact bytes that arrived, or the current state where the source fetches it.
     pub(crate) body: &'w Bytes,
+    /// The entity that the body is about, where the source orders its events.
+    pub(crate) entity: Option<&'w OfEntity>,
     pub(crate) effects: &'w Effects<'w>,
     pub(crate) outbound: &'w Outbound,
     pub(crate) clients: &'w Clients,

@@ -16,6 +16,7 @@ mod cut;
 mod effects;
 mod erase;
 mod matrix;
+mod order;
 mod own_writes;
 mod proxy;
 mod quarantine;

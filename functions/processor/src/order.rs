@@ -1,0 +1,353 @@
+//! The order of an entity's events, around the actions of one of them.
+//!
+//! [`Processor::take_turn`] comes before the actions and [`Processor::end_turn`] after the
+//! settlement. The lock is taken after the claim and for as long, so that it outlasts the lease:
+//! no effect begins that the lease does not cover. What a call that is cut off does later, only
+//! its destination can refuse; it is told the entity and its version.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use shared::backoff::jitter;
+use shared::clock::Millis;
+use shared::config::Source;
+use shared::event::EventKey;
+use shared::ledger::transition::order::WAITS;
+use shared::ledger::{EntityLock, Lease, Pointer, Raised, Row, Settled, Settlement};
+use shared::order::{Current, Entity, Mode, Order, Place, Version};
+use shared::outbound::Trouble;
+use shared::outcome::Outcome;
+use shared::queue::Doorbell;
+use shared::timing::LEASE;
+
+use crate::{Processor, Slot};
+
+/// How long a worker waits for a lock before it tries again. Most events are worked on in less
+/// than all of it.
+const WAITS_FOR_LOCK: [Duration; 5] = [
+    Duration::ZERO,
+    Duration::from_millis(100),
+    Duration::from_millis(200),
+    Duration::from_millis(300),
+    Duration::from_millis(400),
+];
+
+/// When an event comes again that did not get the lock.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// How long the current state may take. The actions have the rest of an effect's time.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+
+const SKIPPED_STALE: &str = "skipped_stale";
+const OUT_OF_ORDER: &str = "out_of_order";
+const UNORDERED: &str = "unordered";
+
+/// What an attempt holds of the order, until its event is settled.
+#[derive(Default)]
+pub(crate) struct Turn {
+    lock: Option<EntityLock>,
+    pointer: Option<Pointer>,
+    /// What the history is to say of it.
+    pub(crate) remark: Option<&'static str>,
+    /// The event that goes first.
+    ahead: Option<EventKey>,
+}
+
+/// What the actions get.
+pub(crate) struct Given {
+    pub(crate) body: Bytes,
+    /// The row, where it is another one than the event's.
+    pub(crate) row: Option<Row>,
+    pub(crate) entity: Option<OfEntity>,
+    /// The version of a fetched state, which is then what the effects are about.
+    pub(crate) state: Option<String>,
+}
+
+/// What a destination is told, so that it can hold its own state against it.
+pub(crate) struct OfEntity {
+    name: String,
+    version: Option<String>,
+    /// `current` when the body is the fetched state, `gone` when the provider has none any more
+    /// and the body is the event's.
+    state: Option<&'static str>,
+}
+
+impl OfEntity {
+    pub(crate) fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
+        let plain = |text: &&str| text.bytes().all(|b| (b' '..=b'~').contains(&b));
+        [
+            ("mitt-entity", Some(self.name.as_str())),
+            ("mitt-entity-version", self.version.as_deref()),
+            ("mitt-entity-state", self.state),
+        ]
+        .into_iter()
+        .filter_map(move |(name, value)| Some((name, value.filter(plain)?)))
+    }
+}
+
+impl Given {
+    fn event(body: &Bytes, entity: Option<OfEntity>) -> Self {
+        Self {
+            body: body.clone(),
+            row: None,
+            entity,
+            state: None,
+        }
+    }
+}
+
+impl Processor {
+    /// Waits for the event's turn, and says what the actions get; or how the attempt ends without
+    /// them. What is held for it stands in `turn`, also then.
+    pub(crate) async fn take_turn(
+        &self,
+        source: &Source,
+        lease: &Lease,
+        body: &Bytes,
+        turn: &mut Turn,
+    ) -> Result<Given, Outcome> {
+        // A request for a confirmation is about no entity.
+        let is_event = source.verifier.confirmation(body).is_none();
+        let Some(order) = source.order.as_ref().filter(|_| is_event) else {
+            return Ok(Given::event(body, None));
+        };
+        let row = &lease.row;
+        let Some(place) = order.place(&source.name, &row.headers, body, row.received_at) else {
+            tracing::warn!(event.id = %row.id(), event.key = %row.key, source = source.name, "event {} does not say which entity or version it is about; it is worked on in no order", row.id());
+            turn.remark = Some(UNORDERED);
+            return Ok(Given::event(body, None));
+        };
+        let taken = self.in_order(order, &place, lease, body, turn);
+        let given = match Box::pin(taken).await {
+            Ok(given) => given,
+            Err(error) => Err(Outcome::retry(format!("{error:#}"))),
+        };
+        if let Some(remark) = turn.remark {
+            tracing::warn!(event.id = %row.id(), event.key = %row.key, source = source.name, remark, "event {}: {remark}", row.id());
+        }
+        given
+    }
+
+    async fn in_order(
+        &self,
+        order: &Order,
+        place: &Place,
+        lease: &Lease,
+        body: &Bytes,
+        turn: &mut Turn,
+    ) -> anyhow::Result<Result<Given, Outcome>> {
+        let entity = &place.entity;
+        turn.lock = self.lock(entity, lease).await?;
+        if turn.lock.is_none() {
+            return Ok(Err(waits((self.clock)() + AGAIN.mul_f64(1.0 + jitter()))));
+        }
+        let version = match (&order.mode, &place.version) {
+            (Mode::Fetch(current), _) => {
+                return self
+                    .current(order, current, entity, lease, body, turn)
+                    .await;
+            }
+            (Mode::LatestWins, Some(version)) => {
+                if self.raise(entity, version, lease).await? == Raised::Older {
+                    turn.remark = Some(SKIPPED_STALE);
+                    return Ok(Err(Outcome::Done));
+                }
+                version
+            }
+            (Mode::Strict, Some(version)) => {
+                let pointer = Pointer::new(entity.clone(), version, &lease.row.key);
+                let pointer = turn.pointer.insert(pointer);
+                let ledger = &self.parts.inbox.ledger;
+                if let Some(ahead) = ledger.ahead_of(pointer, (self.clock)()).await? {
+                    turn.ahead = ahead.event;
+                    return Ok(Err(waits(ahead.until)));
+                }
+                if self.raise(entity, version, lease).await? == Raised::Older {
+                    turn.remark = Some(OUT_OF_ORDER);
+                }
+                version
+            }
+            (Mode::LatestWins | Mode::Strict, None) => return Ok(Ok(Given::event(body, None))),
+        };
+        let entity = of_entity(entity, Some(version), None);
+        Ok(Ok(Given::event(body, Some(entity))))
+    }
+
+    /// The current state of the entity, in place of what the event says of it.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "all of them belong to one attempt, and two structs of them would say no more"
+    )]
+    async fn current(
+        &self,
+        order: &Order,
+        current: &Current,
+        entity: &Entity,
+        lease: &Lease,
+        body: &Bytes,
+        turn: &mut Turn,
+    ) -> anyhow::Result<Result<Given, Outcome>> {
+        let state = match self.fetch(current, entity).await? {
+            Ok(Some(state)) => state,
+            Ok(None) => {
+                let gone = of_entity(entity, None, Some("gone"));
+                return Ok(Ok(Given::event(body, Some(gone))));
+            }
+            Err(outcome) => return Ok(Err(outcome)),
+        };
+        let version = order.version_of(&state);
+        if let Some(version) = &version {
+            // Another worker went on with a newer one, while this one was not heard of.
+            if self.raise(entity, version, lease).await? == Raised::Older {
+                turn.remark = Some(SKIPPED_STALE);
+                return Ok(Err(Outcome::Done));
+            }
+        } else {
+            turn.remark = Some(UNORDERED);
+        }
+        let mut row = lease.row.clone();
+        row.content_type = Some("application/json".to_owned());
+        Ok(Ok(Given {
+            body: state,
+            row: Some(row),
+            entity: Some(of_entity(entity, version.as_ref(), Some("current"))),
+            state: version.map(|version| version.written),
+        }))
+    }
+
+    /// `None`: the provider says that there is none.
+    async fn fetch(
+        &self,
+        current: &Current,
+        entity: &Entity,
+    ) -> anyhow::Result<Result<Option<Bytes>, Outcome>> {
+        let now = (self.clock)();
+        let bearer = match &current.secret {
+            Some(name) => {
+                let live = self.parts.secrets.live(name, now).await?;
+                let token = live.first();
+                let token = token.with_context(|| format!("there is no secret {name:?}"))?;
+                Some(format!("Bearer {}", token.expose()))
+            }
+            None => None,
+        };
+        let mut headers = vec![("accept", "application/json")];
+        headers.extend(bearer.as_deref().map(|token| ("authorization", token)));
+        let url = current.url(entity);
+        let get = self.outbound.get(&url, &[], &headers, now);
+        let answer = match tokio::time::timeout(FETCH_TIMEOUT, get).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(Trouble::NotSent(error) | Trouble::Unclear(error))) => {
+                return Ok(Err(Outcome::retry(format!("fetch the state: {error}"))));
+            }
+            Err(_) => return Ok(Err(Outcome::retry("fetch the state: it took too long"))),
+        };
+        Ok(match (answer.status, answer.body) {
+            (200..=299, Some(body)) => Ok(Some(body)),
+            (404 | 410, _) => Ok(None),
+            (status, _) => Err(Outcome::Retry {
+                error: format!("fetch the state: the provider answered {status}"),
+                after: answer.retry_after,
+            }),
+        })
+    }
+
+    async fn lock(&self, entity: &Entity, lease: &Lease) -> anyhow::Result<Option<EntityLock>> {
+        for wait in WAITS_FOR_LOCK {
+            tokio::time::sleep(wait.mul_f64(0.5 + 0.5 * jitter())).await;
+            let now = (self.clock)();
+            let ledger = &self.parts.inbox.ledger;
+            let lock = ledger.lock_entity(entity, lease.owner(), now, LEASE);
+            if let Some(lock) = lock.await? {
+                return Ok(Some(lock));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn raise(
+        &self,
+        entity: &Entity,
+        version: &Version,
+        lease: &Lease,
+    ) -> anyhow::Result<Raised> {
+        let ledger = &self.parts.inbox.ledger;
+        let raised = ledger.raise(entity, version, &lease.row.key, (self.clock)());
+        raised.await
+    }
+
+    /// Works on the events that waited for one another, as long as there is time to begin. Here,
+    /// and not by a ring: each ring is a link of a chain that Lambda cuts.
+    pub(crate) async fn go_on(&self, mut next: Option<Doorbell>, deadline: Millis) {
+        while let Some(doorbell) = next {
+            // The place in the batch is its first event's.
+            next = match self.attend(&doorbell, deadline, Slot(None)).await {
+                Ok(next) => next,
+                Err(error) => {
+                    tracing::info!(
+                        event.key = %doorbell.key,
+                        error = format!("{error:#}"),
+                        "left event {} to its own doorbell",
+                        doorbell.key
+                    );
+                    None
+                }
+            };
+        }
+    }
+
+    /// Gives back what was held, once the event is settled, and names the event to go on with:
+    /// the one that goes first, or the one that waited for this one. Trouble here costs time: the
+    /// lock runs out, a pointer of a settled row is passed over.
+    pub(crate) async fn end_turn(&self, turn: Turn, settled: &Settled) -> Option<Doorbell> {
+        let ledger = &self.parts.inbox.ledger;
+        let Turn {
+            lock,
+            pointer,
+            ahead,
+            ..
+        } = turn;
+        let ended = matches!(
+            settled,
+            Settled::Recorded(Settlement::Done | Settlement::DeadLetter { .. })
+        );
+        let end = async {
+            let pointer = pointer.filter(|_| ended);
+            if let Some(pointer) = &pointer {
+                ledger.step_out(pointer).await?;
+            }
+            if let Some(lock) = lock {
+                ledger.unlock_entity(lock).await?;
+            }
+            match pointer {
+                Some(pointer) => ledger.call_up_next(&pointer.entity, (self.clock)()).await,
+                None => Ok(ahead),
+            }
+        };
+        let next = match end.await {
+            Ok(next) => next,
+            Err(error) => {
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "could not give back the turn of an event; it runs out"
+                );
+                None
+            }
+        };
+        // Whoever is settled has no run to name; a doorbell for any run finds the row.
+        next.map(|key| Doorbell { key, run: 0 })
+    }
+}
+
+fn of_entity(entity: &Entity, version: Option<&Version>, state: Option<&'static str>) -> OfEntity {
+    OfEntity {
+        name: entity.name.clone(),
+        version: version.map(|version| version.written.clone()),
+        state,
+    }
+}
+
+fn waits(until: Millis) -> Outcome {
+    Outcome::later(WAITS, until)
+}
