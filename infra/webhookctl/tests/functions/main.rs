@@ -15,6 +15,7 @@ mod foreign;
 mod forged;
 mod keys;
 mod large;
+mod order;
 mod quarantine;
 mod spill;
 mod support;

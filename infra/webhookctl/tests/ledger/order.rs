@@ -8,7 +8,7 @@ use shared::ledger::transition::order::WAITS;
 use shared::ledger::{Ahead, EntityLock, Ledger, Pointer, Raised, Received, Settlement, State};
 use shared::order::{Entity, Version};
 use shared::preset::Compare;
-use shared::timing::{KEEP_ORDER, KEEP_ROW, LEASE, POINTER_GRACE};
+use shared::timing::{CLOCK_MARGIN, KEEP_ORDER, KEEP_ROW, LEASE, POINTER_GRACE};
 
 use crate::proxy::Proxy;
 use crate::support::{
@@ -113,7 +113,7 @@ async fn of_sixteen_workers_one_gets_the_lock() {
 async fn a_lock_is_held_until_five_seconds_after_its_lease_and_a_zombie_cannot_free_it() {
     let table = Table::fresh().await;
     let zombie = table.lock("one", NOW).await.unwrap();
-    for now in [NOW, lease_end(), after(LEASE.as_millis() as u64 + 5_000)] {
+    for now in [NOW, lease_end(), lease_end() + CLOCK_MARGIN] {
         assert!(table.lock("two", now).await.is_none(), "{now}");
     }
     let lock = table.lock("two", lease_over()).await.unwrap();
