@@ -24,6 +24,7 @@ use crate::ledger::{Retention, Retentions};
 use crate::order::Order;
 use crate::preset::Preset;
 use crate::quarantine::Limits;
+use crate::timing::KEEP_ORDER;
 use crate::verify::{Trust, Verifier};
 use action::FileAction;
 pub use action::{Action, ActionKind, Destination, Invocation};
@@ -260,12 +261,19 @@ impl FileSource {
             .order
             .checked(preset.order.as_ref(), &actions, forward)
             .context("order")?;
+        let retention = self.retention.checked().context("retention")?;
+        ensure!(
+            order.is_none() || retention.rows < KEEP_ORDER,
+            "retention: with an order, rows are kept for less than {} days; how new an object is \
+             is not remembered for longer",
+            KEEP_ORDER.as_secs() / 86_400
+        );
         // The headers that say it are kept with each event.
         preset.order = order.as_ref().map(|order| order.at.clone());
         Ok(Source {
             quarantine,
             backoff: self.retry.checked().context("retry")?,
-            retention: self.retention.checked().context("retention")?,
+            retention,
             verifier: Verifier {
                 source: self.name.clone(),
                 preset,
@@ -519,6 +527,11 @@ kind = "keep"
                 "forward.allow_hosts",
             ),
             ("\"stripe\"\n", "\"ebay\"\n", "trust.keys"),
+            (
+                "retry =",
+                "retention = { rows = \"120d\" }\norder = { mode = \"latest_wins\" }\nretry =",
+                "for less than 120 days",
+            ),
             ("\"stripe\"\n", "\"plaid\"\n", "trust.jwks"),
             ("\"stripe\"\n", "\"google-pubsub\"\n", "is not set"),
             ("retry =", "trust = { jwks = \"x\" }\nretry =", "no key set"),

@@ -66,8 +66,8 @@ pub(crate) struct Given {
 
 /// What a destination is told, so that it can hold its own state against it.
 pub(crate) struct OfEntity {
-    name: String,
-    version: Option<String>,
+    pub(crate) name: String,
+    pub(crate) version: Option<String>,
     /// `current` when the body is the fetched state, `gone` when the provider has none any more
     /// and the body is the event's.
     state: Option<&'static str>,

@@ -4,6 +4,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
 use super::{Action, ActionKind, Forward, check_name, check_url};
+use crate::effects::Keys;
 use crate::order::{Current, Mode, Order};
 use crate::preset::{Compare, Location, Locations, OrderAt};
 
@@ -151,13 +152,18 @@ fn location(what: &str, text: Option<&str>) -> anyhow::Result<Option<Locations>>
     Ok(Some(Locations(vec![location])))
 }
 
-/// Whether two calls under one key do it once.
+/// Whether two calls under one key do it once, for as long as an event may be repeated.
 fn honours_keys(kind: &ActionKind) -> bool {
     match kind {
         ActionKind::Rust { params, .. } => {
             params.get("keys").is_some_and(|keys| keys == "honoured")
         }
-        kind => matches!(kind, ActionKind::Keep | ActionKind::Http { .. }),
+        ActionKind::Http { keys, .. } => *keys != Keys::Ignored,
+        ActionKind::Keep | ActionKind::StepFunctions { .. } => true,
+        // A FIFO queue drops repetitions for five minutes only, the others none.
+        ActionKind::Lambda { .. } | ActionKind::Sqs { .. } | ActionKind::EventBridge { .. } => {
+            false
+        }
     }
 }
 

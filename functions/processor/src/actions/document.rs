@@ -27,6 +27,11 @@ struct Metadata<'w> {
     provider: &'w str,
     received_at: String,
     content_type: Option<&'w str>,
+    /// What it is about, and how new that is, where the source orders its events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entity: Option<&'w str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entity_version: Option<&'w str>,
     /// The same in every attempt and every replay. What was done under it need not be done again.
     idempotency_key: &'w str,
     attempt: u32,
@@ -70,6 +75,8 @@ fn document(work: &Work<'_>, key: &str, body: Body<'_>) -> Result<String, serde_
             provider: &row.provider,
             received_at: row.received_at.rfc3339(),
             content_type: row.content_type.as_deref(),
+            entity: work.entity.map(|entity| entity.name.as_str()),
+            entity_version: work.entity.and_then(|entity| entity.version.as_deref()),
             idempotency_key: key,
             attempt: row.attempts,
             run: row.run,
