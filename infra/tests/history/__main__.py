@@ -1,0 +1,29 @@
+"""Judges the history of a run: python3 infra/tests/history FOLDER
+
+Prints what happened as a table and every broken promise with its event. Ends with 1 if there is
+one.
+"""
+
+import sys
+from pathlib import Path
+
+import judge
+import record
+import summary
+
+
+def main(folder):
+    history = record.read(Path(folder))
+    violations = judge.judge(history)
+    print(summary.table(history, violations))
+    for violation in violations[:50]:
+        print(f"{violation.rule}: {violation.event}: {violation.text}")
+    if len(violations) > 50:
+        print(f"and {len(violations) - 50} more")
+    return 1 if violations else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    sys.exit(main(sys.argv[1]))

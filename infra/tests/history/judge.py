@@ -1,0 +1,262 @@
+"""What must hold of every history. Each rule looks at it alone and names the events that break it."""
+
+from collections import Counter, defaultdict, namedtuple
+
+from record import fields
+
+Violation = namedtuple("Violation", "rule event text")
+
+ENDS = {"done", "dead_letter"}
+# What an attempt can come to, in its row.
+SETTLED = {"done", "failed", "dead_letter"}
+
+
+def judge(history):
+    return [violation for rule in RULES for violation in rule(history)]
+
+
+def found(rule, event, text):
+    shown = ":".join(event) if isinstance(event, tuple) else event
+    return Violation(rule, shown, text)
+
+
+# ------------------------------------------------------------------ nothing is lost
+
+
+def every_acknowledged_event_has_a_row(history):
+    for event in sorted(history.acked - history.rows.keys()):
+        yield found("lost", event, "it was answered with 2xx and has no row")
+
+
+def every_row_comes_to_an_end(history):
+    for event, row in sorted(history.rows.items()):
+        if row["st"] not in ENDS:
+            yield found("stuck", event, f"its row is still {row['st']}, attempt {row['att']}")
+        elif row["st"] == "dead_letter" and not row.get("reason"):
+            yield found("stuck", event, "it is a dead letter without a reason")
+
+
+def nothing_waits_in_a_spill(history):
+    for queue in history.run["must_be_empty"]:
+        if left := history.queues.get(queue, 0):
+            yield found("stuck", queue, f"{left} messages are left in it")
+
+
+# ------------------------------------------------------------------ nothing is made up
+
+
+def every_row_has_a_sender(history):
+    for event, row in sorted(history.rows.items()):
+        if event not in history.events:
+            yield found("unsent", event, "it has a row and nobody sent it with a valid signature")
+        elif row.get("sha") not in history.bodies[event]:
+            yield found("wrong_body", event, "the hash in its row is not that of the body sent")
+
+
+def every_forgery_is_refused(history):
+    for event in sorted(history.accepted_forgeries):
+        yield found("unsent", event, "a forged request was answered with 2xx")
+
+
+def every_effect_is_of_what_was_sent(history):
+    for event, arrivals in sorted(history.arrivals.items()):
+        if event not in history.events:
+            yield found("unsent", event, "the downstream was told of an event that nobody sent")
+            continue
+        for arrival in arrivals:
+            if arrival["sha"] is not None and arrival["sha"] not in history.bodies[event]:
+                yield found("wrong_body", event, "the downstream got another body than was sent")
+
+
+# ------------------------------------------------------------------ one outcome per run
+
+
+def settlement(write):
+    """A write by which a worker ends its attempt: it says of which epoch it is."""
+    return write["epoch"] is not None and write["after"]["st"] in SETTLED
+
+
+def claim(write):
+    return "ADD epoch" in write["update"]
+
+
+def an_epoch_is_claimed_once_and_settled_once(history):
+    for event, writes in sorted(history.by_row.items()):
+        claims = Counter(w["after"]["epoch"] for w in writes if claim(w))
+        settled = Counter(w["epoch"] for w in writes if settlement(w))
+        for epoch, times in claims.items():
+            if times > 1:
+                yield found("double_outcome", event, f"{times} claims made epoch {epoch}")
+        for epoch, times in settled.items():
+            if times > 1:
+                yield found("double_outcome", event, f"epoch {epoch} has {times} outcomes")
+
+
+def no_worker_writes_after_a_newer_claim(history):
+    for event, writes in sorted(history.by_row.items()):
+        for write in writes:
+            if write["epoch"] is not None and write["epoch"] != write["after"]["epoch"]:
+                yield found(
+                    "stale_commit",
+                    event,
+                    f"{write['after']['st']} was written for epoch {write['epoch']} when the row "
+                    f"was at {write['after']['epoch']}",
+                )
+
+
+def a_run_ends_once(history):
+    for event, writes in sorted(history.by_row.items()):
+        ends = Counter()
+        for write in writes:
+            # One who ends an attempt says its epoch; who gives an event up says what it has seen.
+            if write["after"]["st"] in ENDS and (write["epoch"] is not None or write["seen"]):
+                ends[write["after"]["run"]] += 1
+        for run, times in ends.items():
+            if times > 1:
+                yield found("double_outcome", event, f"run {run} came to {times} ends")
+
+
+def the_logs_tell_one_outcome_for_an_attempt(history):
+    told = defaultdict(list)
+    for _, line in history.lines:
+        line = fields(line)
+        if line.get("outcome") in SETTLED:
+            told[line["event.key"], line["epoch"], line["run"]].append(line["outcome"])
+    for (event, epoch, _), outcomes in sorted(told.items()):
+        if len(outcomes) > 1:
+            text = f"the logs tell {' and '.join(outcomes)} of epoch {epoch}"
+            yield found("double_outcome", event, text)
+
+
+def a_row_says_what_was_written_last(history):
+    for event, row in sorted(history.rows.items()):
+        if row["st"] != "done":
+            continue
+        last = [w for w in history.by_row[event] if settlement(w) and w["epoch"] == row["epoch"]]
+        if not last or last[-1]["after"]["st"] != "done":
+            yield found("double_outcome", event, "it is done, and no worker of its epoch said so")
+
+
+# ------------------------------------------------------------------ effects
+
+
+def what_is_done_was_done_once(history):
+    for event, row in sorted(history.rows.items()):
+        for action in history.run["actions"].get(event[0], []):
+            arrivals = [a for a in history.arrivals[event] if a["action"] == action]
+            applied = sum(a["applied"] for a in arrivals)
+            if row["st"] == "done" and applied == 0:
+                yield found("missing_effect", event, f"it is done, and {action} never was")
+            if applied > 1:
+                yield found("duplicate_effect", event, f"{action} was done {applied} times")
+
+
+def keys_are_of_one_event(history):
+    keys, owners = defaultdict(set), defaultdict(set)
+    for event, arrivals in history.arrivals.items():
+        for arrival in arrivals:
+            keys[event, arrival["action"]].add(arrival["key"])
+            owners[arrival["key"]].add((event, arrival["action"]))
+    for (event, action), of_event in sorted(keys.items()):
+        if len(of_event) > 1:
+            yield found("key", event, f"{action} was asked for under {len(of_event)} keys")
+    for key, events in sorted(owners.items()):
+        if len(events) > 1:
+            event = sorted(events)[0][0]
+            yield found("key", event, f"{len(events)} effects came under the key {key}")
+
+
+# ------------------------------------------------------------------ limits
+
+
+def attempts_have_a_limit(history):
+    limit = history.run["attempts"]
+    for event, row in sorted(history.rows.items()):
+        if row["att"] > limit:
+            yield found("attempts", event, f"{row['att']} attempts of at most {limit}")
+
+
+def only_what_deserves_it_is_given_up(history):
+    reasons = {"poison": "crash_loop", "permanent": "permanent"}
+    for event, row in sorted(history.rows.items()):
+        if row["st"] not in ENDS:
+            continue
+        wanted = reasons.get(history.events.get(event))
+        reason = row.get("reason") if row["st"] == "dead_letter" else None
+        if wanted is None and reason is not None:
+            yield found("innocent", event, f"nothing is wrong with it, and it is dead: {reason}")
+        elif wanted is not None and reason != wanted:
+            yield found("poison", event, f"it should be dead for {wanted}, and is {reason or 'done'}")
+
+
+def a_killer_kills_a_few_times(history):
+    limit = history.run["crashes"]
+    for event, kind in sorted(history.events.items()):
+        deaths = sum(a["answer"] == "killed" for a in history.arrivals[event])
+        if kind == "poison" and deaths > limit:
+            yield found("poison", event, f"it killed {deaths} workers, {limit} are allowed")
+
+
+def answers_come_in_time(history):
+    limit = history.run["answer_ms"]
+    for answer in history.answers:
+        if answer["status"] is not None and answer["took_ms"] > limit:
+            event = answer["source"], answer["id"]
+            yield found("late", event, f"answered after {answer['took_ms']} ms")
+
+
+# ------------------------------------------------------------------ secrets
+
+
+def nothing_secret_is_told(history):
+    canaries = history.run["canaries"]
+    for line in history.logs:
+        for canary in canaries:
+            if canary in line["text"]:
+                yield found("leak", line["function"], f"its log has {canary[:6]}…")
+        if "panicked" in line["text"]:
+            yield found("panic", line["function"], line["text"][:200])
+    for item in history.table:
+        for attribute, value in item.items():
+            # The body itself is kept, and nothing else of it.
+            if attribute == "b":
+                continue
+            for text in strings(value):
+                for canary in canaries:
+                    if canary in text:
+                        text = f"attribute {attribute} has {canary[:6]}…"
+                        yield found("leak", item["pk"], text)
+
+
+def strings(value):
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from strings(inner)
+
+
+RULES = [
+    every_acknowledged_event_has_a_row,
+    every_row_comes_to_an_end,
+    nothing_waits_in_a_spill,
+    every_row_has_a_sender,
+    every_forgery_is_refused,
+    every_effect_is_of_what_was_sent,
+    an_epoch_is_claimed_once_and_settled_once,
+    no_worker_writes_after_a_newer_claim,
+    a_run_ends_once,
+    the_logs_tell_one_outcome_for_an_attempt,
+    a_row_says_what_was_written_last,
+    what_is_done_was_done_once,
+    keys_are_of_one_event,
+    attempts_have_a_limit,
+    only_what_deserves_it_is_given_up,
+    a_killer_kills_a_few_times,
+    answers_come_in_time,
+    nothing_secret_is_told,
+]

@@ -1,0 +1,105 @@
+"""The history of a run, as the files in its folder tell it.
+
+    run.json          the limits that hold, the planted secrets, and what was done to the system
+    sent.jsonl        every request: at, source, id, delivery, sha, kind, valid
+    answers.jsonl     what each was answered: at, source, id, delivery, status or null, took_ms
+    downstream.jsonl  every arrival there: at, action, key, source, id, sha, answer, applied
+    writes.jsonl      every write of a state row that the table applied, as a proxy saw it pass
+    functions.jsonl   every line that a function logged: function, text
+    table.jsonl       every item of the table at the end
+    queue.json        the messages that are left, by queue
+
+Nothing here or in the judge is shared with the code that is judged.
+"""
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+STATE_ROW = "M"
+
+
+@dataclass
+class History:
+    run: dict
+    sent: list = field(default_factory=list)
+    answers: list = field(default_factory=list)
+    downstream: list = field(default_factory=list)
+    writes: list = field(default_factory=list)
+    logs: list = field(default_factory=list)
+    table: list = field(default_factory=list)
+    queues: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        self.rows = {}
+        for item in self.table:
+            event = event_of(item["pk"])
+            if event and item["sk"] == STATE_ROW:
+                self.rows[event] = item
+        # What a provider truly sent, and what it is: {(source, id): kind}
+        self.events = {name(r): r["kind"] for r in self.sent if r["valid"]}
+        self.forged = {name(r) for r in self.sent} - self.events.keys()
+        self.bodies = defaultdict(set)
+        for request in self.sent:
+            if request["valid"]:
+                self.bodies[name(request)].add(request["sha"])
+        valid = {(r["source"], r["id"], r["delivery"]): r["valid"] for r in self.sent}
+        self.acked, self.accepted_forgeries = set(), set()
+        for answer in self.answers:
+            if answer["status"] is not None and 200 <= answer["status"] < 300:
+                genuine = valid.get((answer["source"], answer["id"], answer["delivery"]))
+                (self.acked if genuine else self.accepted_forgeries).add(name(answer))
+        self.arrivals = defaultdict(list)
+        for arrival in self.downstream:
+            self.arrivals[name(arrival)].append(arrival)
+        self.by_row = defaultdict(list)
+        for write in self.writes:
+            event = event_of(write["pk"])
+            if event:
+                self.by_row[event].append(write)
+        # Each line of a log that is an object, with the function that wrote it.
+        self.lines = [
+            (line["function"], parsed)
+            for line in self.logs
+            if isinstance(parsed := parse(line["text"]), dict)
+        ]
+
+
+def read(folder):
+    return History(
+        run=json.loads((folder / "run.json").read_text()),
+        sent=lines(folder / "sent.jsonl"),
+        answers=lines(folder / "answers.jsonl"),
+        downstream=lines(folder / "downstream.jsonl"),
+        writes=lines(folder / "writes.jsonl"),
+        logs=lines(folder / "functions.jsonl"),
+        table=lines(folder / "table.jsonl"),
+        queues=json.loads((folder / "queue.json").read_text()),
+    )
+
+
+def lines(path):
+    with path.open() as file:
+        return [json.loads(line) for line in file if line.strip()]
+
+
+def name(record):
+    return record["source"], record["id"]
+
+
+def event_of(pk):
+    """`E#stripe-main#evt_1` is the event ("stripe-main", "evt_1")."""
+    parts = pk.split("#", 2)
+    return (parts[1], parts[2]) if len(parts) == 3 and parts[0] == "E" else None
+
+
+def parse(text):
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def fields(line):
+    """A log line's own fields: they stand at its top or under `fields`."""
+    return {**line, **line.get("fields", {})}

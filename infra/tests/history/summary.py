@@ -1,0 +1,38 @@
+"""A run in numbers."""
+
+from collections import Counter
+
+
+def table(history, violations):
+    states = Counter(row["st"] for row in history.rows.values())
+    reasons = Counter(r.get("reason") for r in history.rows.values() if r["st"] == "dead_letter")
+    broken = Counter(violation.rule for violation in violations)
+    answered = sorted(a["took_ms"] for a in history.answers if a["status"] is not None)
+    lines = [
+        ("seed", history.run["seed"]),
+        ("requests", len(history.sent)),
+        ("deliveries", len({(r["source"], r["id"], r["delivery"]) for r in history.sent})),
+        ("events", len(history.events)),
+        ("acknowledged", len(history.acked & history.events.keys())),
+        ("done", states.pop("done", 0)),
+    ]
+    states.pop("dead_letter", None)
+    lines += [(f"dead: {reason}", count) for reason, count in sorted(reasons.items(), key=str)]
+    lines += [(f"left {state}", count) for state, count in sorted(states.items())]
+    lines += [
+        ("effects applied", sum(arrival["applied"] for arrival in history.downstream)),
+        ("calls downstream", len(history.downstream)),
+    ]
+    lines += sorted(history.run["done_to_it"].items())
+    if answered:
+        lines += [
+            ("answer p50, ms", answered[len(answered) // 2]),
+            ("answer p99, ms", answered[len(answered) * 99 // 100]),
+            ("answer p100, ms", answered[-1]),
+        ]
+    lines += [("took, s", history.run["took_s"])]
+    rules = ["lost", "stuck", "duplicate_effect", "missing_effect", "double_outcome", "stale_commit"]
+    lines += [(rule, broken.pop(rule, 0)) for rule in rules]
+    lines += sorted(broken.items())
+    width = max(len(label) for label, _ in lines)
+    return "\n".join(f"{label.ljust(width)}  {value}" for label, value in lines)

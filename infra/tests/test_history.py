@@ -1,0 +1,266 @@
+"""The judge lets a sound history pass and names each fault that is planted in it."""
+
+import copy
+import hashlib
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent / "history"))
+
+import judge  # noqa: E402
+import record  # noqa: E402
+import summary  # noqa: E402
+
+CANARY = "whsec_canary"
+IDS = {"one": "plain", "two": "plain", "killer": "poison", "bad": "permanent"}
+
+
+def sha(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write(event, epoch, state, update="SET st", seen=False, after_epoch=None):
+    after = {"st": state, "epoch": epoch if after_epoch is None else after_epoch, "run": 0}
+    claims = "ADD epoch" in update
+    return {
+        "pk": f"E#shop#{event}",
+        "update": update,
+        "epoch": None if claims or seen else epoch,
+        "seen": seen,
+        "after": after,
+    }
+
+
+def sound():
+    """Four events: one takes a retry and comes twice, one kills its worker, one is refused."""
+    claim = "SET st = :processing ADD epoch :one"
+    sent = [("one", 0), ("one", 1), ("two", 0), ("killer", 0), ("bad", 0)]
+    rows = {"one": ("done", 2, None), "two": ("done", 1, None)}
+    rows |= {"killer": ("dead_letter", 4, "crash_loop"), "bad": ("dead_letter", 1, "permanent")}
+    arrivals = [("one", 503, False), ("one", 200, True), ("two", "dropped", True), ("bad", 422, False)]
+    arrivals += [("two", 200, False)] + [("killer", "killed", False)] * 4
+    request = lambda id, n: {"source": "shop", "id": id, "delivery": n}  # noqa: E731
+    return {
+        "run": {
+            "seed": 1,
+            "took_s": 2,
+            "attempts": 12,
+            "crashes": 4,
+            "answer_ms": 2800,
+            "actions": {"shop": ["http"]},
+            "canaries": [CANARY],
+            "must_be_empty": ["Spill"],
+            "done_to_it": {"kills": 3},
+        },
+        "sent": [request(id, n) | {"at": 0, "sha": sha(id), "kind": IDS[id], "valid": True} for id, n in sent]
+        + [request("forged", 0) | {"at": 0, "sha": sha("x"), "kind": "plain", "valid": False}],
+        "answers": [request(id, n) | {"at": 1, "status": 200, "took_ms": 20} for id, n in sent]
+        + [request("forged", 0) | {"at": 1, "status": 401, "took_ms": 3}],
+        "downstream": [
+            {"at": 2, "action": "http", "source": "shop", "id": id, "key": f"wh_{id}", "sha": sha(id)}
+            | {"answer": answer, "applied": applied}
+            for id, answer, applied in arrivals
+        ],
+        "writes": [
+            write("one", 1, "processing", claim),
+            write("one", 1, "failed"),
+            write("one", 2, "processing", claim),
+            write("one", 2, "done"),
+            write("two", 1, "processing", claim),
+            write("two", 1, "done"),
+            *[write("killer", epoch, "processing", claim) for epoch in (1, 2, 3, 4)],
+            write("killer", 4, "dead_letter", seen=True),
+            write("bad", 1, "processing", claim),
+            write("bad", 1, "dead_letter"),
+        ],
+        "logs": [
+            {
+                "function": "processor",
+                "text": '{"level":"INFO","fields":{"event.key":"shop:one","epoch":2,"run":0,"outcome":"done"}}',
+            }
+        ],
+        "table": [
+            {"pk": f"E#shop#{id}", "sk": "M", "st": st, "epoch": epoch, "run": 0, "att": epoch}
+            | {"sha": sha(id), "reason": reason, "b": CANARY}
+            for id, (st, epoch, reason) in rows.items()
+        ],
+        "queues": {"Doorbell": 2, "Spill": 0},
+    }
+
+
+def judged(history):
+    return {v.rule for v in judge.judge(record.History(**history))}
+
+
+def row(history, id):
+    return next(item for item in history["table"] if item["pk"].endswith(id))
+
+
+def lost(history):
+    history["table"] = [item for item in history["table"] if not item["pk"].endswith("two")]
+
+
+def stuck(history):
+    row(history, "two")["st"] = "processing"
+
+
+def without_a_reason(history):
+    row(history, "bad")["reason"] = None
+
+
+def left_in_the_spill(history):
+    history["queues"]["Spill"] = 1
+
+
+def duplicate(history):
+    history["downstream"].append(history["downstream"][1])
+
+
+def missing(history):
+    history["downstream"] = [a for a in history["downstream"] if a["id"] != "two"]
+
+
+def stale(history):
+    history["writes"].append(write("one", 1, "failed", after_epoch=2))
+
+
+def stale_intent(history):
+    history["writes"].append(write("one", 1, "processing", after_epoch=2))
+
+
+def double_outcome(history):
+    history["writes"].append(write("two", 1, "done"))
+
+
+def double_claim(history):
+    history["writes"].append(write("two", 1, "processing", "SET st = :processing ADD epoch :one"))
+
+
+def two_ends(history):
+    history["writes"].append(write("two", 2, "dead_letter", seen=True))
+
+
+def told_twice(history):
+    history["logs"].append(history["logs"][0])
+
+
+def done_by_nobody(history):
+    history["writes"] = [w for w in history["writes"] if not (w["pk"].endswith("two") and w["after"]["st"] == "done")]
+
+
+def wrong_body(history):
+    history["downstream"][0]["sha"] = sha("other")
+
+
+def wrong_body_in_the_row(history):
+    row(history, "one")["sha"] = sha("other")
+
+
+def effect_of_a_forgery(history):
+    history["downstream"].append(history["downstream"][1] | {"id": "forged", "key": "wh_forged"})
+
+
+def row_of_a_forgery(history):
+    history["table"].append(row(history, "one") | {"pk": "E#shop#forged"})
+
+
+def accepted_forgery(history):
+    history["answers"][-1]["status"] = 200
+
+
+def new_key(history):
+    history["downstream"][1]["key"] = "wh_other"
+
+
+def shared_key(history):
+    for arrival in history["downstream"]:
+        arrival["key"] = "wh_same"
+
+
+def too_many_attempts(history):
+    row(history, "one")["att"] = 13
+
+
+def innocent_dead(history):
+    row(history, "two").update(st="dead_letter", reason="crash_loop")
+
+
+def surviving_poison(history):
+    row(history, "killer").update(st="done", reason=None)
+
+
+def too_many_deaths(history):
+    history["downstream"] += [history["downstream"][-1]]
+
+
+def late(history):
+    history["answers"][0]["took_ms"] = 2801
+
+
+def leaked(history):
+    history["logs"].append({"function": "catcher", "text": f"no match for {CANARY}"})
+
+
+def leaked_in_a_row(history):
+    row(history, "one")["h"] = [f"1|failed|1|||{CANARY}"]
+
+
+def panicked(history):
+    history["logs"].append({"function": "catcher", "text": "thread 'main' panicked at src/lib.rs"})
+
+
+FAULTS = [
+    (lost, "lost"),
+    (stuck, "stuck"),
+    (without_a_reason, "stuck"),
+    (left_in_the_spill, "stuck"),
+    (duplicate, "duplicate_effect"),
+    (missing, "missing_effect"),
+    (stale, "stale_commit"),
+    (stale_intent, "stale_commit"),
+    (double_outcome, "double_outcome"),
+    (double_claim, "double_outcome"),
+    (two_ends, "double_outcome"),
+    (told_twice, "double_outcome"),
+    (done_by_nobody, "double_outcome"),
+    (wrong_body, "wrong_body"),
+    (wrong_body_in_the_row, "wrong_body"),
+    (effect_of_a_forgery, "unsent"),
+    (row_of_a_forgery, "unsent"),
+    (accepted_forgery, "unsent"),
+    (new_key, "key"),
+    (shared_key, "key"),
+    (too_many_attempts, "attempts"),
+    (innocent_dead, "innocent"),
+    (surviving_poison, "poison"),
+    (too_many_deaths, "poison"),
+    (late, "late"),
+    (leaked, "leak"),
+    (leaked_in_a_row, "leak"),
+    (panicked, "panic"),
+]
+
+
+def test_a_sound_history_passes():
+    history = sound()
+    assert judge.judge(record.History(**history)) == []
+    assert "effects applied" in summary.table(record.History(**history), [])
+
+
+@pytest.mark.parametrize("fault, rule", FAULTS, ids=[fault.__name__ for fault, _ in FAULTS])
+def test_a_fault_is_found(fault, rule):
+    history = copy.deepcopy(sound())
+    fault(history)
+    assert rule in judged(history)
+
+
+def test_every_rule_can_fail():
+    broken = set()
+    for fault, _ in FAULTS:
+        history = copy.deepcopy(sound())
+        fault(history)
+        judged_so = record.History(**history)
+        broken |= {rule.__name__ for rule in judge.RULES if list(rule(judged_so))}
+    assert broken == {rule.__name__ for rule in judge.RULES}
