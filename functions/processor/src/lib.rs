@@ -8,14 +8,17 @@ mod destination;
 mod order;
 mod record;
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use actions::Clients;
-use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent};
+use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::FutureExt as _;
 use futures::future::join_all;
+use record::Heard;
 use shared::breaker::Breakers;
 use shared::clock::{Clock, Millis};
+use shared::ledger::Abandoned;
 use shared::outbound::Outbound;
 use shared::rates::Rates;
 use shared::settings::Parts;
@@ -55,46 +58,67 @@ impl Processor {
     }
 
     /// Works off a batch until `deadline`. Each record's trouble stays its own.
+    ///
+    /// What a worker abandoned may be what killed it. It comes last and alone, so that it takes
+    /// nothing along a second time: messages that came together come back together.
     pub async fn work_off(&self, batch: SqsEvent, deadline: Millis) -> SqsBatchResponse {
         let slots = Semaphore::new(AT_ONCE);
         let slots = &slots;
         let works = batch.records.into_iter().map(async |record| {
             let slot = Slot(slots.acquire().await.ok());
-            let id = record.message_id.unwrap_or_default();
-            let message = record.body.unwrap_or_default();
-            // A panic in our own code: the row is under a lease that runs out, nothing is lost.
-            let arn = record.event_source_arn.unwrap_or_default();
-            let hear = async {
-                if self.moves_behind(&arn, &record.attributes, &message).await {
-                    return Ok(());
-                }
-                self.hear(&message, deadline, slot).await
-            };
-            let work = std::panic::AssertUnwindSafe(hear).catch_unwind();
-            match Box::pin(work).await {
-                Ok(Ok(())) => None,
-                Ok(Err(error)) => {
-                    tracing::error!(
-                        message.id = id,
-                        error = format!("{error:#}"),
-                        "could not work on a doorbell"
-                    );
-                    Some(id)
-                }
-                Err(_) => {
-                    tracing::error!(message.id = id, "panicked over a doorbell");
-                    Some(id)
-                }
-            }
+            let heard = self.record(&record, deadline, Abandoned::Leave, slot).await;
+            (record, heard)
         });
-        let failed = join_all(works).await;
+        let heard = join_all(works).await;
         let mut response = SqsBatchResponse::default();
-        // A record without an id is reported under an empty one: then the whole batch comes back.
-        failed
-            .into_iter()
-            .flatten()
-            .for_each(|id| response.add_failure(id));
+        for (record, mut heard) in heard {
+            if heard == Some(Heard::Abandoned) {
+                heard = self
+                    .record(&record, deadline, Abandoned::TakeOver, Slot(None))
+                    .await;
+            }
+            // A record without an id is reported under an empty one: then the whole batch comes
+            // back.
+            if heard != Some(Heard::Spent) {
+                response.add_failure(record.message_id.unwrap_or_default());
+            }
+        }
         response
+    }
+
+    /// What became of a record; `None` when it has to come again.
+    async fn record(
+        &self,
+        record: &SqsMessage,
+        deadline: Millis,
+        abandoned: Abandoned,
+        slot: Slot<'_>,
+    ) -> Option<Heard> {
+        let id = record.message_id.as_deref().unwrap_or_default();
+        let message = record.body.as_deref().unwrap_or_default();
+        // A panic in our own code: the row is under a lease that runs out, nothing is lost.
+        let hear = async {
+            if self.moves_behind(record).await {
+                return Ok(Heard::Spent);
+            }
+            self.hear(message, deadline, abandoned, slot).await
+        };
+        let work = AssertUnwindSafe(hear).catch_unwind();
+        match Box::pin(work).await {
+            Ok(Ok(heard)) => Some(heard),
+            Ok(Err(error)) => {
+                tracing::error!(
+                    message.id = id,
+                    error = format!("{error:#}"),
+                    "could not work on a doorbell"
+                );
+                None
+            }
+            Err(_) => {
+                tracing::error!(message.id = id, "panicked over a doorbell");
+                None
+            }
+        }
     }
 }
 

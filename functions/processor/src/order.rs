@@ -14,7 +14,7 @@ use shared::clock::Millis;
 use shared::config::Source;
 use shared::event::EventKey;
 use shared::ledger::transition::order::WAITS;
-use shared::ledger::{EntityLock, Lease, Pointer, Raised, Row, Settled, Settlement};
+use shared::ledger::{Abandoned, EntityLock, Lease, Pointer, Raised, Row, Settled, Settlement};
 use shared::order::{Current, Entity, Mode, Order, Place, Version};
 use shared::outbound::Trouble;
 use shared::outcome::Outcome;
@@ -282,8 +282,11 @@ impl Processor {
     pub(crate) async fn go_on(&self, mut next: Option<Doorbell>, deadline: Millis) {
         while let Some(doorbell) = next {
             // The place in the batch is its first event's.
-            next = match self.attend(&doorbell, deadline, Slot(None)).await {
-                Ok(next) => next,
+            next = match self
+                .attend(&doorbell, deadline, Abandoned::Leave, Slot(None))
+                .await
+            {
+                Ok((_, next)) => next,
                 Err(error) => {
                     tracing::info!(
                         event.key = %doorbell.key,

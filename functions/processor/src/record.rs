@@ -1,14 +1,14 @@
 //! One doorbell.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use aws_lambda_events::sqs::SqsMessage;
 use futures::future::join_all;
 use shared::backoff;
 use shared::clock::Millis;
 use shared::config::Source;
-use shared::ledger::{Claim, EffectRow, Lease, NoBody, Settled, Settlement};
+use shared::ledger::{Abandoned, Claim, EffectRow, Lease, NoBody, Settled, Settlement};
 use shared::outcome::Outcome;
 use shared::queue::{Doorbell, Lane, NoDoorbell};
 use shared::timing::{CLOCK_MARGIN, EFFECT_TIMEOUT, LEASE};
@@ -19,17 +19,22 @@ use crate::{Processor, Slot};
 /// What actions came to, and what became of their effects.
 pub(crate) type Ended = (Outcome, Vec<(String, EffectRow)>);
 
+/// What became of a doorbell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    Spent,
+    /// The last worker on its event never came back, and it was left.
+    Abandoned,
+}
+
 impl Processor {
     /// Whether a doorbell waited so long that the events of now should not wait behind it, and now
     /// is in the other queue. What cannot be moved is worked on here.
-    pub(crate) async fn moves_behind(
-        &self,
-        arn: &str,
-        attributes: &HashMap<String, String>,
-        message: &str,
-    ) -> bool {
+    pub(crate) async fn moves_behind(&self, record: &SqsMessage) -> bool {
         let queue = &self.parts.inbox.queue;
-        let sent = attributes.get("SentTimestamp");
+        let arn = record.event_source_arn.as_deref().unwrap_or_default();
+        let message = record.body.as_deref().unwrap_or_default();
+        let sent = record.attributes.get("SentTimestamp");
         let Some(sent) = sent.and_then(|text| text.parse().ok()).map(Millis) else {
             return false;
         };
@@ -48,8 +53,9 @@ impl Processor {
         &self,
         message: &str,
         deadline: Millis,
+        abandoned: Abandoned,
         slot: Slot<'_>,
-    ) -> anyhow::Result<()> {
+    ) -> anyhow::Result<Heard> {
         let doorbell = match Doorbell::from_message(message) {
             Ok(doorbell) => doorbell,
             Err(NoDoorbell::UnknownVersion(version)) => {
@@ -58,12 +64,12 @@ impl Processor {
             Err(why) => {
                 // It names no event, so that no event is lost with it.
                 tracing::error!(why = ?why, "dropped a message that is no doorbell");
-                return Ok(());
+                return Ok(Heard::Spent);
             }
         };
-        let next = self.attend(&doorbell, deadline, slot).await?;
+        let (heard, next) = self.attend(&doorbell, deadline, abandoned, slot).await?;
         self.go_on(next, deadline).await;
-        Ok(())
+        Ok(heard)
     }
 
     /// Works on the event of a doorbell, and names another one that is to be worked on after it.
@@ -71,12 +77,13 @@ impl Processor {
         &self,
         doorbell: &Doorbell,
         deadline: Millis,
+        abandoned: Abandoned,
         slot: Slot<'_>,
-    ) -> anyhow::Result<Option<Doorbell>> {
+    ) -> anyhow::Result<(Heard, Option<Doorbell>)> {
         let Some(source) = self.parts.config.source(doorbell.key.source()) else {
             // The row stays open, and the sweep rings again: when the source is back, so is it.
             tracing::error!(event.key = %doorbell.key, "there is no source {}", doorbell.key.source());
-            return Ok(None);
+            return Ok((Heard::Spent, None));
         };
         let now = (self.clock)();
         if deadline.since(now) < EFFECT_TIMEOUT + CLOCK_MARGIN {
@@ -87,10 +94,16 @@ impl Processor {
             .parts
             .inbox
             .ledger
-            .claim(&doorbell.key, "processor", now, LEASE, attempts)
+            .claim_or(abandoned, &doorbell.key, "processor", now, LEASE, attempts)
             .await?
         {
-            Claim::Leased(lease) => self.work(source, *lease, now + EFFECT_TIMEOUT, slot).await,
+            Claim::Leased(lease) => {
+                let next = self
+                    .work(source, *lease, now + EFFECT_TIMEOUT, slot)
+                    .await?;
+                Ok((Heard::Spent, next))
+            }
+            Claim::Abandoned => Ok((Heard::Abandoned, None)),
             Claim::TooNew(version) => {
                 bail!(
                     "event {} is a row of version {version}, which newer code must work on",
@@ -99,11 +112,11 @@ impl Processor {
             }
             Claim::Exhausted => {
                 tracing::error!(event.key = %doorbell.key, "event {} is a dead letter: its attempts are used up", doorbell.key);
-                Ok(None)
+                Ok((Heard::Spent, None))
             }
             other @ (Claim::Settled(_) | Claim::Held | Claim::NotDue(_) | Claim::Missing) => {
                 tracing::debug!(event.key = %doorbell.key, claim = ?other, "nothing to do for {}", doorbell.key);
-                Ok(None)
+                Ok((Heard::Spent, None))
             }
         }
     }

@@ -28,6 +28,8 @@ pub enum Claim {
     Settled(State),
     /// Somebody else is at it.
     Held,
+    /// Somebody was at it and never came back, and it is to be left.
+    Abandoned,
     /// A retry is due later; the sweep or another doorbell comes for it.
     NotDue(Millis),
     /// Its attempts are used up. It is a dead letter now.
@@ -36,6 +38,14 @@ pub enum Claim {
     Missing,
     /// A newer version wrote it. It stays for a worker that knows it.
     TooNew(u32),
+}
+
+/// What a worker does about an event whose worker never came back. It may be one that kills who
+/// works on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abandoned {
+    TakeOver,
+    Leave,
 }
 
 /// What to do about a refused claim.
@@ -94,6 +104,20 @@ impl Ledger {
         lease: Duration,
         attempts: u32,
     ) -> anyhow::Result<Claim> {
+        self.claim_or(Abandoned::TakeOver, key, worker, now, lease, attempts)
+            .await
+    }
+
+    /// The same, where it is said what becomes of an event that its worker abandoned.
+    pub async fn claim_or(
+        &self,
+        abandoned: Abandoned,
+        key: &EventKey,
+        worker: &str,
+        now: Millis,
+        lease: Duration,
+        attempts: u32,
+    ) -> anyhow::Result<Claim> {
         let pk = key.pk();
         let owner = owner(worker)?;
         let until = now + lease;
@@ -117,6 +141,9 @@ impl Ledger {
                 Refusal::Settled(state) => return Ok(Claim::Settled(state)),
                 Refusal::Held => return Ok(Claim::Held),
                 Refusal::NotDue(due) => return Ok(Claim::NotDue(due)),
+                Refusal::TakeOver { .. } if abandoned == Abandoned::Leave => {
+                    return Ok(Claim::Abandoned);
+                }
                 Refusal::TakeOver { seen } => {
                     let change = transition::take_over(seen, &owner, now, until, attempts);
                     match self.change(&pk, change).await? {

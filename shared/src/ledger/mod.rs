@@ -43,7 +43,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 use crate::order::Order;
 pub use body::{Body, NoBody, Placed};
 pub(crate) use body::{Packed, Place, unpack};
-pub use claim::{Claim, Lease};
+pub use claim::{Abandoned, Claim, Lease};
 pub use cursor::{Cursor, Paused, SyncLease};
 pub use erase::{By, Erased};
 pub use log::Deed;

@@ -357,3 +357,35 @@ async fn a_wrong_file_of_sources_keeps_every_function_from_starting() {
 fn n(number: u64) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
+
+#[tokio::test]
+async fn what_a_worker_abandoned_is_worked_on_last_and_alone() {
+    let inbox = Inbox::shared().await;
+    let abandoned = inbox.new_event().await;
+    let mut row = inbox.row(&abandoned).await;
+    let a_while_ago = AttributeValue::N((Millis::now().0 - 60_000).to_string());
+    row.insert("st".into(), s("processing"));
+    row.insert("own".into(), s("processor/gone"));
+    row.insert("lu".into(), a_while_ago);
+    inbox.put(row).await;
+    let mut keys = vec![abandoned.clone()];
+    for _ in 0..9 {
+        keys.push(inbox.new_event().await);
+    }
+    let records: Vec<_> = keys.iter().map(|key| record("1", &doorbell(key))).collect();
+
+    assert_eq!(failures(&inbox, &records).await, [""; 0]);
+
+    let mut ended = Vec::new();
+    for key in &keys {
+        let row = inbox.row(key).await;
+        let at: i64 = row["done_at"].as_n().unwrap().parse().unwrap();
+        ended.push(at);
+    }
+    assert!(
+        ended.iter().all(|at| *at <= ended[0]),
+        "it came before others: {ended:?}"
+    );
+    assert_eq!(inbox.row(&abandoned).await["cr"].as_n().unwrap(), "1");
+    inbox.is_unharmed();
+}

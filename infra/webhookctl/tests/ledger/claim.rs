@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::join_all;
 use shared::clock::Millis;
 use shared::event::EventKey;
-use shared::ledger::{Claim, NEWEST_SCHEMA, SCHEMA, Settled, Settlement, State};
+use shared::ledger::{Abandoned, Claim, NEWEST_SCHEMA, SCHEMA, Settled, Settlement, State};
 use shared::timing::{CLOCK_MARGIN, LEASE};
 
 use crate::support::{
@@ -230,6 +230,33 @@ async fn of_sixteen_workers_one_gets_the_lease() {
         assert_eq!((row.epoch, row.attempts), (1, 1));
         assert_eq!(row.owner, winner.row.owner);
     }
+}
+
+#[tokio::test]
+async fn what_a_worker_abandoned_can_be_left_as_it_is() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let leave = async |now| {
+        let claim = table
+            .ledger
+            .claim_or(Abandoned::Leave, &key, "other", now, LEASE, ATTEMPTS);
+        claim.await.unwrap()
+    };
+    table.lease(&key, NOW).await;
+    let before = table.ledger.event(&key).await.unwrap().unwrap();
+    assert!(matches!(leave(NOW).await, Claim::Held));
+    assert!(matches!(leave(lease_over()).await, Claim::Abandoned));
+    let after = table.ledger.event(&key).await.unwrap().unwrap();
+    assert_eq!(
+        (after.epoch, after.crashes, after.owner),
+        (before.epoch, 0, before.owner)
+    );
+    // What nobody has begun is not abandoned.
+    let key = table.receive(&event("evt_2")).await;
+    let claim = table
+        .ledger
+        .claim_or(Abandoned::Leave, &key, "worker", NOW, LEASE, ATTEMPTS);
+    assert!(matches!(claim.await.unwrap(), Claim::Leased(_)));
 }
 
 #[tokio::test]

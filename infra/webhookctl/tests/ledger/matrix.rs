@@ -251,6 +251,7 @@ async fn claim(table: &Table, key: &EventKey, attempts: u32) -> &'static str {
         }
         Claim::Settled(_) => "settled",
         Claim::Held => "held",
+        Claim::Abandoned => "abandoned",
         Claim::NotDue(due) => {
             assert_eq!(due, THEN + Duration::from_millis(1));
             "not due"
