@@ -9,9 +9,10 @@ MINISTACK := .venv/ministack
 FOREIGN := .venv/foreign
 SIGNERS := infra/tests/foreign_signers
 CASES := 5000000
+DELIVERIES := 5000
 SECONDS := 60
 
-.PHONY: help run dev build release check test test-build docs models vectors test-rust test-template second-opinion test-long properties foreign-signers fuzz clauses bench-verify \
+.PHONY: help run dev build release check test test-build docs models vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions test-long properties foreign-signers fuzz clauses bench-verify \
 	venv clean
 
 help: ## What there is
@@ -35,7 +36,7 @@ check: $(CHECK)/stamp ## Format, lints, and the gate of the template
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CHECK)/bin/python infra/tests/template_gate.py
 
-test: test-rust test-template second-opinion ## Every test
+test: test-rust test-template second-opinion chaos ## Every test
 
 # With the features that the tests add, so that the dependencies are built once for all of them.
 test-build:
@@ -43,6 +44,15 @@ test-build:
 
 test-rust: test-build ## Units, the ledger, the functions and the journey, on the embedded stack
 	$(CARGO) test --workspace --locked
+
+chaos: test-build ## The real functions while everything around them breaks, judged by their history
+	MITT_DELIVERIES=$(DELIVERIES) $(CARGO) test --workspace --locked --test chaos -- --ignored --nocapture whatever_breaks
+
+chaos-companions: test-build ## The same with one protection taken away: the judge must notice
+	$(CARGO) test --workspace --locked --test chaos -- --ignored --nocapture --test-threads 1 without_
+
+chaos-cells: test-build ## Each call of the functions broken in each way, twenty times
+	$(CARGO) test --workspace --locked --test chaos -- --ignored --nocapture each_call
 
 models: ## The protocol in every state it can reach, and what breaks without each protection
 	$(CARGO) run --release --locked -p models
@@ -62,7 +72,8 @@ second-opinion: test-build $(CHECK)/stamp $(MINISTACK)/stamp ## The ledger and t
 foreign-signers: test-build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp ## The providers' SDKs as senders to the catcher, and as judges of us; needs Node 20
 	$(CARGO) test --workspace --locked --test functions -- --ignored foreign
 
-test-long: properties foreign-signers fuzz ## What takes long: millions of cases, the SDKs, and the fuzz targets
+test-long: DELIVERIES = 50000
+test-long: properties foreign-signers fuzz chaos chaos-cells chaos-companions ## What takes long: millions of cases, the SDKs, the fuzz targets, a long storm
 
 properties: ## What holds for every provider, in CASES cases for each of two properties
 	MITT_CASES=$(CASES) $(CARGO) test --release --workspace --locked --test properties

@@ -15,7 +15,7 @@ import summary
 def main(folder):
     history = record.read(Path(folder))
     violations = judge.judge(history)
-    print(summary.table(history, violations))
+    print(summary.table(history, violations), flush=True)
     for violation in violations[:50]:
         print(f"{violation.rule}: {violation.event}: {violation.text}")
     if len(violations) > 50:

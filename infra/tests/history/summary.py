@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+from record import name
+
 
 def table(history, violations):
     states = Counter(row["st"] for row in history.rows.values())
@@ -11,7 +13,8 @@ def table(history, violations):
     lines = [
         ("seed", history.run["seed"]),
         ("requests", len(history.sent)),
-        ("deliveries", len({(r["source"], r["id"], r["delivery"]) for r in history.sent})),
+        # A delivery is numbered `which.try`, or `which`.
+        ("deliveries", len({(*name(r), str(r["delivery"]).split(".")[0]) for r in history.sent})),
         ("events", len(history.events)),
         ("acknowledged", len(history.acked & history.events.keys())),
         ("done", states.pop("done", 0)),

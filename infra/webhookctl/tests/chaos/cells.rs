@@ -1,0 +1,65 @@
+//! Each place where a service is asked, broken in each way: one after the other, while webhooks
+//! come in.
+
+use std::time::Duration;
+
+use crate::faults::Fault;
+use crate::inbox::Inbox;
+use crate::load::Load;
+use crate::run::Run;
+use crate::site::{Cell, SITES};
+use crate::weather::{Sky, Weather};
+
+/// How often a place breaks in one way.
+const TIMES: u64 = 20;
+
+/// How long that may take. Half of the requests of a place break, so that trying again helps.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+const FAULTS: [Fault; 7] = [
+    Fault::Refuse,
+    Fault::LoseAnswer,
+    Fault::Late(Duration::from_millis(900)),
+    Fault::Error,
+    Fault::Throttle,
+    Fault::CutAnswer,
+    Fault::Twice,
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes: make chaos-cells"]
+async fn each_call_may_fail_in_each_way() {
+    let verdict = Run::of("cells", Weather::cells()).await;
+    assert!(verdict.is_sound(), "see {}", verdict.folder.display());
+}
+
+/// Goes through all cells; each must have been met.
+pub(crate) async fn visit(sky: &Sky, load: &Load, inbox: &Inbox) {
+    let mut number = 0;
+    let mut unmet = Vec::new();
+    for site in SITES {
+        for fault in FAULTS {
+            let cell = Cell { site, fault };
+            sky.enter(Some(cell));
+            let until = tokio::time::Instant::now() + PATIENCE;
+            while sky.met(cell) < TIMES && tokio::time::Instant::now() < until {
+                // Secrets are read by a process that has none.
+                match site {
+                    "catcher's secrets" => inbox.restart("Catcher").await,
+                    "processor's secrets" => inbox.restart("Processor").await,
+                    _ => {}
+                }
+                load.deliver(number..number + 10).await;
+                number += 10;
+            }
+            if sky.met(cell) < TIMES {
+                unmet.push((site, fault.word(), sky.met(cell)));
+            }
+        }
+    }
+    sky.enter(None);
+    assert!(
+        unmet.is_empty(),
+        "met less often than {TIMES} times: {unmet:?}"
+    );
+}

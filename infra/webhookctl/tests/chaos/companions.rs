@@ -1,0 +1,64 @@
+//! The same with one protection taken away: the judge has to notice. A storm that breaks nothing
+//! then would prove nothing.
+
+use std::time::Duration;
+
+use crate::run::Run;
+use crate::weather::{Protection, Weather};
+
+const DELIVERIES: usize = 500;
+
+async fn without(protection: Protection, name: &str, weather: Weather, broken: &str) {
+    let without = Some(protection);
+    let verdict = Run::of(name, Weather { without, ..weather }).await;
+    assert!(
+        verdict.names(broken),
+        "without {protection:?} nothing is {broken}: see {}",
+        verdict.folder.display()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes: make chaos-companions"]
+async fn without_the_fence_who_stood_still_overwrites_its_successor() {
+    let weather = Weather {
+        zombies: 4,
+        work: Duration::from_secs(2),
+        ..Weather::calm(DELIVERIES)
+    };
+    without(Protection::Fence, "no-fence", weather, "stale_commit").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes: make chaos-companions"]
+async fn without_the_condition_a_duplicate_is_a_new_event() {
+    let weather = Weather::calm(DELIVERIES);
+    without(
+        Protection::Condition,
+        "no-condition",
+        weather,
+        "double_outcome",
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes: make chaos-companions"]
+async fn without_the_sweep_what_is_forgotten_stays_forgotten() {
+    let weather = Weather {
+        faults: 0.2,
+        patience: Duration::from_secs(60),
+        ..Weather::calm(DELIVERIES)
+    };
+    without(Protection::Sweep, "no-sweep", weather, "stuck").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes: make chaos-companions"]
+async fn without_keys_the_downstream_does_it_twice() {
+    let weather = Weather {
+        downstream_faults: 0.2,
+        ..Weather::calm(DELIVERIES)
+    };
+    without(Protection::Keys, "no-keys", weather, "duplicate_effect").await;
+}

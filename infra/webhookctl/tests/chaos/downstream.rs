@@ -1,0 +1,222 @@
+//! Where events are sent on to: it honours keys, and else does what it likes.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use shared::clock::Millis;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::caller::caller;
+use crate::history::History;
+use crate::sender::Kind;
+use crate::weather::{Protection, Sky};
+use crate::wire::{Message, Socket, reset};
+
+/// Longer than the processor waits for an answer.
+const TOO_LATE: Duration = Duration::from_secs(21);
+
+pub(crate) struct Downstream {
+    pub(crate) url: String,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    sky: Arc<Sky>,
+    history: Arc<History>,
+    done: Mutex<HashSet<String>>,
+    /// Event ids by the short ids that stand in the requests.
+    known: Mutex<HashMap<String, String>>,
+    processors: Processors,
+}
+
+type Processors = Mutex<Option<Box<dyn Fn() -> Vec<u32> + Send + Sync>>>;
+
+/// What a call does, and what its caller hears.
+#[derive(Clone, Copy)]
+enum Answer {
+    /// Done, and said so.
+    Ok,
+    Status(u16),
+    /// Not done, the connection reset.
+    Refused,
+    /// Done, and no answer.
+    Dropped,
+    /// Done, and the answer ends in its head or body.
+    Cut,
+    /// Done when nobody waits any more.
+    Late,
+    /// Done, and a failure is what is said.
+    DoneAnd500,
+    Killed,
+}
+
+impl Downstream {
+    pub(crate) async fn start(sky: &Arc<Sky>, history: &Arc<History>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let inner = Arc::new(Inner {
+            sky: Arc::clone(sky),
+            history: Arc::clone(history),
+            done: Mutex::default(),
+            known: Mutex::default(),
+            processors: Mutex::default(),
+        });
+        let served = Arc::clone(&inner);
+        tokio::spawn(async move {
+            while let Ok((client, peer)) = listener.accept().await {
+                let inner = Arc::clone(&served);
+                tokio::spawn(async move { inner.serve(client, peer).await });
+            }
+        });
+        Self { url, inner }
+    }
+
+    /// Whom poison kills one of.
+    pub(crate) fn is_called_by(&self, processors: impl Fn() -> Vec<u32> + Send + Sync + 'static) {
+        *self.inner.processors.lock().unwrap() = Some(Box::new(processors));
+    }
+}
+
+impl Inner {
+    async fn serve(&self, client: TcpStream, peer: SocketAddr) {
+        let _ = client.set_nodelay(true);
+        let mut client = Socket::new(client);
+        while let Some(request) = Message::read(&mut client).await {
+            if self.call(&request, &mut client, peer).await.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// `None` when the connection has come to its end.
+    async fn call(&self, request: &Message, client: &mut Socket, peer: SocketAddr) -> Option<()> {
+        let (action, source) = request.path().trim_start_matches('/').split_once('/')?;
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let key = request.header("idempotency-key")?.to_owned();
+        let id = self.event(request, &body);
+        let mut answer = self.decide(body["kind"].as_str().unwrap_or_default());
+        if self.sky.is_stormy() {
+            let work = self.sky.weather.work;
+            tokio::time::sleep(self.sky.dice.between(Duration::ZERO, work)).await;
+        }
+        if matches!(answer, Answer::Late) {
+            tokio::time::sleep(TOO_LATE).await;
+        }
+        if matches!(answer, Answer::Killed) && !self.kill(peer).await {
+            answer = Answer::Refused;
+        }
+        let applied = answer.does_it() && self.apply(&key);
+        self.history.arrival(&json!({
+            "at": Millis::now().0, "action": action, "source": source, "id": id, "key": key,
+            // What an action makes of an event has another body.
+            "sha": (action == "http").then(|| hex::encode(Sha256::digest(&request.body))),
+            "attempt": request.header("mitt-attempt"),
+            "answer": answer.word(), "applied": applied,
+        }));
+        match answer {
+            Answer::Refused => {
+                reset(client);
+                None
+            }
+            Answer::Killed | Answer::Dropped | Answer::Late => None,
+            Answer::Cut => {
+                said(200).write_half(client).await;
+                reset(client);
+                None
+            }
+            Answer::Ok => said(200).write(client).await.ok(),
+            Answer::DoneAnd500 => said(500).write(client).await.ok(),
+            Answer::Status(status) => said(status).write(client).await.ok(),
+        }
+    }
+
+    /// The provider's id: from the event's own body, and else by the short id that came with it.
+    fn event(&self, request: &Message, body: &Value) -> Option<String> {
+        let mut known = self.known.lock().unwrap();
+        if let (Some(id), Some(short)) = (body["id"].as_str(), request.header("mitt-event-id")) {
+            known.insert(short.to_owned(), id.to_owned());
+            return Some(id.to_owned());
+        }
+        known.get(body["event"].as_str()?).cloned()
+    }
+
+    fn decide(&self, kind: &str) -> Answer {
+        match Kind::of(kind) {
+            Kind::Poison => return Answer::Killed,
+            Kind::Permanent => return Answer::Status(422),
+            Kind::Plain => {}
+        }
+        let (sky, dice) = (&self.sky, &self.sky.dice);
+        if !sky.is_stormy() || !dice.chance(sky.weather.downstream_faults) {
+            return Answer::Ok;
+        }
+        let answer = match dice.below(40) {
+            0 => Answer::Late,
+            1..8 => Answer::Refused,
+            8..15 => Answer::Dropped,
+            15..20 => Answer::Cut,
+            20..25 => Answer::DoneAnd500,
+            25..30 => Answer::Status(500),
+            30..35 => Answer::Status(503),
+            _ => Answer::Status(429),
+        };
+        sky.count(format!("downstream {}", answer.word()));
+        answer
+    }
+
+    /// Whether it was done now, and not before.
+    fn apply(&self, key: &str) -> bool {
+        let new = self.done.lock().unwrap().insert(key.to_owned());
+        new || self.sky.is_without(Protection::Keys)
+    }
+
+    /// Kills who called; `false` when nobody is found, because it is dead already.
+    async fn kill(&self, peer: SocketAddr) -> bool {
+        // The kernel's table is read in pieces, while it changes: one look may miss it.
+        for _ in 0..10 {
+            let processors = {
+                let processors = self.processors.lock().unwrap();
+                processors.as_ref().expect("somebody calls").as_ref()()
+            };
+            if let Some(process) = caller(peer, &processors) {
+                crate::killer::kill(process);
+                self.sky.count("killed by poison");
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        false
+    }
+}
+
+impl Answer {
+    fn does_it(self) -> bool {
+        !matches!(self, Self::Status(_) | Self::Refused | Self::Killed)
+    }
+
+    fn word(self) -> String {
+        match self {
+            Self::Ok => "200".to_owned(),
+            Self::Status(status) => status.to_string(),
+            Self::Refused => "refused".to_owned(),
+            Self::Dropped => "dropped".to_owned(),
+            Self::Cut => "cut".to_owned(),
+            Self::Late => "late".to_owned(),
+            Self::DoneAnd500 => "done and 500".to_owned(),
+            Self::Killed => "killed".to_owned(),
+        }
+    }
+}
+
+fn said(status: u16) -> Message {
+    let more = if status == 429 {
+        "retry-after: 1\r\n"
+    } else {
+        ""
+    };
+    Message::answer(status, "application/json", more, r#"{"number":4417}"#)
+}

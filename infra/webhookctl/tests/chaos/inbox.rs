@@ -1,0 +1,166 @@
+//! The stack with proxies before its services.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{AttributeValue, Select};
+use aws_sdk_ssm::types::ParameterType;
+use shared::ledger::transition::WORK_SHARDS;
+use webhookctl::stack::{Options, Stack};
+
+use crate::downstream::Downstream;
+use crate::history::{History, messages};
+use crate::proxy::Proxy;
+use crate::sender::{Canaries, SOURCES};
+use crate::weather::Sky;
+
+/// Attempts that an event of a run gets. No innocent one meets so many faults.
+pub(crate) const ATTEMPTS: u32 = 20;
+
+/// Processes that a function may have.
+const PROCESSES: usize = 8;
+
+/// Messages of a worker that died come back after its lease, and not after minutes: in all queues.
+const VISIBILITY: (&str, &str) = ("VisibilityTimeout: 360", "VisibilityTimeout: 44");
+
+pub(crate) struct Inbox {
+    pub(crate) stack: Arc<Stack>,
+}
+
+impl Inbox {
+    pub(crate) async fn start(
+        sky: &Arc<Sky>,
+        history: &Arc<History>,
+        canaries: &Canaries,
+        downstream: &Downstream,
+    ) -> Self {
+        let mut proxies = Vec::new();
+        for service in ["DYNAMODB", "SQS", "S3", "SSM"] {
+            proxies.push(Proxy::start(service, sky, history).await);
+        }
+        let names = ["DYNAMODB", "SQS", "S3", "SSM"].map(|name| format!("AWS_ENDPOINT_URL_{name}"));
+        let function_env: BTreeMap<_, _> = names
+            .into_iter()
+            .zip(proxies.iter().map(|proxy| proxy.url.clone()))
+            .collect();
+        let options = Options {
+            sources_file: Some(sources(&history.folder, &downstream.url)),
+            max_processes: PROCESSES,
+            function_env,
+            ..Options::new(template(&history.folder), binaries())
+        };
+        let stack = Arc::new(Stack::start(options).await.expect("the stack starts"));
+        let endpoints = stack.endpoints();
+        let upstreams = [
+            &endpoints.dynamodb,
+            &endpoints.sqs,
+            &endpoints.s3,
+            &endpoints.ssm,
+        ];
+        for (proxy, upstream) in proxies.iter().zip(upstreams) {
+            proxy.stand_before(upstream);
+        }
+        let calling = Arc::clone(&stack);
+        downstream.is_called_by(move || calling.function_processes("Processor").unwrap());
+        let inbox = Self { stack };
+        for source in SOURCES {
+            inbox.secret("Catcher", source, &canaries.secret).await;
+        }
+        inbox
+            .secret("Processor", "downstream", &canaries.downstream)
+            .await;
+        inbox
+    }
+
+    async fn secret(&self, function: &str, name: &str, value: &str) {
+        let path = self.stack.secrets_path(function).unwrap();
+        let put = self.stack.clients().ssm.put_parameter();
+        put.name(format!("{path}/{name}/current"))
+            .value(value)
+            .r#type(ParameterType::SecureString)
+            .send()
+            .await
+            .unwrap();
+    }
+
+    /// The next invocations meet cold starts.
+    pub(crate) async fn restart(&self, function: &str) {
+        self.stack.kill_function_processes(function).await.unwrap();
+    }
+
+    /// Does what the schedules of the template do, but for the sync, and more often.
+    pub(crate) async fn keep_schedules(&self, every: Duration) {
+        let schedules = &self.stack.template().schedules;
+        loop {
+            for schedule in schedules.iter().filter(|one| one.input["task"] != "sync") {
+                // One that fails is made up for by the next, as with a schedule.
+                let _ = self.stack.invoke(&schedule.function, &schedule.input).await;
+            }
+            tokio::time::sleep(every).await;
+        }
+    }
+
+    /// Waits until nothing is open any more; `false` when that takes too long.
+    pub(crate) async fn comes_to_rest(&self, patience: Duration) -> bool {
+        let until = tokio::time::Instant::now() + patience;
+        while tokio::time::Instant::now() < until {
+            if self.open().await == 0 && messages(&self.stack, "Spill").await == 0 {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        false
+    }
+
+    /// Events that are not at their end.
+    pub(crate) async fn open(&self) -> usize {
+        let dynamodb = self.stack.clients().dynamodb;
+        let mut open = 0;
+        for shard in 0..WORK_SHARDS {
+            let answer = dynamodb
+                .query()
+                .table_name(self.stack.table().unwrap())
+                .index_name("work")
+                .key_condition_expression("gpk = :shard")
+                .expression_attribute_values(":shard", AttributeValue::S(format!("W#{shard}")))
+                .select(Select::Count)
+                .send()
+                .await
+                .unwrap();
+            open += usize::try_from(answer.count()).unwrap();
+        }
+        open
+    }
+}
+
+fn template(folder: &Path) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(root.join("template.yaml")).unwrap();
+    let (deployed, here) = VISIBILITY;
+    assert!(text.contains(deployed), "the template has no {deployed}");
+    let path = folder.join("template.yaml");
+    std::fs::write(&path, text.replace(deployed, here)).unwrap();
+    path
+}
+
+fn sources(folder: &Path, downstream: &str) -> PathBuf {
+    let path = folder.join("sources.toml");
+    let text = include_str!("sources.toml").replace("{downstream}", downstream);
+    let text = text.replace("{attempts}", &ATTEMPTS.to_string());
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// Cargo builds the binaries of this package for its tests, but not those of the functions.
+fn binaries() -> PathBuf {
+    let folder = Path::new(env!("CARGO_BIN_EXE_webhookctl"))
+        .parent()
+        .unwrap();
+    assert!(
+        folder.join("catcher").exists(),
+        "the functions are not built: run `cargo build --workspace` first"
+    );
+    folder.to_owned()
+}

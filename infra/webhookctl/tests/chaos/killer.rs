@@ -1,0 +1,84 @@
+//! Processes die and stand still, as sandboxes do.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use webhookctl::stack::Stack;
+
+use crate::weather::Sky;
+
+/// Longer than lease and margin, shorter than the function's timeout, at which the host kills.
+const STANDSTILL: Duration = Duration::from_secs(52);
+
+/// Between the beginnings of two standstills.
+const BETWEEN: Duration = Duration::from_secs(3);
+
+pub(crate) struct Killer {
+    sky: Arc<Sky>,
+    stack: Arc<Stack>,
+    /// Who stands still must not die of anything else.
+    standing: Mutex<BTreeSet<u32>>,
+}
+
+impl Killer {
+    pub(crate) fn new(sky: &Arc<Sky>, stack: &Arc<Stack>) -> Self {
+        Self {
+            sky: Arc::clone(sky),
+            stack: Arc::clone(stack),
+            standing: Mutex::default(),
+        }
+    }
+
+    /// Kills a process every so often, until it clears up.
+    pub(crate) async fn kill_while_stormy(&self) {
+        let Some((least, most)) = self.sky.weather.kills else {
+            return;
+        };
+        let functions = ["Catcher", "Processor", "Processor", "BackupSync"];
+        while self.sky.is_stormy() {
+            tokio::time::sleep(self.sky.dice.between(least, most)).await;
+            let function = functions[self.sky.dice.below(functions.len())];
+            if let Some(process) = self.victim(function) {
+                kill(process);
+                self.sky.count(format!("killed {function}"));
+            }
+        }
+    }
+
+    /// Lets processors stand still until their leases are long over, and wakes them then.
+    pub(crate) async fn stop(&self) {
+        let standstills = (0..self.sky.weather.zombies).map(async |number| {
+            let number = u32::try_from(number).unwrap();
+            tokio::time::sleep(BETWEEN * (number + 1)).await;
+            let Some(process) = self.victim("Processor") else {
+                return;
+            };
+            self.standing.lock().unwrap().insert(process);
+            signal(process, Signal::STOP);
+            self.sky.count("stopped Processor");
+            tokio::time::sleep(STANDSTILL).await;
+            signal(process, Signal::CONT);
+            self.standing.lock().unwrap().remove(&process);
+        });
+        futures::future::join_all(standstills).await;
+    }
+
+    fn victim(&self, function: &str) -> Option<u32> {
+        let mut alive = self.stack.function_processes(function).unwrap();
+        let standing = self.standing.lock().unwrap();
+        alive.retain(|process| !standing.contains(process));
+        self.sky.dice.one_of(&alive).copied()
+    }
+}
+
+pub(crate) fn kill(process: u32) {
+    signal(process, Signal::KILL);
+}
+
+/// One that is gone already needs no signal.
+fn signal(process: u32, signal: Signal) {
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    let _ = kill_process(process.expect("processes have numbers"), signal);
+}

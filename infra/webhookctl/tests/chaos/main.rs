@@ -1,0 +1,45 @@
+//! The real functions while everything around them breaks, judged by `infra/tests/history`.
+//!
+//! Senders deliver, many of them twice. A proxy stands between the functions and their stores and
+//! breaks one in so many requests; processes are killed and stopped; the downstream fails in every
+//! way it can. When it is over, the whole history is written down and a program that shares no
+//! code with this one says whether a promise was broken. `make chaos` runs the storm.
+//!
+//! `MITT_DELIVERIES` is how many deliveries there are, `SEED` makes the dice fall as before.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod caller;
+mod cells;
+mod companions;
+mod dice;
+mod downstream;
+mod faults;
+mod history;
+mod inbox;
+mod killer;
+mod load;
+mod proxy;
+mod run;
+mod sender;
+mod site;
+mod strip;
+mod weather;
+mod wire;
+
+use run::Run;
+use weather::Weather;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_calm_day_every_event_is_done_once() {
+    let verdict = Run::of("calm", Weather::calm(300)).await;
+    assert!(verdict.is_sound(), "see {}", verdict.folder.display());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes: make chaos"]
+async fn whatever_breaks_no_acknowledged_event_is_lost_or_done_twice() {
+    let deliveries = weather::number("MITT_DELIVERIES").unwrap_or(5_000);
+    let verdict = Run::of("storm", Weather::storm(deliveries)).await;
+    assert!(verdict.is_sound(), "see {}", verdict.folder.display());
+}

@@ -1,0 +1,87 @@
+//! One run: the weather breaks loose, the providers deliver, it clears up, everything comes to its
+//! end, and the judge has the word.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use shared::backoff::CRASHES;
+
+use crate::cells;
+use crate::downstream::Downstream;
+use crate::history::{History, Verdict};
+use crate::inbox::{ATTEMPTS, Inbox};
+use crate::killer::Killer;
+use crate::load::Load;
+use crate::sender::Canaries;
+use crate::weather::{Protection, Sky, Weather};
+
+/// The catcher answers within this, whatever the stores do.
+const ANSWER: Duration = Duration::from_millis(2_800);
+
+/// Longer than any request waits in a proxy or at the downstream.
+const LAST_ECHO: Duration = Duration::from_secs(7);
+
+pub(crate) struct Run;
+
+impl Run {
+    pub(crate) async fn of(name: &str, weather: Weather) -> Verdict {
+        eprintln!("{name}: SEED={}", weather.seed);
+        let began = Instant::now();
+        let sky = Arc::new(Sky::new(weather));
+        let history = Arc::new(History::new(name));
+        let canaries = Canaries::new(&sky.dice);
+        let downstream = Downstream::start(&sky, &history).await;
+        let inbox = Inbox::start(&sky, &history, &canaries, &downstream).await;
+        let killer = Killer::new(&sky, &inbox.stack);
+        let load = Load::new(&sky, &history, &canaries, inbox.stack.front_url());
+
+        let story = async {
+            // Who stands still wakes up in the storm, and before it is judged.
+            let delivering = async {
+                if sky.weather.cells {
+                    cells::visit(&sky, &load, &inbox).await;
+                } else {
+                    load.deliver_all().await;
+                }
+                eprintln!("{name}: delivered after {} s", began.elapsed().as_secs());
+                sky.clear_up();
+            };
+            tokio::join!(delivering, killer.stop(), killer.kill_while_stormy());
+            if sky.weather.cells || sky.weather.faults > 0.0 {
+                tokio::time::sleep(LAST_ECHO).await;
+            }
+            let rest = inbox.comes_to_rest(sky.weather.patience).await;
+            eprintln!(
+                "{name}: at rest: {rest}, after {} s",
+                began.elapsed().as_secs()
+            );
+        };
+        let schedules = async {
+            if sky.is_without(Protection::Sweep) {
+                std::future::pending::<()>().await;
+            }
+            let every = Duration::from_millis(if sky.weather.cells { 100 } else { 1_000 });
+            inbox.keep_schedules(every).await;
+        };
+        tokio::select! {
+            () = story => {}
+            () = schedules => unreachable!("schedules do not end"),
+        }
+        let run = json!({
+            "seed": sky.weather.seed,
+            "took_s": began.elapsed().as_secs(),
+            "attempts": ATTEMPTS,
+            // The first claim is not a takeover, and each takeover counts the crash before it.
+            "crashes": CRASHES + 1,
+            "answer_ms": ANSWER.as_millis(),
+            "actions": {
+                "github-main": ["http"], "stripe-main": ["http"], "standard-main": ["http"],
+            },
+            "canaries": canaries.all(),
+            "must_be_empty": ["Spill"],
+            "done_to_it": sky.counted(),
+        });
+        history.end(&inbox.stack, &run).await
+    }
+}

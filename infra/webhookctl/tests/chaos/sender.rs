@@ -1,0 +1,161 @@
+//! Webhooks as their providers send them, signed without the code under test.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use shared::clock::Millis;
+
+use crate::dice::Dice;
+
+pub(crate) const SOURCES: [&str; 3] = ["github-main", "stripe-main", "standard-main"];
+
+/// What the downstream is to do with it. The words are the judge's too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Plain,
+    /// Kills whoever works on it.
+    Poison,
+    /// Is refused for good.
+    Permanent,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Webhook {
+    pub(crate) source: &'static str,
+    pub(crate) id: String,
+    pub(crate) kind: Kind,
+    pub(crate) body: Bytes,
+}
+
+/// Words that must turn up nowhere.
+#[derive(Clone, Debug)]
+pub(crate) struct Canaries {
+    /// Stands in each body.
+    pub(crate) person: String,
+    /// Stands in a header of each request.
+    pub(crate) header: String,
+    /// The secret of every source; as base64 it is a key of Standard Webhooks too.
+    pub(crate) secret: String,
+    /// What the processor signs with.
+    pub(crate) downstream: String,
+}
+
+impl Kind {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Poison => "poison",
+            Self::Permanent => "permanent",
+        }
+    }
+
+    /// As the downstream reads it from a body.
+    pub(crate) fn of(word: &str) -> Self {
+        match word {
+            "poison" => Self::Poison,
+            "permanent" => Self::Permanent,
+            _ => Self::Plain,
+        }
+    }
+}
+
+impl Canaries {
+    pub(crate) fn new(dice: &Dice) -> Self {
+        let word = || format!("{:016x}", dice.roll());
+        Self {
+            person: format!("person-{}", word()),
+            header: format!("bearer-{}", word()),
+            secret: STANDARD.encode(word()),
+            downstream: format!("whsec_{}", STANDARD.encode([word(), word()].concat())),
+        }
+    }
+
+    pub(crate) fn all(&self) -> [&str; 4] {
+        [&self.person, &self.header, &self.secret, &self.downstream]
+    }
+}
+
+impl Webhook {
+    pub(crate) fn new(
+        source: &'static str,
+        id: &str,
+        kind: Kind,
+        filler: usize,
+        canaries: &Canaries,
+        dice: &Dice,
+    ) -> Self {
+        // It hardly compresses, so that a large body stays one.
+        let filler: Vec<_> = (0..filler.div_ceil(16)).map(|_| dice.roll()).collect();
+        let filler = hex::encode(
+            filler
+                .iter()
+                .flat_map(|roll| roll.to_be_bytes())
+                .collect::<Vec<u8>>(),
+        );
+        let body = json!({
+            "id": id,
+            "type": "order.paid",
+            "kind": kind.word(),
+            "person": canaries.person,
+            "filler": filler,
+        });
+        Self {
+            source,
+            id: id.to_owned(),
+            kind,
+            body: body.to_string().into(),
+        }
+    }
+
+    pub(crate) fn sha(&self) -> String {
+        hex::encode(Sha256::digest(&self.body))
+    }
+
+    /// Signed now, with this secret.
+    pub(crate) fn headers(&self, secret: &str) -> Vec<(&'static str, String)> {
+        let at = Millis::now().secs().to_string();
+        let plain = ("content-type", "application/json".to_owned());
+        let signed = match self.source {
+            "github-main" => vec![
+                ("x-github-delivery", self.id.clone()),
+                ("x-github-event", "order".to_owned()),
+                (
+                    "x-hub-signature-256",
+                    format!(
+                        "sha256={}",
+                        hex::encode(mac(secret.as_bytes(), &[&self.body]))
+                    ),
+                ),
+            ],
+            "stripe-main" => {
+                let message = format!("{at}.");
+                let mac = mac(secret.as_bytes(), &[message.as_bytes(), &self.body]);
+                vec![(
+                    "stripe-signature",
+                    format!("t={at},v1={}", hex::encode(mac)),
+                )]
+            }
+            _ => {
+                let message = format!("{}.{at}.", self.id);
+                let key = STANDARD.decode(secret).unwrap();
+                let mac = mac(&key, &[message.as_bytes(), &self.body]);
+                vec![
+                    ("webhook-id", self.id.clone()),
+                    ("webhook-timestamp", at),
+                    ("webhook-signature", format!("v1,{}", STANDARD.encode(mac))),
+                ]
+            }
+        };
+        [signed, vec![plain]].concat()
+    }
+}
+
+fn mac(key: &[u8], message: &[&[u8]]) -> Vec<u8> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
+    for piece in message {
+        mac.update(piece);
+    }
+    mac.finalize().into_bytes().to_vec()
+}

@@ -1,0 +1,173 @@
+//! What happens to the system in a run, and how much of it has happened.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use shared::clock::Millis;
+use shared::settings::variable;
+
+use crate::dice::Dice;
+use crate::faults::Fault;
+use crate::site::Cell;
+use crate::wire::Message;
+
+/// A protection that the proxy takes off the wire, or the test leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protection {
+    /// Only the newest claim may write.
+    Fence,
+    /// An event that is there is not written again.
+    Condition,
+    /// Somebody looks for what was forgotten.
+    Sweep,
+    /// The downstream does once what comes twice under a key.
+    Keys,
+}
+
+/// What is to happen.
+#[derive(Clone, Debug)]
+pub(crate) struct Weather {
+    pub(crate) deliveries: usize,
+    pub(crate) seed: u64,
+    /// How many of the requests between functions and stores break, of 1.
+    pub(crate) faults: f64,
+    /// How many of the calls of the downstream do.
+    pub(crate) downstream_faults: f64,
+    /// It works this long on a call, or less, so that workers are met in the middle of theirs.
+    pub(crate) work: Duration,
+    /// Processes are killed this often.
+    pub(crate) kills: Option<(Duration, Duration)>,
+    /// How many processors are stopped for longer than their lease.
+    pub(crate) zombies: usize,
+    /// One event in so many kills its worker; one in twice as many is refused for good.
+    pub(crate) poison: Option<usize>,
+    pub(crate) without: Option<Protection>,
+    /// Instead of a storm: each call fails in each way.
+    pub(crate) cells: bool,
+    /// How long the events may take to their end when the storm is over.
+    pub(crate) patience: Duration,
+}
+
+impl Weather {
+    pub(crate) fn calm(deliveries: usize) -> Self {
+        Self {
+            deliveries,
+            seed: seed(),
+            faults: 0.0,
+            downstream_faults: 0.0,
+            work: Duration::from_millis(80),
+            kills: None,
+            zombies: 0,
+            poison: None,
+            without: None,
+            cells: false,
+            patience: Duration::from_secs(60),
+        }
+    }
+
+    pub(crate) fn cells() -> Self {
+        Self {
+            cells: true,
+            patience: Duration::from_secs(180),
+            ..Self::calm(0)
+        }
+    }
+
+    pub(crate) fn storm(deliveries: usize) -> Self {
+        Self {
+            faults: 0.05,
+            downstream_faults: 0.08,
+            kills: Some((Duration::from_millis(200), Duration::from_millis(800))),
+            zombies: 3 + deliveries / 5_000,
+            poison: Some(100),
+            patience: Duration::from_secs(240),
+            ..Self::calm(deliveries)
+        }
+    }
+}
+
+/// The weather of a run, as everybody in it sees it.
+pub(crate) struct Sky {
+    pub(crate) weather: Weather,
+    pub(crate) dice: Dice,
+    stormy: AtomicBool,
+    cell: Mutex<Option<Cell>>,
+    done_to_it: Mutex<BTreeMap<String, u64>>,
+}
+
+impl Sky {
+    pub(crate) fn new(weather: Weather) -> Self {
+        Self {
+            dice: Dice::new(weather.seed),
+            stormy: AtomicBool::new(true),
+            cell: Mutex::default(),
+            done_to_it: Mutex::default(),
+            weather,
+        }
+    }
+
+    pub(crate) fn is_stormy(&self) -> bool {
+        self.stormy.load(Ordering::Relaxed)
+    }
+
+    /// From here on nothing breaks any more.
+    pub(crate) fn clear_up(&self) {
+        self.stormy.store(false, Ordering::Relaxed);
+    }
+
+    /// What becomes of this request.
+    pub(crate) fn fault(&self, service: &str, request: &Message) -> Option<Fault> {
+        let cell = *self.cell.lock().unwrap();
+        let (of, fault) = if let Some(cell) = cell {
+            let met = cell.is_met_by(service, request) && self.dice.chance(0.5);
+            met.then_some((cell.site, cell.fault))?
+        } else {
+            let met = self.is_stormy() && self.dice.chance(self.weather.faults);
+            met.then(|| (service, Fault::any(&self.dice)))?
+        };
+        self.count(format!("{of} {}", fault.word()));
+        Some(fault)
+    }
+
+    pub(crate) fn enter(&self, cell: Option<Cell>) {
+        *self.cell.lock().unwrap() = cell;
+    }
+
+    /// How often somebody met the fault of a cell.
+    pub(crate) fn met(&self, cell: Cell) -> u64 {
+        let word = format!("{} {}", cell.site, cell.fault.word());
+        let counted = self.done_to_it.lock().unwrap();
+        counted.get(&word).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn is_without(&self, protection: Protection) -> bool {
+        self.weather.without == Some(protection)
+    }
+
+    pub(crate) fn count(&self, what: impl Into<String>) {
+        *self
+            .done_to_it
+            .lock()
+            .unwrap()
+            .entry(what.into())
+            .or_default() += 1;
+    }
+
+    pub(crate) fn counted(&self) -> BTreeMap<String, u64> {
+        self.done_to_it.lock().unwrap().clone()
+    }
+}
+
+/// A whole number from the environment.
+pub(crate) fn number<T: std::str::FromStr>(name: &str) -> Option<T> {
+    let text = variable(name)?;
+    let number = text.parse().ok();
+    assert!(number.is_some(), "{name}={text:?} is not a whole number");
+    number
+}
+
+fn seed() -> u64 {
+    number("SEED").unwrap_or_else(|| Millis::now().0.unsigned_abs())
+}
