@@ -38,6 +38,7 @@ pub(crate) async fn visit(sky: &Sky, load: &Load, inbox: &Inbox) {
     let mut number = 0;
     let mut unmet = Vec::new();
     for site in SITES {
+        eprintln!("{site}, {number} webhooks so far");
         for fault in FAULTS {
             let cell = Cell { site, fault };
             sky.enter(Some(cell));
@@ -49,8 +50,13 @@ pub(crate) async fn visit(sky: &Sky, load: &Load, inbox: &Inbox) {
                     "processor's secrets" => inbox.restart("Processor").await,
                     _ => {}
                 }
-                load.deliver(number..number + 10).await;
-                number += 10;
+                // What the sweep asks, it asks without a webhook.
+                if matches!(site, "list" | "depth") {
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+                load.deliver(number..number + 20).await;
+                number += 20;
             }
             if sky.met(cell) < TIMES {
                 unmet.push((site, fault.word(), sky.met(cell)));

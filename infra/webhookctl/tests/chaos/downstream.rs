@@ -135,13 +135,17 @@ impl Inner {
     }
 
     /// The provider's id: from the event's own body, and else by the short id that came with it.
-    fn event(&self, request: &Message, body: &Value) -> Option<String> {
+    fn event(&self, request: &Message, body: &Value) -> String {
         let mut known = self.known.lock().unwrap();
         if let (Some(id), Some(short)) = (body["id"].as_str(), request.header("mitt-event-id")) {
             known.insert(short.to_owned(), id.to_owned());
-            return Some(id.to_owned());
+            return id.to_owned();
         }
-        known.get(body["event"].as_str()?).cloned()
+        let short = body["event"].as_str().unwrap_or_default();
+        known
+            .get(short)
+            .cloned()
+            .unwrap_or_else(|| format!("unknown {short}"))
     }
 
     fn decide(&self, kind: &str) -> Answer {

@@ -76,7 +76,7 @@ impl Run {
             "crashes": CRASHES + 1,
             "answer_ms": ANSWER.as_millis(),
             "actions": {
-                "github-main": ["http"], "stripe-main": ["http"], "standard-main": ["http"],
+                "github-main": ["http"], "stripe-main": ["http"], "standard-main": ["http", "open-issue"],
             },
             "canaries": canaries.all(),
             "must_be_empty": ["Spill"],
