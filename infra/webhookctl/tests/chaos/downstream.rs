@@ -99,10 +99,8 @@ impl Inner {
         let key = request.header("idempotency-key")?.to_owned();
         let id = self.event(request, &body);
         let mut answer = self.decide(body["kind"].as_str().unwrap_or_default());
-        if self.sky.is_stormy() {
-            let work = self.sky.weather.work;
-            tokio::time::sleep(self.sky.dice.between(Duration::ZERO, work)).await;
-        }
+        let work = self.sky.weather.work;
+        tokio::time::sleep(self.sky.dice.between(Duration::ZERO, work)).await;
         if matches!(answer, Answer::Late) {
             tokio::time::sleep(TOO_LATE).await;
         }
