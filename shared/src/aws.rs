@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
+use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use aws_types::SdkConfig;
@@ -56,7 +57,7 @@ pub struct Aws {
     /// Instead of AWS's own endpoints: an emulator's.
     endpoint: Option<String>,
     patience: Patience,
-    http: aws_smithy_runtime_api::client::http::SharedHttpClient,
+    http: SharedHttpClient,
 }
 
 impl Aws {
@@ -97,6 +98,18 @@ impl Aws {
         let http = aws_smithy_http_client::Builder::new()
             .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
             .build_https();
+        Self::over(http, region, credentials, endpoint, patience)
+    }
+
+    /// The same over another HTTP client, such as one that answers inside the process. The region
+    /// names the quota of retries that clients share.
+    pub fn over(
+        http: SharedHttpClient,
+        region: String,
+        credentials: Credentials,
+        endpoint: Option<String>,
+        patience: Patience,
+    ) -> Self {
         Self {
             region,
             credentials,

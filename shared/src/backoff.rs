@@ -44,7 +44,7 @@ impl Backoff {
 pub fn jitter() -> f64 {
     let mut bytes = [0; 2];
     // Without randomness the wait is the plain one: late together is better than not at all.
-    if getrandom::fill(&mut bytes).is_err() {
+    if crate::chance::fill(&mut bytes).is_err() {
         return 0.0;
     }
     f64::from(u16::from_le_bytes(bytes)) / 65536.0

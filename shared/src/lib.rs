@@ -17,6 +17,7 @@
 //!
 //! This crate imports no `lambda_*` crate: the functions do.
 
+pub mod chance;
 pub mod clock;
 pub mod timing;
 

@@ -56,12 +56,17 @@ pub struct BackupSync {
 impl BackupSync {
     pub fn new(parts: Parts, clock: Clock) -> anyhow::Result<Self> {
         let outbound = Outbound::new(parts.config.forward.allow_loopback)?;
-        Ok(Self {
+        Ok(Self::with_outbound(parts, outbound, clock))
+    }
+
+    /// The same with a way out that was made elsewhere.
+    pub fn with_outbound(parts: Parts, outbound: Outbound, clock: Clock) -> Self {
+        Self {
             breakers: Breakers::new(parts.aws.dynamodb(), &parts.table),
             parts,
             outbound,
             clock,
-        })
+        }
     }
 
     pub async fn run(&self, task: Task) -> anyhow::Result<Report> {

@@ -302,6 +302,6 @@ impl Run<'_> {
 
 fn owner() -> anyhow::Result<String> {
     let mut bytes = [0; 6];
-    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no randomness: {error}"))?;
+    shared::chance::fill(&mut bytes)?;
     Ok(format!("backup-sync/{}", hex::encode(bytes)))
 }

@@ -47,14 +47,19 @@ pub(crate) struct Slot<'s>(Option<SemaphorePermit<'s>>);
 impl Processor {
     pub fn new(parts: Parts, clock: Clock) -> anyhow::Result<Self> {
         let outbound = Outbound::new(parts.config.forward.allow_loopback)?;
-        Ok(Self {
+        Ok(Self::with_outbound(parts, outbound, clock))
+    }
+
+    /// The same with a way out that was made elsewhere.
+    pub fn with_outbound(parts: Parts, outbound: Outbound, clock: Clock) -> Self {
+        Self {
             clients: Clients::new(&parts.aws),
             breakers: Breakers::new(parts.aws.dynamodb(), &parts.table),
             rates: Rates::new(parts.aws.dynamodb(), &parts.table),
             parts,
             outbound,
             clock,
-        })
+        }
     }
 
     /// Works off a batch until `deadline`. Each record's trouble stays its own.

@@ -214,6 +214,6 @@ fn is_mine(item: &Item, owner: &str) -> bool {
 
 fn owner(worker: &str) -> anyhow::Result<String> {
     let mut bytes = [0; 6];
-    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no randomness: {error}"))?;
+    crate::chance::fill(&mut bytes)?;
     Ok(format!("{worker}/{}", hex::encode(bytes)))
 }

@@ -261,7 +261,7 @@ pub(super) fn time_partition(key: &EventKey, at: Millis) -> String {
 /// applied would look like a duplicate.
 fn write_id() -> anyhow::Result<String> {
     let mut bytes = [0; 9];
-    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("no randomness: {error}"))?;
+    crate::chance::fill(&mut bytes)?;
     Ok(hex::encode(bytes))
 }
 

@@ -1,6 +1,5 @@
 //! A refused request as it is stored, written and read back.
 
-use anyhow::anyhow;
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 
@@ -110,7 +109,7 @@ pub(super) struct Place {
 impl Place {
     pub(super) fn new(source: &str, at: Millis) -> anyhow::Result<Self> {
         let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(|error| anyhow!("no randomness: {error}"))?;
+        crate::chance::fill(&mut random)?;
         Ok(Self {
             at,
             pk: partition(source, at, random[0] % SHARDS),

@@ -1,0 +1,175 @@
+//! The endpoint that events are forwarded to. It honours idempotency keys, and it fails in every
+//! way that an endpoint fails.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::Request;
+use shared::outbound::{Answer, Inside, Trouble};
+use tokio::time::sleep;
+
+use crate::dice::Dice;
+use crate::hazard;
+use crate::scenario::{Nature, Scenario, Without};
+use crate::sender;
+use crate::world::Shared;
+
+pub const URL: &str = "https://destination.example/hook";
+
+/// What it has done.
+pub struct Destination {
+    keys: HashSet<String>,
+    /// How often each event was carried out, and how often it was asked for.
+    pub done: Vec<u32>,
+    pub asked: Vec<u32>,
+    stable_key: bool,
+    trouble: u64,
+    dice: Dice,
+}
+
+enum Deed {
+    Unreached,
+    Answered(u16),
+    Done,
+    /// It is done, and the answer says otherwise.
+    DoneAnd(u16),
+    DoneAndCut,
+    DoneAndSilent,
+    Silent,
+    /// It is done when its caller has given up.
+    Late(Duration),
+    Kills,
+}
+
+impl Destination {
+    pub fn new(scenario: &Scenario) -> Self {
+        Self {
+            keys: HashSet::new(),
+            done: vec![0; scenario.events],
+            asked: vec![0; scenario.events],
+            stable_key: scenario.without != Some(Without::StableKey),
+            trouble: scenario.destination_trouble,
+            dice: Dice::new(scenario.seed, 2),
+        }
+    }
+
+    fn deed(&mut self, nature: Nature) -> Deed {
+        match nature {
+            Nature::Unwanted => return Deed::Answered(422),
+            Nature::Killer => return Deed::Kills,
+            Nature::Harmless if !self.dice.hits(self.trouble) => return Deed::Done,
+            Nature::Harmless => {}
+        }
+        match self.dice.below(9) {
+            0 => Deed::Unreached,
+            1 => Deed::Answered(503),
+            2 => Deed::Answered(429),
+            3 => Deed::Answered(500),
+            4 => Deed::DoneAnd(500),
+            5 => Deed::DoneAndCut,
+            6 => Deed::DoneAndSilent,
+            7 => Deed::Silent,
+            _ => Deed::Late(Duration::from_millis(self.dice.between(1_000, 90_000))),
+        }
+    }
+
+    /// Carries an event out, unless it came before under this key.
+    fn carry_out(&mut self, event: usize, key: String) {
+        if self.keys.insert(key) {
+            if let Some(done) = self.done.get_mut(event) {
+                *done += 1;
+            }
+        }
+    }
+}
+
+/// The way to it for the production code.
+pub fn inside(world: &Shared) -> Inside {
+    let world = world.clone();
+    Arc::new(move |request| {
+        let world = world.clone();
+        Box::pin(async move { answer(&world, &request).await })
+    })
+}
+
+async fn answer(world: &Shared, request: &Request) -> Result<Answer, Trouble> {
+    let header = |name: &str| {
+        let value = request
+            .headers()
+            .get(name)
+            .and_then(|value| value.to_str().ok());
+        value.unwrap_or_default().to_owned()
+    };
+    let body = request
+        .body()
+        .and_then(reqwest::Body::as_bytes)
+        .unwrap_or_default();
+    let Some(event) = sender::event_of(body) else {
+        return Ok(of(400));
+    };
+    let (deed, latency, key) = {
+        let mut world = world.lock();
+        let nature = world.scenario.nature(event);
+        let destination = &mut world.destination;
+        if let Some(asked) = destination.asked.get_mut(event) {
+            *asked += 1;
+        }
+        let mut key = header("idempotency-key");
+        if !destination.stable_key {
+            key.push_str(&header("mitt-attempt"));
+        }
+        let latency = Duration::from_millis(destination.dice.between(5, 400));
+        (destination.deed(nature), latency, key)
+    };
+    sleep(latency).await;
+    let carry_out = |key| world.lock().destination.carry_out(event, key);
+    match deed {
+        Deed::Unreached => Err(Trouble::NotSent("simulated".to_owned())),
+        Deed::Answered(status) => Ok(of(status)),
+        Deed::Done => {
+            carry_out(key);
+            Ok(of(200))
+        }
+        Deed::DoneAnd(status) => {
+            carry_out(key);
+            Ok(of(status))
+        }
+        Deed::DoneAndCut => {
+            carry_out(key);
+            Err(Trouble::Unclear("simulated".to_owned()))
+        }
+        Deed::DoneAndSilent => {
+            carry_out(key);
+            Err(silence().await)
+        }
+        Deed::Silent => Err(silence().await),
+        Deed::Late(by) => {
+            let world = world.clone();
+            tokio::spawn(async move {
+                sleep(by).await;
+                world.lock().destination.carry_out(event, key);
+            });
+            Err(silence().await)
+        }
+        Deed::Kills => {
+            hazard::kill_the_worker();
+            std::future::pending().await
+        }
+    }
+}
+
+fn of(status: u16) -> Answer {
+    Answer {
+        status,
+        retry_after: None,
+        body: Some(Bytes::new()),
+    }
+}
+
+/// What the HTTP client makes of no answer.
+async fn silence() -> Trouble {
+    sleep(Duration::from_secs(20)).await;
+    Trouble::Unclear("timed out".to_owned())
+}

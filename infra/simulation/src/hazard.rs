@@ -1,0 +1,115 @@
+//! A function at work: it can die or be frozen between any two of its steps, and its clock is
+//! wrong.
+
+use std::cell::Cell;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use tokio::time::{Instant, Sleep};
+
+use crate::clock;
+use crate::world::Shared;
+
+thread_local! {
+    static KILLED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Ends the function that is at work now, as an abort would.
+pub fn kill_the_worker() {
+    KILLED.set(true);
+}
+
+/// How a function ended.
+#[derive(Debug)]
+pub enum Ended<T> {
+    Returned { value: T, was_frozen: bool },
+    Died,
+}
+
+pin_project! {
+    /// The work of a function, and what may happen to it.
+    pub struct AtRisk<F> {
+        #[pin]
+        work: Option<F>,
+        #[pin]
+        frozen: Option<Sleep>,
+        was_frozen: bool,
+        skew_ms: i64,
+        // When Lambda ends it. A frozen one is forgotten and goes on when it wakes up.
+        ends: Instant,
+        world: Shared,
+    }
+}
+
+/// Runs the work of a function by its own clock, for at most `time`.
+pub fn at_risk<F: Future>(work: F, skew_ms: i64, time: Duration, world: &Shared) -> AtRisk<F> {
+    AtRisk {
+        work: Some(work),
+        frozen: None,
+        was_frozen: false,
+        skew_ms,
+        ends: Instant::now() + time,
+        world: world.clone(),
+    }
+}
+
+enum Hazard {
+    None,
+    Death,
+    Freeze(Duration),
+}
+
+fn draw(world: &Shared) -> Hazard {
+    let mut world = world.lock();
+    let (deaths, freezes) = (world.scenario.deaths, world.scenario.freezes);
+    if world.dice.hits(deaths) {
+        Hazard::Death
+    } else if world.dice.hits(freezes) {
+        Hazard::Freeze(Duration::from_millis(world.dice.between(20_000, 600_000)))
+    } else {
+        Hazard::None
+    }
+}
+
+impl<F: Future> Future for AtRisk<F> {
+    type Output = Ended<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if let Some(frozen) = this.frozen.as_mut().as_pin_mut() {
+            ready!(frozen.poll(context));
+            this.frozen.set(None);
+        } else {
+            match draw(this.world) {
+                Hazard::None => {}
+                Hazard::Death => {
+                    this.work.set(None);
+                    return Poll::Ready(Ended::Died);
+                }
+                Hazard::Freeze(time) => {
+                    *this.was_frozen = true;
+                    this.frozen.set(Some(tokio::time::sleep(time)));
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+            }
+        }
+        let overdue = Instant::now() >= *this.ends && !*this.was_frozen;
+        let Some(work) = this.work.as_mut().as_pin_mut().filter(|_| !overdue) else {
+            this.work.set(None);
+            return Poll::Ready(Ended::Died);
+        };
+        KILLED.set(false);
+        let polled = clock::skewed(*this.skew_ms, || work.poll(context));
+        if KILLED.take() {
+            this.work.set(None);
+            return Poll::Ready(Ended::Died);
+        }
+        polled.map(|value| Ended::Returned {
+            value,
+            was_frozen: *this.was_frozen,
+        })
+    }
+}

@@ -1,0 +1,113 @@
+//! The event source mapping: takes doorbells from the queue and invokes the processor.
+
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::time::Duration;
+
+use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
+use processor::Processor;
+use tokio::time::sleep;
+
+use crate::clock;
+use crate::hazard::{Ended, at_risk};
+use crate::run::Run;
+use crate::sandbox::Sandbox;
+use crate::wire::fate::Down;
+use crate::wire::sqs::Message;
+
+/// `template.yaml` says so.
+const AT_ONCE: usize = 10;
+const BATCH: usize = 10;
+const FUNCTION_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Invokes as long as there are doorbells, for ever.
+pub async fn map(run: Rc<Run>) {
+    loop {
+        let Some(batch) = next_batch(&run) else {
+            sleep(idle(&run)).await;
+            continue;
+        };
+        match run.processor() {
+            Ok(sandbox) => {
+                run.busy.set(run.busy.get() + 1);
+                let run = run.clone();
+                tokio::task::spawn_local(async move {
+                    invoke(&run, sandbox, batch).await;
+                    run.busy.set(run.busy.get() - 1);
+                });
+            }
+            Err(error) => return run.fail(error),
+        }
+    }
+}
+
+fn next_batch(run: &Run) -> Option<Vec<Message>> {
+    let mut world = run.world.lock();
+    if run.busy.get() >= AT_ONCE || world.is_down(Down::Processor) {
+        return None;
+    }
+    let world = &mut *world;
+    let now = clock::true_ms();
+    let batch = world.doorbells.receive(BATCH, now, &mut world.dice);
+    // A standard queue brings some messages twice.
+    for message in &batch {
+        if world.dice.hits(world.scenario.message_copies) {
+            let after = i64::try_from(world.dice.between(0, 90_000)).unwrap_or(0);
+            world.doorbells.send(message.body.clone(), now + after);
+        }
+    }
+    (!batch.is_empty()).then_some(batch)
+}
+
+fn idle(run: &Run) -> Duration {
+    if run.busy.get() >= AT_ONCE {
+        return Duration::from_millis(20);
+    }
+    let next = run.world.lock().doorbells.next_at();
+    let until = next.map_or(1_000, |next| next - clock::true_ms());
+    Duration::from_millis(u64::try_from(until.clamp(20, 1_000)).unwrap_or(20))
+}
+
+/// One invocation. A function that was frozen is given up after its time; it may wake up later
+/// and go on.
+async fn invoke(run: &Rc<Run>, sandbox: Rc<Sandbox<Processor>>, batch: Vec<Message>) {
+    let records = batch.iter().map(|message| {
+        let mut record = SqsMessage::default();
+        record.message_id = Some(message.id.to_string());
+        record.body = Some(message.body.clone());
+        record
+    });
+    let mut event = SqsEvent::default();
+    event.records = records.collect();
+    let deadline = clock::skewed(sandbox.skew_ms, clock::read) + FUNCTION_TIMEOUT;
+    let at_work = sandbox.clone();
+    let work = async move { at_work.function.work_off(event, deadline).await };
+    let work = at_risk(work, sandbox.skew_ms, FUNCTION_TIMEOUT, &run.world);
+    let work = tokio::task::spawn_local(Box::pin(work));
+    let failed: HashSet<String> = match tokio::time::timeout(FUNCTION_TIMEOUT, work).await {
+        Ok(Ok(Ended::Returned { value, was_frozen })) => {
+            run.give_back(sandbox);
+            let failed = value
+                .batch_item_failures
+                .into_iter()
+                .map(|failure| failure.item_identifier);
+            let failed: HashSet<String> = failed.collect();
+            let hurt = batch
+                .iter()
+                .filter(|message| was_frozen || failed.contains(&message.id.to_string()));
+            run.world.lock().witness.interrupted(hurt);
+            failed
+        }
+        Ok(Ok(Ended::Died) | Err(_)) | Err(_) => {
+            run.world.lock().witness.interrupted(batch.iter());
+            return;
+        }
+    };
+    let mut world = run.world.lock();
+    for message in batch
+        .iter()
+        .filter(|message| !failed.contains(&message.id.to_string()))
+    {
+        world.doorbells.delete(message.id);
+    }
+}

@@ -1,0 +1,129 @@
+//! The functions as Lambda holds them: each with its own memory and its own clock.
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Context as _;
+use aws_credential_types::Credentials;
+use backup_sync::BackupSync;
+use catcher::Catcher;
+use processor::Processor;
+use shared::aws::{Aws, Patience};
+use shared::config::Config;
+use shared::inbox::Inbox;
+use shared::keyring::Keyring;
+use shared::ledger::Ledger;
+use shared::outbound::Outbound;
+use shared::quarantine::Quarantine;
+use shared::queue::Queue;
+use shared::secrets::Secrets;
+use shared::settings::Parts;
+
+use crate::clock;
+use crate::destination;
+use crate::wire;
+use crate::world::{SECRETS_PATH, Shared};
+
+/// The one source that sends.
+pub const SOURCE: &str = "stripe-main";
+
+const TABLE: &str = "inbox";
+
+/// Makes functions.
+pub struct Sandboxes {
+    world: Shared,
+    outbound: Outbound,
+}
+
+/// A function, and how wrong its clock is.
+pub struct Sandbox<F> {
+    pub function: F,
+    pub skew_ms: i64,
+}
+
+impl Sandboxes {
+    pub fn new(world: &Shared) -> anyhow::Result<Self> {
+        Ok(Self {
+            world: world.clone(),
+            outbound: Outbound::to_inside(destination::inside(world))?,
+        })
+    }
+
+    pub fn catcher(&self) -> anyhow::Result<Rc<Sandbox<Catcher>>> {
+        let parts = self.parts(Patience::SHORT)?;
+        Ok(self.sandbox(Catcher::new(parts, clock::read)))
+    }
+
+    pub fn processor(&self) -> anyhow::Result<Rc<Sandbox<Processor>>> {
+        let parts = self.parts(Patience::LONG)?;
+        Ok(self.sandbox(Processor::with_outbound(
+            parts,
+            self.outbound.clone(),
+            clock::read,
+        )))
+    }
+
+    pub fn backup_sync(&self) -> anyhow::Result<Rc<Sandbox<BackupSync>>> {
+        let parts = self.parts(Patience::LONG)?;
+        Ok(self.sandbox(BackupSync::with_outbound(
+            parts,
+            self.outbound.clone(),
+            clock::read,
+        )))
+    }
+
+    fn sandbox<F>(&self, function: F) -> Rc<Sandbox<F>> {
+        let mut world = self.world.lock();
+        let most = world.scenario.skew_ms;
+        let span = u64::try_from(2 * most).unwrap_or(0);
+        let skew_ms = i64::try_from(world.dice.between(0, span)).unwrap_or(0) - most;
+        Rc::new(Sandbox { function, skew_ms })
+    }
+
+    fn parts(&self, patience: Patience) -> anyhow::Result<Parts> {
+        let aws = self.aws(patience);
+        Ok(Parts {
+            config: Config::parse(&sources()).context("the sources of the simulation")?,
+            secrets: Secrets::new(aws.ssm(), SECRETS_PATH),
+            ingress: None,
+            keyring: Keyring::new(aws.dynamodb(), TABLE),
+            quarantine: Quarantine::new(aws.dynamodb(), TABLE),
+            inbox: Inbox {
+                ledger: Ledger::new(aws.dynamodb(), TABLE, Some((aws.s3(), "bodies".to_owned()))),
+                queue: Queue::new(aws.sqs(), "https://simulated/doorbells"),
+            },
+        })
+    }
+
+    /// Each process has a quota of retries of its own. The SDK keeps it by region.
+    fn aws(&self, patience: Patience) -> Aws {
+        static PROCESSES: AtomicU64 = AtomicU64::new(0);
+        let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
+        Aws::over(
+            wire::client(&self.world),
+            format!("simulated-{process}"),
+            Credentials::from_keys("simulated", "simulated", None),
+            Some("https://simulated".to_owned()),
+            patience,
+        )
+    }
+}
+
+fn sources() -> String {
+    format!(
+        r#"
+        schema = 1
+        [forward]
+        allow_hosts = ["destination.example"]
+        [[source]]
+        name = "{SOURCE}"
+        preset = "stripe"
+        secret = "{SOURCE}"
+        [[source.action]]
+        kind = "http"
+        url = "{}"
+        secret = "destination"
+        "#,
+        destination::URL
+    )
+}

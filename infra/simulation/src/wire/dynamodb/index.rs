@@ -1,0 +1,157 @@
+//! The global secondary indexes of the inbox table. They follow the table with a lag.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::refusal::Refusal;
+use super::value::{Item, Value};
+
+/// An index of the template: its name, its partition key and its sort key.
+pub const INDEXES: [(&str, &str, &str); 2] = [("work", "gpk", "gsk"), ("time", "tpk", "tsk")];
+
+/// A sort key, ordered as DynamoDB orders its type.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Sort {
+    Number(i128),
+    Text(String),
+}
+
+/// Sort key of the index, then the key of the table.
+pub type Place = (Sort, String, String);
+
+#[derive(Debug)]
+pub struct Index {
+    pub name: &'static str,
+    pub partition: &'static str,
+    pub sort: &'static str,
+    numbers: bool,
+    partitions: BTreeMap<String, BTreeMap<Place, ()>>,
+    /// Changes that it has not caught up with, and when it does.
+    late: VecDeque<(i64, bool, String, Place)>,
+}
+
+impl Index {
+    pub fn all() -> Vec<Self> {
+        INDEXES
+            .into_iter()
+            .map(|(name, partition, sort)| Self {
+                name,
+                partition,
+                sort,
+                numbers: sort == "gsk",
+                partitions: BTreeMap::new(),
+                late: VecDeque::new(),
+            })
+            .collect()
+    }
+
+    /// Where an item stands in the index; nowhere without both keys.
+    pub fn place(&self, item: &Item) -> Result<Option<(String, Place)>, Refusal> {
+        let (Some(partition), Some(sort)) = (item.get(self.partition), item.get(self.sort)) else {
+            return self.checked_alone(item).map(|()| None);
+        };
+        let wrong = || {
+            Refusal::Invalid(format!(
+                "a key of the index {} is of the wrong type",
+                self.name
+            ))
+        };
+        let partition = partition
+            .text()
+            .filter(|text| !text.is_empty())
+            .ok_or_else(wrong)?;
+        let sort = match sort {
+            Value::N(_) if self.numbers => Sort::Number(sort.number().ok_or_else(wrong)?),
+            Value::S(text) if !self.numbers && !text.is_empty() => Sort::Text(text.clone()),
+            _ => return Err(wrong()),
+        };
+        let key = |name: &str| {
+            item.get(name)
+                .and_then(Value::text)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        Ok(Some((partition.to_owned(), (sort, key("pk"), key("sk")))))
+    }
+
+    /// One of the two keys may stand alone, but not with a wrong type.
+    fn checked_alone(&self, item: &Item) -> Result<(), Refusal> {
+        let wrong = match (item.get(self.partition), item.get(self.sort)) {
+            (Some(partition), _) => partition.text().is_none_or(str::is_empty),
+            (_, Some(sort)) => (sort.number().is_some()) != self.numbers,
+            (None, None) => false,
+        };
+        if wrong {
+            return Err(Refusal::Invalid(format!(
+                "a key of the index {} is of the wrong type",
+                self.name
+            )));
+        }
+        Ok(())
+    }
+
+    /// Takes note of a change that the index shows from `seen_at` on.
+    pub fn change(
+        &mut self,
+        old: Option<(String, Place)>,
+        new: Option<(String, Place)>,
+        seen_at: i64,
+    ) {
+        if old == new {
+            return;
+        }
+        self.late
+            .extend(old.map(|(partition, place)| (seen_at, false, partition, place)));
+        self.late
+            .extend(new.map(|(partition, place)| (seen_at, true, partition, place)));
+    }
+
+    /// What a partition shows at a time, in order.
+    pub fn at(&mut self, partition: &str, now: i64) -> Option<&BTreeMap<Place, ()>> {
+        self.catch_up(now);
+        self.partitions.get(partition)
+    }
+
+    pub fn catch_up(&mut self, now: i64) {
+        while self
+            .late
+            .front()
+            .is_some_and(|(seen_at, ..)| *seen_at <= now)
+        {
+            let Some((_, is_there, partition, place)) = self.late.pop_front() else {
+                return;
+            };
+            let places = self.partitions.entry(partition).or_default();
+            if is_there {
+                places.insert(place, ());
+            } else {
+                places.remove(&place);
+            }
+        }
+    }
+
+    /// Whether any partition whose name begins so has something.
+    pub fn any(&self, start: &str) -> bool {
+        let late = self
+            .late
+            .iter()
+            .any(|(_, _, partition, _)| partition.starts_with(start));
+        let from = self.partitions.range(start.to_owned()..);
+        let mut these = from.take_while(|(partition, _)| partition.starts_with(start));
+        late || these.any(|(_, places)| !places.is_empty())
+    }
+
+    /// What the index keeps of an item: its keys.
+    pub fn projected(&self, partition: &str, place: &Place) -> Item {
+        let (sort, pk, sk) = place;
+        let sort = match sort {
+            Sort::Number(number) => Value::N(number.to_string()),
+            Sort::Text(text) => Value::S(text.clone()),
+        };
+        Item::from([
+            ("pk".to_owned(), Value::S(pk.clone())),
+            ("sk".to_owned(), Value::S(sk.clone())),
+            (self.partition.to_owned(), Value::S(partition.to_owned())),
+            (self.sort.to_owned(), sort),
+        ])
+    }
+}

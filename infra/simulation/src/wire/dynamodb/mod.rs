@@ -1,0 +1,346 @@
+//! DynamoDB in memory, for one thread and without sockets: as much of it as the production code
+//! uses, spoken on its wire protocol. What it has not been taught it refuses. A test runs the same
+//! requests against it and the local stack's emulator.
+
+mod evaluate;
+mod expression;
+mod index;
+mod query;
+mod refusal;
+mod request;
+mod transact;
+mod value;
+mod weaken;
+mod words;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use serde_json::json;
+
+use evaluate::Bindings;
+use expression::{Condition, Update};
+pub use index::INDEXES;
+use index::Index;
+pub use refusal::Refusal;
+use request::Request;
+pub use value::{Item, Value};
+pub use weaken::Weakness;
+
+/// How far the indexes are behind the table.
+const INDEX_LAG_MS: i64 = 800;
+
+/// A write that was applied.
+#[derive(Debug)]
+pub struct Changed {
+    pub pk: String,
+    pub sk: String,
+    pub old: Option<Item>,
+    pub new: Option<Item>,
+}
+
+/// The inbox table.
+#[derive(Debug)]
+pub struct Table {
+    items: HashMap<String, BTreeMap<String, Item>>,
+    indexes: Vec<Index>,
+    conditions: HashMap<String, Arc<Condition>>,
+    updates: HashMap<String, Arc<Update>>,
+    tokens: HashMap<String, Vec<u8>>,
+    weakness: Option<Weakness>,
+    /// What was written since somebody looked.
+    pub changed: Vec<Changed>,
+}
+
+impl Table {
+    /// With a weakness, one of the conditions that the production code relies on does not work.
+    pub fn new(weakness: Option<Weakness>) -> Self {
+        Self {
+            items: HashMap::new(),
+            indexes: Index::all(),
+            conditions: HashMap::new(),
+            updates: HashMap::new(),
+            tokens: HashMap::new(),
+            weakness,
+            changed: Vec::new(),
+        }
+    }
+
+    /// Does what a request asks for; the body of the answer.
+    pub fn answer(&mut self, operation: &str, body: &[u8], now: i64) -> Result<String, Refusal> {
+        let request = Request::read(body)?;
+        match operation {
+            "PutItem" => self.put(request, now),
+            "UpdateItem" => self.update(request, now),
+            "DeleteItem" => self.delete(request, now),
+            "GetItem" => self.get(&request),
+            "Query" => self.query(request, now),
+            "TransactWriteItems" => self.transact(request, body, now),
+            other => Err(Refusal::unknown(format!("the operation {other}"))),
+        }
+    }
+
+    pub fn item(&self, pk: &str, sk: &str) -> Option<&Item> {
+        self.items.get(pk)?.get(sk)
+    }
+
+    /// Every state row, in the order of its key.
+    pub fn state_rows(&self) -> Vec<(&str, &Item)> {
+        let rows = self.items.iter();
+        let rows = rows.filter_map(|(pk, items)| Some((pk.as_str(), items.get("M")?)));
+        let mut rows: Vec<_> = rows.filter(|(pk, _)| pk.starts_with("E#")).collect();
+        rows.sort_unstable_by_key(|(pk, _)| *pk);
+        rows
+    }
+
+    /// Whether the `work` index shows an open row, or is about to.
+    pub fn has_open_rows(&self) -> bool {
+        self.indexes
+            .iter()
+            .any(|index| index.name == "work" && index.any("W#"))
+    }
+
+    fn put(&mut self, request: Request, now: i64) -> Result<String, Refusal> {
+        let write = self.prepare_put(request)?;
+        let old = write.old.clone();
+        let shows_old = write.shows.as_deref() == Some("ALL_OLD");
+        self.apply(write, now)?;
+        Ok(attributes(old.filter(|_| shows_old)))
+    }
+
+    fn update(&mut self, request: Request, now: i64) -> Result<String, Refusal> {
+        let write = self.prepare_update(request)?;
+        let shown = match write.shows.as_deref() {
+            None | Some("NONE") => None,
+            Some("ALL_NEW") => write.new.clone(),
+            Some("ALL_OLD") => write.old.clone(),
+            Some(other) => return Err(Refusal::unknown(format!("ReturnValues {other}"))),
+        };
+        self.apply(write, now)?;
+        Ok(attributes(shown))
+    }
+
+    fn delete(&mut self, request: Request, now: i64) -> Result<String, Refusal> {
+        let write = self.prepare_delete(request)?;
+        let old = write.old.clone();
+        let shows_old = write.shows.as_deref() == Some("ALL_OLD");
+        self.apply(write, now)?;
+        Ok(attributes(old.filter(|_| shows_old)))
+    }
+
+    fn get(&self, request: &Request) -> Result<String, Refusal> {
+        let (pk, sk) = key(request.key.as_ref())?;
+        let item = self.item(&pk, &sk).cloned();
+        let item = match &request.projection_expression {
+            None => item,
+            Some(names) => item.map(|item| projected(item, names)).transpose()?,
+        };
+        Ok(match item {
+            Some(item) => json!({ "Item": item }).to_string(),
+            None => "{}".to_owned(),
+        })
+    }
+
+    fn prepare_put(&mut self, request: Request) -> Result<Write, Refusal> {
+        let shows_old = request.shows_old()?;
+        let item = value::checked(request.item.ok_or_else(|| Refusal::invalid("no item"))?)?;
+        let (pk, sk) = key_of(&item)?;
+        let bindings = bindings(
+            request.expression_attribute_values,
+            request.expression_attribute_names,
+        )?;
+        let old = self.item(&pk, &sk).cloned();
+        self.check(
+            request.condition_expression.as_deref(),
+            &bindings,
+            old.as_ref(),
+            shows_old,
+        )?;
+        bindings.all_used()?;
+        Ok(Write {
+            pk,
+            sk,
+            old,
+            new: Some(item),
+            shows: request.return_values,
+        })
+    }
+
+    fn prepare_update(&mut self, request: Request) -> Result<Write, Refusal> {
+        let shows_old = request.shows_old()?;
+        let (pk, sk) = key(request.key.as_ref())?;
+        let bindings = bindings(
+            request.expression_attribute_values,
+            request.expression_attribute_names,
+        )?;
+        let text = request.update_expression.unwrap_or_default();
+        let update = self.parsed_update(&text)?;
+        bindings.note_update(&update);
+        let old = self.item(&pk, &sk).cloned();
+        self.check(
+            request.condition_expression.as_deref(),
+            &bindings,
+            old.as_ref(),
+            shows_old,
+        )?;
+        bindings.all_used()?;
+        let fresh = || {
+            Item::from([
+                ("pk".to_owned(), Value::S(pk.clone())),
+                ("sk".to_owned(), Value::S(sk.clone())),
+            ])
+        };
+        let new = bindings.updated(&update, &old.clone().unwrap_or_else(fresh))?;
+        if key_of(&new)? != (pk.clone(), sk.clone()) {
+            return Err(Refusal::invalid("an update must not change the key"));
+        }
+        Ok(Write {
+            pk,
+            sk,
+            old,
+            new: Some(new),
+            shows: request.return_values,
+        })
+    }
+
+    fn prepare_delete(&mut self, request: Request) -> Result<Write, Refusal> {
+        let shows_old = request.shows_old()?;
+        let (pk, sk) = key(request.key.as_ref())?;
+        let bindings = bindings(
+            request.expression_attribute_values,
+            request.expression_attribute_names,
+        )?;
+        let old = self.item(&pk, &sk).cloned();
+        self.check(
+            request.condition_expression.as_deref(),
+            &bindings,
+            old.as_ref(),
+            shows_old,
+        )?;
+        bindings.all_used()?;
+        Ok(Write {
+            pk,
+            sk,
+            old,
+            new: None,
+            shows: request.return_values,
+        })
+    }
+
+    fn check(
+        &mut self,
+        text: Option<&str>,
+        bindings: &Bindings,
+        old: Option<&Item>,
+        shows_old: bool,
+    ) -> Result<(), Refusal> {
+        let Some(text) = text else {
+            return Ok(());
+        };
+        let condition = self.parsed_condition(text)?;
+        bindings.note_condition(&condition);
+        let weak = self.weakness.map(|weakness| weakness.weaken(&condition));
+        let empty = Item::new();
+        if bindings.holds(weak.as_ref().unwrap_or(&condition), old.unwrap_or(&empty))? {
+            return Ok(());
+        }
+        let shown = old.filter(|_| shows_old).cloned();
+        Err(Refusal::Condition(match self.weakness {
+            Some(weakness) => weakness.shown(shown),
+            None => shown,
+        }))
+    }
+
+    fn parsed_condition(&mut self, text: &str) -> Result<Arc<Condition>, Refusal> {
+        if let Some(condition) = self.conditions.get(text) {
+            return Ok(condition.clone());
+        }
+        let condition = Arc::new(Condition::parse(text)?);
+        self.conditions.insert(text.to_owned(), condition.clone());
+        Ok(condition)
+    }
+
+    fn parsed_update(&mut self, text: &str) -> Result<Arc<Update>, Refusal> {
+        if let Some(update) = self.updates.get(text) {
+            return Ok(update.clone());
+        }
+        let mut update = Update::parse(text)?;
+        if let Some(weakness) = self.weakness {
+            weakness.weaken_update(&mut update);
+        }
+        let update = Arc::new(update);
+        self.updates.insert(text.to_owned(), update.clone());
+        Ok(update)
+    }
+
+    fn apply(&mut self, write: Write, now: i64) -> Result<(), Refusal> {
+        let mut places = Vec::with_capacity(self.indexes.len());
+        for index in &self.indexes {
+            let place =
+                |item: &Option<Item>| item.as_ref().map_or(Ok(None), |item| index.place(item));
+            places.push((place(&write.old)?, place(&write.new)?));
+        }
+        for (index, (old, new)) in self.indexes.iter_mut().zip(places) {
+            index.change(old, new, now + INDEX_LAG_MS);
+        }
+        let items = self.items.entry(write.pk.clone()).or_default();
+        match &write.new {
+            Some(new) => items.insert(write.sk.clone(), new.clone()),
+            None => items.remove(&write.sk),
+        };
+        self.changed.push(Changed {
+            pk: write.pk,
+            sk: write.sk,
+            old: write.old,
+            new: write.new,
+        });
+        Ok(())
+    }
+}
+
+/// A write whose condition holds.
+struct Write {
+    pk: String,
+    sk: String,
+    old: Option<Item>,
+    new: Option<Item>,
+    shows: Option<String>,
+}
+
+fn bindings(values: Item, names: BTreeMap<String, String>) -> Result<Bindings, Refusal> {
+    Ok(Bindings::new(value::checked(values)?, names))
+}
+
+/// The key of a request: two texts, and nothing else.
+fn key(key: Option<&Item>) -> Result<(String, String), Refusal> {
+    let key = key.filter(|key| key.len() == 2);
+    key_of(key.ok_or_else(|| Refusal::invalid("the key is not pk and sk"))?)
+}
+
+fn key_of(item: &Item) -> Result<(String, String), Refusal> {
+    let part = |name: &str| {
+        let text = item
+            .get(name)
+            .and_then(Value::text)
+            .filter(|text| !text.is_empty());
+        text.map(str::to_owned)
+            .ok_or_else(|| Refusal::invalid(format!("{name} is missing or no text")))
+    };
+    Ok((part("pk")?, part("sk")?))
+}
+
+fn projected(mut item: Item, names: &str) -> Result<Item, Refusal> {
+    if names.contains(['#', '.', '[']) {
+        return Err(Refusal::unknown(format!("the projection {names:?}")));
+    }
+    let names: Vec<&str> = names.split(',').map(str::trim).collect();
+    item.retain(|name, _| names.contains(&name.as_str()));
+    Ok(item)
+}
+
+fn attributes(item: Option<Item>) -> String {
+    match item {
+        Some(item) => json!({ "Attributes": item }).to_string(),
+        None => "{}".to_owned(),
+    }
+}

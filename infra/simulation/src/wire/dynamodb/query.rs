@@ -1,0 +1,198 @@
+//! Queries: one partition of the table or of an index, in order, page by page.
+
+use std::ops::Bound;
+
+use serde_json::{Value as Json, json};
+
+use super::evaluate::Bindings;
+use super::expression::{Compare, Condition, Operand, Part};
+use super::index::Index;
+use super::request::Request;
+use super::{Item, Refusal, Table, Value, bindings, projected};
+
+impl Table {
+    pub(super) fn query(&mut self, request: Request, now: i64) -> Result<String, Refusal> {
+        let text = request.key_condition_expression.as_deref();
+        let condition =
+            self.parsed_condition(text.ok_or_else(|| Refusal::invalid("no key condition"))?)?;
+        let bindings = bindings(
+            request.expression_attribute_values,
+            request.expression_attribute_names,
+        )?;
+        bindings.note_condition(&condition);
+        let filter = match request.filter_expression.as_deref() {
+            Some(text) => {
+                let filter = self.parsed_condition(text)?;
+                bindings.note_condition(&filter);
+                Some(filter)
+            }
+            None => None,
+        };
+        bindings.all_used()?;
+        let mut found = match request.index_name.as_deref() {
+            None => {
+                let pk = partition(&condition, "pk", &bindings)?;
+                self.items
+                    .get(&pk)
+                    .map(|items| items.values().cloned().collect())
+                    .unwrap_or_default()
+            }
+            Some(name) => {
+                if request.consistent_read {
+                    return Err(Refusal::invalid("an index has no consistent reads"));
+                }
+                let index = self.indexes.iter_mut().find(|index| index.name == name);
+                let index =
+                    index.ok_or_else(|| Refusal::invalid(format!("there is no index {name}")))?;
+                let pk = partition(&condition, index.partition, &bindings)?;
+                from_index(
+                    index,
+                    &pk,
+                    request.exclusive_start_key.as_ref(),
+                    &request.scan_index_forward,
+                    now,
+                )?
+            }
+        };
+        let backward = request.scan_index_forward == Some(false);
+        if request.index_name.is_none() {
+            found.retain(|item| after(item, request.exclusive_start_key.as_ref(), backward));
+            if backward {
+                found.reverse();
+            }
+        }
+        let limit = request.limit.unwrap_or(usize::MAX);
+        let (mut page, mut more) = (Vec::new(), false);
+        for item in found {
+            if !bindings.holds(&condition, &item)? {
+                continue;
+            }
+            if page.len() == limit {
+                more = true;
+                break;
+            }
+            page.push(item);
+        }
+        let last = page
+            .last()
+            .filter(|_| more || page.len() == limit)
+            .map(|item| self.key_in(item, &request.index_name));
+        if let Some(filter) = filter {
+            let mut kept = Vec::new();
+            for item in page {
+                if bindings.holds(&filter, &item)? {
+                    kept.push(item);
+                }
+            }
+            page = kept;
+        }
+        answer(
+            page,
+            last,
+            request.select.as_deref(),
+            request.projection_expression.as_deref(),
+        )
+    }
+
+    fn key_in(&self, item: &Item, index: &Option<String>) -> Item {
+        let index = self
+            .indexes
+            .iter()
+            .find(|known| Some(known.name) == index.as_deref());
+        let mut names = vec!["pk", "sk"];
+        names.extend(
+            index
+                .into_iter()
+                .flat_map(|index| [index.partition, index.sort]),
+        );
+        let mut key = item.clone();
+        key.retain(|name, _| names.contains(&name.as_str()));
+        key
+    }
+}
+
+fn answer(
+    page: Vec<Item>,
+    last: Option<Item>,
+    select: Option<&str>,
+    names: Option<&str>,
+) -> Result<String, Refusal> {
+    let mut answer = json!({ "Count": page.len(), "ScannedCount": page.len() });
+    match select {
+        Some("COUNT") => {}
+        None | Some("ALL_ATTRIBUTES" | "ALL_PROJECTED_ATTRIBUTES") => {
+            let page: Vec<Item> = match names {
+                None => page,
+                Some(names) => page
+                    .into_iter()
+                    .map(|item| projected(item, names))
+                    .collect::<Result<_, _>>()?,
+            };
+            answer["Items"] = json!(page);
+        }
+        Some(other) => return Err(Refusal::unknown(format!("Select {other}"))),
+    }
+    if let Some(last) = last {
+        answer["LastEvaluatedKey"] = json!(last);
+    }
+    Ok(Json::to_string(&answer))
+}
+
+fn from_index(
+    index: &mut Index,
+    partition: &str,
+    start: Option<&Item>,
+    forward: &Option<bool>,
+    now: i64,
+) -> Result<Vec<Item>, Refusal> {
+    let start = start
+        .map(|start| index.place(start))
+        .transpose()?
+        .flatten()
+        .map(|(_, place)| place);
+    let Some(places) = index.at(partition, now) else {
+        return Ok(Vec::new());
+    };
+    let places: Vec<_> = if *forward == Some(false) {
+        let until = start.map_or(Bound::Unbounded, Bound::Excluded);
+        places
+            .range((Bound::Unbounded, until))
+            .rev()
+            .map(|(place, ())| place.clone())
+            .collect()
+    } else {
+        let from = start.map_or(Bound::Unbounded, Bound::Excluded);
+        places
+            .range((from, Bound::Unbounded))
+            .map(|(place, ())| place.clone())
+            .collect()
+    };
+    Ok(places
+        .iter()
+        .map(|place| index.projected(partition, place))
+        .collect())
+}
+
+fn after(item: &Item, start: Option<&Item>, backward: bool) -> bool {
+    let sk = |item: &Item| item.get("sk").and_then(Value::text).map(str::to_owned);
+    match start {
+        None => true,
+        Some(start) if backward => sk(item) < sk(start),
+        Some(start) => sk(item) > sk(start),
+    }
+}
+
+/// The partition that a key condition names: it must.
+fn partition(condition: &Condition, name: &str, bindings: &Bindings) -> Result<String, Refusal> {
+    match condition {
+        Condition::Compare(Operand::Path(path), Compare::Equal, value) if matches!(path.as_slice(), [Part::Name(part)] if part == name) =>
+        {
+            let text = bindings.text(value)?;
+            text.ok_or_else(|| Refusal::invalid("a partition key is a text"))
+        }
+        Condition::And(one, two) => {
+            partition(one, name, bindings).or_else(|_| partition(two, name, bindings))
+        }
+        _ => Err(Refusal::invalid(format!("a key condition without {name}"))),
+    }
+}

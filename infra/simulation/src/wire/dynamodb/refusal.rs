@@ -1,0 +1,61 @@
+//! Why a request is not done.
+
+use serde_json::{Value as Json, json};
+
+use super::value::Item;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The condition did not hold. The item as it stands, where that was asked for.
+    Condition(Option<Item>),
+    /// A transaction, by what stopped each of its writes.
+    Cancelled(Vec<Json>),
+    /// The token of a transaction came before with another one.
+    Token,
+    /// DynamoDB would refuse it too.
+    Invalid(String),
+    /// Nobody has taught it to this store. It refuses, so that nothing is simulated by a guess.
+    Unknown(String),
+}
+
+impl Refusal {
+    pub(super) fn invalid(text: impl Into<String>) -> Self {
+        Self::Invalid(text.into())
+    }
+
+    pub(super) fn unknown(text: impl Into<String>) -> Self {
+        Self::Unknown(text.into())
+    }
+
+    /// The body of the answer with status 400.
+    pub fn body(&self) -> String {
+        let kind = |name: &str| format!("com.amazonaws.dynamodb.v20120810#{name}");
+        let body = match self {
+            Self::Condition(item) => {
+                let kind = kind("ConditionalCheckFailedException");
+                let text = "The conditional request failed";
+                match item {
+                    Some(item) => json!({ "__type": kind, "message": text, "Item": item }),
+                    None => json!({ "__type": kind, "message": text }),
+                }
+            }
+            Self::Cancelled(reasons) => json!({
+                "__type": kind("TransactionCanceledException"),
+                "message": "Transaction cancelled",
+                "CancellationReasons": reasons,
+            }),
+            Self::Token => json!({
+                "__type": kind("IdempotentParameterMismatchException"),
+                "message": "the token belongs to another transaction",
+            }),
+            Self::Invalid(text) => {
+                json!({ "__type": kind("ValidationException"), "message": text })
+            }
+            Self::Unknown(text) => json!({
+                "__type": kind("ValidationException"),
+                "message": format!("the simulated DynamoDB does not know {text}"),
+            }),
+        };
+        body.to_string()
+    }
+}

@@ -1,0 +1,96 @@
+//! Protections of the production code, switched off where its requests arrive.
+
+use super::Item;
+use super::expression::{Compare, Condition, Operand, Part, Update};
+
+/// One protection that does not work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weakness {
+    /// Writes after a claim are not held to the newest claim.
+    NoFence,
+    /// A put does not ask whether there is such an event.
+    BlindPut,
+    /// A refused write does not say what stands there, so that nobody recognises his own.
+    OwnWriteUnseen,
+    /// A claim does not count as an attempt.
+    AttemptsNotCounted,
+    /// A claim does not ask whether somebody is at work.
+    NoLease,
+    /// A claim does not ask whether the retry is due.
+    NotWaiting,
+}
+
+impl Weakness {
+    pub(super) fn weaken(self, condition: &Condition) -> Condition {
+        match self {
+            Self::NoFence if mentions(condition, "own") => {
+                without(condition, &["own", "epoch", "st"])
+            }
+            Self::BlindPut => without(condition, &["pk"]),
+            Self::NoLease => without(condition, &["lu"]),
+            Self::NotWaiting => without(condition, &["due"]),
+            _ => condition.clone(),
+        }
+    }
+
+    pub(super) fn weaken_update(self, update: &mut Update) {
+        if self == Self::AttemptsNotCounted {
+            let counted = |part: Option<&Part>| matches!(part, Some(Part::Name(name)) if name == "att" || name == "cr");
+            update.add.retain(|(path, _)| !counted(path.first()));
+        }
+    }
+
+    /// What a refused write shows.
+    pub(super) fn shown(self, item: Option<Item>) -> Option<Item> {
+        match self {
+            Self::OwnWriteUnseen => None,
+            Self::NoLease => item.map(|mut item| {
+                if item.contains_key("lu") {
+                    item.insert("lu".to_owned(), super::Value::N("1".to_owned()));
+                }
+                item
+            }),
+            _ => item,
+        }
+    }
+}
+
+fn mentions(condition: &Condition, name: &str) -> bool {
+    match condition {
+        Condition::Not(inner) => mentions(inner, name),
+        Condition::And(one, two) | Condition::Or(one, two) => {
+            mentions(one, name) || mentions(two, name)
+        }
+        other => subject(other) == Some(name),
+    }
+}
+
+/// The condition with every clause about these attributes taken out.
+fn without(condition: &Condition, names: &[&str]) -> Condition {
+    let again = |inner: &Condition| Box::new(without(inner, names));
+    match condition {
+        Condition::Not(inner) => Condition::Not(again(inner)),
+        Condition::And(one, two) => Condition::And(again(one), again(two)),
+        Condition::Or(one, two) => Condition::Or(again(one), again(two)),
+        other if subject(other).is_some_and(|name| names.contains(&name)) => Condition::Always,
+        other => other.clone(),
+    }
+}
+
+/// The attribute that a clause is about.
+fn subject(condition: &Condition) -> Option<&str> {
+    let path = match condition {
+        Condition::Compare(
+            Operand::Path(path),
+            Compare::Equal | Compare::Less | Compare::LessOrEqual,
+            _,
+        )
+        | Condition::In(Operand::Path(path), _)
+        | Condition::Missing(path) => path,
+        _ => return None,
+    };
+    match path.as_slice() {
+        [Part::Name(name)] => Some(name),
+        _ => None,
+    }
+}

@@ -1,0 +1,119 @@
+//! What becomes of a call on its way.
+
+use std::time::Duration;
+
+use crate::dice::Dice;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    DynamoDb,
+    Sqs,
+    Ssm,
+    S3,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Arrives,
+    /// It never gets there.
+    Unreached,
+    /// The store answers with a status and a code, and does nothing.
+    Refused(u16, &'static str),
+    /// It never gets there, and nobody says so.
+    Hangs,
+    /// It is done; the connection breaks before the answer.
+    AnswerCut,
+    /// It is done, and the answer never comes.
+    AnswerLost,
+    /// It arrives when its caller has long stopped waiting.
+    Late(Duration),
+}
+
+/// How often, in ten thousand calls, each of these happens.
+#[derive(Clone, Copy, Debug)]
+pub struct Odds {
+    pub unreached: u64,
+    pub refused: u64,
+    pub throttled: u64,
+    /// For DynamoDB: another transaction is at the item.
+    pub conflict: u64,
+    pub hangs: u64,
+    pub answer_cut: u64,
+    pub answer_lost: u64,
+    pub late: u64,
+}
+
+impl Odds {
+    /// Nothing goes wrong.
+    pub const NONE: Self = Self {
+        unreached: 0,
+        refused: 0,
+        throttled: 0,
+        conflict: 0,
+        hangs: 0,
+        answer_cut: 0,
+        answer_lost: 0,
+        late: 0,
+    };
+
+    /// Of a hundred calls, eight go wrong in one way or another.
+    pub const ROUGH: Self = Self {
+        unreached: 100,
+        refused: 100,
+        throttled: 100,
+        conflict: 100,
+        hangs: 50,
+        answer_cut: 150,
+        answer_lost: 100,
+        late: 100,
+    };
+
+    pub fn draw(&self, service: Service, dice: &mut Dice) -> Fate {
+        let mut left = dice.below(10_000);
+        let mut is = |share: u64| {
+            let hit = left < share;
+            left = if hit { u64::MAX } else { left - share };
+            hit
+        };
+        if is(self.unreached) {
+            Fate::Unreached
+        } else if is(self.refused) {
+            Fate::Refused(500, "InternalServerError")
+        } else if is(self.throttled) {
+            Fate::Refused(400, "ThrottlingException")
+        } else if service == Service::DynamoDb && is(self.conflict) {
+            Fate::Refused(400, "TransactionConflictException")
+        } else if is(self.hangs) {
+            Fate::Hangs
+        } else if is(self.answer_cut) {
+            Fate::AnswerCut
+        } else if is(self.answer_lost) {
+            Fate::AnswerLost
+        } else if is(self.late) {
+            Fate::Late(Duration::from_millis(dice.between(200, 20_000)))
+        } else {
+            Fate::Arrives
+        }
+    }
+}
+
+/// A time during which something is down, from and to in milliseconds of the simulation.
+#[derive(Clone, Copy, Debug)]
+pub struct Outage {
+    pub what: Down,
+    pub from_ms: i64,
+    pub to_ms: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Down {
+    Service(Service),
+    Processor,
+    Sweep,
+}
+
+impl Outage {
+    pub fn covers(&self, what: Down, elapsed_ms: i64) -> bool {
+        self.what == what && (self.from_ms..self.to_ms).contains(&elapsed_ms)
+    }
+}

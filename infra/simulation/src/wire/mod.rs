@@ -1,0 +1,138 @@
+//! The HTTP client of the AWS SDK, answered inside the process: what lies between the production
+//! code and its stores, and what goes wrong there.
+
+pub mod dynamodb;
+pub mod fate;
+pub mod sqs;
+
+use std::time::Duration;
+
+use aws_smithy_runtime_api::client::http::{
+    HttpConnector, HttpConnectorFuture, SharedHttpClient, SharedHttpConnector, http_client_fn,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::http::StatusCode;
+use aws_smithy_types::body::SdkBody;
+use tokio::time::sleep;
+
+use crate::world::{Shared, World};
+use fate::{Fate, Service};
+
+/// A client that reaches the world and nothing else.
+pub fn client(world: &Shared) -> SharedHttpClient {
+    let connector = SharedHttpConnector::new(Wire(world.clone()));
+    http_client_fn(move |_, _| connector.clone())
+}
+
+#[derive(Clone, Debug)]
+struct Wire(Shared);
+
+/// What a store was asked.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub service: Service,
+    pub operation: String,
+    /// The path of an object; empty elsewhere.
+    pub path: String,
+    pub body: Vec<u8>,
+}
+
+/// What a store says.
+#[derive(Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub body: Vec<u8>,
+}
+
+impl HttpConnector for Wire {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let world = self.0.clone();
+        let call = Call::read(&request);
+        HttpConnectorFuture::new(async move { pass(world, call).await })
+    }
+}
+
+impl Call {
+    fn read(request: &HttpRequest) -> Self {
+        let target = request.headers().get("x-amz-target").unwrap_or_default();
+        let (service, operation) = match target.split_once('.') {
+            Some(("DynamoDB_20120810", operation)) => (Service::DynamoDb, operation),
+            Some(("AmazonSQS", operation)) => (Service::Sqs, operation),
+            Some(("AmazonSSM", operation)) => (Service::Ssm, operation),
+            _ => (Service::S3, request.method()),
+        };
+        let path = if service == Service::S3 {
+            request.uri()
+        } else {
+            ""
+        };
+        let path = path.split('?').next().unwrap_or_default();
+        Self {
+            service,
+            operation: operation.to_owned(),
+            path: path.to_owned(),
+            body: request.body().bytes().unwrap_or_default().to_vec(),
+        }
+    }
+}
+
+/// Brings a call to its store and the answer back, or not.
+async fn pass(world: Shared, call: Call) -> Result<HttpResponse, ConnectorError> {
+    let (fate, latency) = world.lock().fate(call.service);
+    sleep(latency).await;
+    match fate {
+        Fate::Arrives => response(apply(&world, &call)),
+        Fate::Unreached => Err(cut("connection refused")),
+        Fate::Refused(status, code) => response(refusal(status, code)),
+        Fate::Hangs => never().await,
+        Fate::AnswerCut => {
+            apply(&world, &call);
+            Err(cut("connection reset"))
+        }
+        Fate::AnswerLost => {
+            apply(&world, &call);
+            never().await
+        }
+        Fate::Late(by) => {
+            // It arrives whether or not anybody still waits for it.
+            let late = tokio::spawn(async move {
+                sleep(by).await;
+                apply(&world, &call)
+            });
+            match late.await {
+                Ok(reply) => response(reply),
+                Err(_) => Err(cut("the simulation ended")),
+            }
+        }
+    }
+}
+
+fn apply(world: &Shared, call: &Call) -> Reply {
+    World::apply(&mut world.lock(), call)
+}
+
+/// Longer than anybody waits.
+async fn never<T>() -> T {
+    loop {
+        sleep(Duration::from_secs(24 * 3600)).await;
+    }
+}
+
+fn refusal(status: u16, code: &str) -> Reply {
+    let body = format!(r#"{{"__type":"com.amazonaws.simulated#{code}","message":"simulated"}}"#);
+    Reply {
+        status,
+        body: body.into_bytes(),
+    }
+}
+
+fn response(reply: Reply) -> Result<HttpResponse, ConnectorError> {
+    let status = StatusCode::try_from(reply.status)
+        .map_err(|error| ConnectorError::other(error.into(), None))?;
+    Ok(HttpResponse::new(status, SdkBody::from(reply.body)))
+}
+
+fn cut(text: &'static str) -> ConnectorError {
+    ConnectorError::io(text.into())
+}

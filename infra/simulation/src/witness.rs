@@ -1,0 +1,245 @@
+//! Sees every write and every answer, and judges by them. It shares no code with production.
+
+use std::collections::HashMap;
+
+use crate::sender;
+use crate::wire::dynamodb::{Changed, Item, Value};
+use crate::wire::sqs::Message;
+
+/// What is known of one event.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    acknowledged: bool,
+    /// Invocations that died, froze or failed while they had a doorbell of it.
+    interrupted: u32,
+    /// Outcomes that were recorded, by run.
+    outcomes: HashMap<i128, u32>,
+    retries: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct Witness {
+    known: HashMap<usize, Known>,
+    /// Outcomes that were changed after they had been recorded.
+    pub changed_outcomes: u64,
+    /// Claims that did not raise the fencing token, and the like.
+    pub backward: u64,
+    /// Attempts that began before they were due.
+    pub early: u64,
+}
+
+/// What is to be zero, and what is to be small.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    pub events: u64,
+    pub acknowledged: u64,
+    pub done: u64,
+    pub dead: u64,
+    /// Acknowledged, and not in the ledger.
+    pub lost: u64,
+    /// Not settled at the end.
+    pub stuck: u64,
+    /// A second outcome in one run, or one that was taken back.
+    pub double_outcomes: u64,
+    /// The destination carried out an event more than once.
+    pub double_effects: u64,
+    /// Done in the ledger, and never carried out.
+    pub hollow: u64,
+    /// Dead letters that neither the destination nor a crash explains.
+    pub unexplained: u64,
+    /// Rows whose history does not fit their state.
+    pub bad_histories: u64,
+    /// Kept apart as if it were another event.
+    pub false_conflicts: u64,
+    /// Attempts before their time.
+    pub early: u64,
+    pub sent: u64,
+    /// Messages that could not have been spared.
+    pub needed: u64,
+    pub calls: u64,
+}
+
+fn text<'i>(item: &'i Item, name: &str) -> &'i str {
+    item.get(name).and_then(Value::text).unwrap_or_default()
+}
+
+fn number(item: &Item, name: &str) -> i128 {
+    item.get(name).and_then(Value::number).unwrap_or(0)
+}
+
+fn is_settled(state: &str) -> bool {
+    matches!(state, "done" | "dead_letter")
+}
+
+/// The event that a key names; what is kept apart has a longer key.
+fn event_of(pk: &str) -> Option<usize> {
+    let (_, id) = pk.split_once("#evt_")?;
+    id.parse().ok()
+}
+
+impl Witness {
+    pub fn acknowledged(&mut self, event: usize) {
+        self.known.entry(event).or_default().acknowledged = true;
+    }
+
+    pub fn interrupted<'m>(&mut self, messages: impl Iterator<Item = &'m Message>) {
+        for message in messages {
+            if let Some(event) = sender::event_of_doorbell(&message.body) {
+                self.known.entry(event).or_default().interrupted += 1;
+            }
+        }
+    }
+
+    /// A write that was applied.
+    pub fn saw(&mut self, changed: &Changed) {
+        let (Some(event), "M") = (event_of(&changed.pk), changed.sk.as_str()) else {
+            return;
+        };
+        let nothing = Item::new();
+        let old = changed.old.as_ref().unwrap_or(&nothing);
+        let Some(new) = &changed.new else {
+            self.backward += 1;
+            return;
+        };
+        let (before, after) = (text(old, "st"), text(new, "st"));
+        let same_run = number(old, "run") == number(new, "run") && changed.old.is_some();
+        let known = self.known.entry(event).or_default();
+        let written_again = is_settled(before)
+            && same_run
+            && (before != after || text(old, "done_by") != text(new, "done_by"));
+        if written_again {
+            self.changed_outcomes += 1;
+        }
+        if is_settled(after) && (!is_settled(before) || written_again) {
+            *known.outcomes.entry(number(new, "run")).or_default() += 1;
+        }
+        if after == "failed" && before != "failed" {
+            known.retries += 1;
+        }
+        let claimed = after == "processing" && text(old, "own") != text(new, "own");
+        if number(new, "epoch") < number(old, "epoch") + i128::from(claimed) {
+            self.backward += 1;
+        }
+        if claimed && before == "failed" && number(new, "lu") - 35_000 < number(old, "due") {
+            self.early += 1;
+        }
+    }
+
+    /// Judges what is in the ledger at the end.
+    pub fn judge(&self, rows: &[(&str, &Item)], done: &[u32], asked: &[u32]) -> Figures {
+        let mut figures = Figures {
+            double_outcomes: self.changed_outcomes,
+            early: self.early,
+            bad_histories: self.backward,
+            ..Figures::default()
+        };
+        let mut rows_of: HashMap<usize, &Item> = HashMap::new();
+        for (pk, row) in rows {
+            match event_of(pk) {
+                Some(event) => {
+                    rows_of.insert(event, row);
+                }
+                None => figures.false_conflicts += 1,
+            }
+        }
+        let nothing = Known::default();
+        for (event, carried_out) in done.iter().enumerate() {
+            figures.events += 1;
+            let known = self.known.get(&event).unwrap_or(&nothing);
+            figures.acknowledged += u64::from(known.acknowledged);
+            figures.needed += known.retries;
+            figures.double_effects += u64::from(*carried_out > 1);
+            figures.double_outcomes +=
+                known.outcomes.values().filter(|count| **count > 1).count() as u64;
+            let Some(row) = rows_of.get(&event) else {
+                figures.lost += u64::from(known.acknowledged);
+                continue;
+            };
+            figures.needed += 1;
+            match text(row, "st") {
+                "done" => {
+                    figures.done += 1;
+                    figures.hollow += u64::from(*carried_out == 0);
+                }
+                "dead_letter" => {
+                    figures.dead += 1;
+                    let tried = asked.get(event).copied().unwrap_or(0);
+                    figures.unexplained += u64::from(!explained(row, tried, known.interrupted));
+                }
+                _ => figures.stuck += 1,
+            }
+            figures.bad_histories += u64::from(!fits(row));
+        }
+        figures
+    }
+}
+
+/// Whether a dead letter has a cause that happened.
+fn explained(row: &Item, asked: u32, interrupted: u32) -> bool {
+    match text(row, "reason") {
+        "permanent" => asked >= 1,
+        "attempts_exhausted" => asked + interrupted >= 10,
+        "crash_loop" => interrupted >= 3,
+        _ => false,
+    }
+}
+
+/// Whether the history of a settled row tells one way to its end.
+fn fits(row: &Item) -> bool {
+    let state = text(row, "st");
+    if !is_settled(state) {
+        return true;
+    }
+    let Some(Value::L(list)) = row.get("h") else {
+        return false;
+    };
+    let entries: Vec<Vec<&str>> = list
+        .iter()
+        .filter_map(Value::text)
+        .map(|entry| entry.split('|').collect())
+        .collect();
+    let ends = entries
+        .iter()
+        .filter(|entry| entry.get(1).is_some_and(|what| is_settled(what)))
+        .count();
+    let last = entries.last().and_then(|entry| entry.get(1)).copied();
+    let attempts: Vec<u32> = entries
+        .iter()
+        .filter_map(|entry| entry.get(2)?.parse().ok())
+        .collect();
+    ends == 1
+        && last == Some(state)
+        && attempts.is_sorted()
+        && row.get("own").is_none()
+        && row.get("lu").is_none()
+}
+
+impl Figures {
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            events: self.events + other.events,
+            acknowledged: self.acknowledged + other.acknowledged,
+            done: self.done + other.done,
+            dead: self.dead + other.dead,
+            lost: self.lost + other.lost,
+            stuck: self.stuck + other.stuck,
+            double_outcomes: self.double_outcomes + other.double_outcomes,
+            double_effects: self.double_effects + other.double_effects,
+            hollow: self.hollow + other.hollow,
+            unexplained: self.unexplained + other.unexplained,
+            bad_histories: self.bad_histories + other.bad_histories,
+            false_conflicts: self.false_conflicts + other.false_conflicts,
+            early: self.early + other.early,
+            sent: self.sent + other.sent,
+            needed: self.needed + other.needed,
+            calls: self.calls + other.calls,
+        }
+    }
+
+    /// Messages sent for each that was needed.
+    pub fn amplification(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+        let ratio = self.sent as f64 / self.needed.max(1) as f64;
+        ratio
+    }
+}

@@ -1,0 +1,215 @@
+//! Everything outside of the production code: the stores, the destination, chance, and a witness
+//! who sees all of it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::clock;
+use crate::destination::Destination;
+use crate::dice::Dice;
+use crate::scenario::Scenario;
+use crate::wire::dynamodb::{Refusal, Table};
+use crate::wire::fate::{Down, Fate, Service};
+use crate::wire::sqs::Queue;
+use crate::wire::{Call, Reply};
+use crate::witness::Witness;
+
+/// The path of all secrets.
+pub const SECRETS_PATH: &str = "/simulated";
+
+pub struct World {
+    pub scenario: Scenario,
+    pub table: Table,
+    pub doorbells: Queue,
+    pub secrets: BTreeMap<String, String>,
+    objects: HashMap<String, Vec<u8>>,
+    pub destination: Destination,
+    pub witness: Witness,
+    pub dice: Dice,
+    /// A hash over all that happened, in its order.
+    pub trace: u64,
+    /// Calls to stores.
+    pub calls: u64,
+    /// What a store was asked and had not been taught. Must stay empty.
+    pub unknown: Vec<String>,
+}
+
+/// The world in the hands of many. It lives on one thread, so that nobody ever waits for it.
+#[derive(Clone)]
+pub struct Shared(Arc<Mutex<World>>);
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Shared")
+    }
+}
+
+impl Shared {
+    pub fn new(scenario: Scenario) -> Self {
+        Self(Arc::new(Mutex::new(World::new(scenario))))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl World {
+    fn new(scenario: Scenario) -> Self {
+        Self {
+            table: Table::new(scenario.weakness),
+            doorbells: Queue::default(),
+            secrets: BTreeMap::new(),
+            objects: HashMap::new(),
+            destination: Destination::new(&scenario),
+            witness: Witness::default(),
+            dice: Dice::new(scenario.seed, 1),
+            trace: 0xcbf2_9ce4_8422_2325,
+            calls: 0,
+            unknown: Vec::new(),
+            scenario,
+        }
+    }
+
+    /// What becomes of a call, and how long it is on its way.
+    pub fn fate(&mut self, service: Service) -> (Fate, Duration) {
+        self.calls += 1;
+        let latency = Duration::from_millis(self.dice.between(1, 9));
+        if self.is_down(Down::Service(service)) {
+            let fate = if self.dice.hits(5_000) {
+                Fate::Hangs
+            } else {
+                Fate::Refused(500, "InternalServerError")
+            };
+            return (fate, latency);
+        }
+        (self.scenario.odds.draw(service, &mut self.dice), latency)
+    }
+
+    pub fn is_down(&self, what: Down) -> bool {
+        let now = i64::try_from(clock::elapsed().as_millis()).unwrap_or(i64::MAX);
+        self.scenario
+            .outages
+            .iter()
+            .any(|outage| outage.covers(what, now))
+    }
+
+    /// Does what a call asks for.
+    pub fn apply(&mut self, call: &Call) -> Reply {
+        let now = clock::true_ms();
+        let reply = match call.service {
+            Service::DynamoDb => self.dynamodb(call, now),
+            Service::Sqs => self.sqs(call, now),
+            Service::Ssm => self.ssm(call),
+            Service::S3 => self.s3(call),
+        };
+        self.note(
+            format!(
+                "{now} {:?} {} {}",
+                call.service, call.operation, reply.status
+            )
+            .as_bytes(),
+        );
+        reply
+    }
+
+    /// Adds to the hash over all that happened.
+    pub fn note(&mut self, what: &[u8]) {
+        for byte in what {
+            self.trace = (self.trace ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
+    fn dynamodb(&mut self, call: &Call, now: i64) -> Reply {
+        let answer = self.table.answer(&call.operation, &call.body, now);
+        for changed in std::mem::take(&mut self.table.changed) {
+            self.note(format!("{} {} {:?}", changed.pk, changed.sk, changed.new).as_bytes());
+            self.witness.saw(&changed);
+        }
+        match answer {
+            Ok(body) => ok(body),
+            Err(refusal) => {
+                if let Refusal::Unknown(what) | Refusal::Invalid(what) = &refusal {
+                    self.unknown.push(what.clone());
+                }
+                Reply {
+                    status: 400,
+                    body: refusal.body().into_bytes(),
+                }
+            }
+        }
+    }
+
+    fn sqs(&mut self, call: &Call, now: i64) -> Reply {
+        let purged = self.dice.hits(self.scenario.message_loss) && call.operation == "SendMessage";
+        match self.doorbells.answer(&call.operation, &call.body, now) {
+            Ok(body) => {
+                if purged {
+                    self.doorbells.lose_last();
+                }
+                ok(body)
+            }
+            Err(what) => self.untaught(what),
+        }
+    }
+
+    fn ssm(&mut self, call: &Call) -> Reply {
+        if call.operation != "GetParametersByPath" {
+            return self.untaught(format!("SSM {}", call.operation));
+        }
+        let parameters: Vec<_> = self
+            .secrets
+            .iter()
+            .map(|(name, value)| {
+                json!({
+                    "Name": format!("{SECRETS_PATH}/{name}/current"),
+                    "Type": "SecureString",
+                    "Value": value,
+                    "Version": 1,
+                    "LastModifiedDate": 1_767_000_000,
+                })
+            })
+            .collect();
+        ok(json!({ "Parameters": parameters }).to_string())
+    }
+
+    fn s3(&mut self, call: &Call) -> Reply {
+        match call.operation.as_str() {
+            "PUT" => {
+                self.objects.insert(call.path.clone(), call.body.clone());
+                ok(String::new())
+            }
+            "GET" => match self.objects.get(&call.path) {
+                Some(body) => Reply {
+                    status: 200,
+                    body: body.clone(),
+                },
+                None => Reply {
+                    status: 404,
+                    body: b"<Error><Code>NoSuchKey</Code><Message>none</Message></Error>".to_vec(),
+                },
+            },
+            other => self.untaught(format!("S3 {other}")),
+        }
+    }
+
+    fn untaught(&mut self, what: String) -> Reply {
+        let body = json!({ "__type": "ValidationException", "message": what }).to_string();
+        self.unknown.push(what);
+        Reply {
+            status: 400,
+            body: body.into_bytes(),
+        }
+    }
+}
+
+fn ok(body: String) -> Reply {
+    Reply {
+        status: 200,
+        body: body.into_bytes(),
+    }
+}
