@@ -25,6 +25,7 @@ pub struct Destination {
     pub done: Vec<u32>,
     pub asked: Vec<u32>,
     stable_key: bool,
+    honest: bool,
     trouble: u64,
     dice: Dice,
 }
@@ -50,6 +51,7 @@ impl Destination {
             done: vec![0; scenario.events],
             asked: vec![0; scenario.events],
             stable_key: scenario.without != Some(Without::StableKey),
+            honest: scenario.without != Some(Without::Deed),
             trouble: scenario.destination_trouble,
             dice: Dice::new(scenario.seed, 2),
         }
@@ -59,7 +61,14 @@ impl Destination {
         match nature {
             Nature::Unwanted => return Deed::Answered(422),
             Nature::Killer => return Deed::Kills,
-            Nature::Harmless if !self.dice.hits(self.trouble) => return Deed::Done,
+            Nature::Harmless if !self.dice.hits(self.trouble) => {
+                let idle = !self.honest && self.dice.hits(100);
+                return if idle {
+                    Deed::Answered(200)
+                } else {
+                    Deed::Done
+                };
+            }
             Nature::Harmless => {}
         }
         match self.dice.below(9) {

@@ -30,7 +30,7 @@ impl Dice {
     }
 
     pub fn between(&mut self, from: u64, to: u64) -> u64 {
-        from + self.below(to.saturating_sub(from) + 1)
+        (from + self.below(to.saturating_sub(from) + 1)).min(to)
     }
 
     /// Whether something happens that happens so many times in ten thousand.

@@ -6,11 +6,13 @@
 //! judges. Nothing waits and nothing is left to chance: days pass in seconds, and the same seed
 //! makes the same run.
 
+pub mod cases;
 pub mod clock;
 pub mod destination;
 pub mod dice;
 pub mod hazard;
 pub mod mapping;
+pub mod report;
 pub mod run;
 pub mod sandbox;
 pub mod scenario;

@@ -1,14 +1,159 @@
-//! Runs the scenarios and prints what was found.
+//! Runs the scenarios on all cores, prints what was found, and fails where a figure does not hold
+//! or a companion breaks nothing.
 
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, available_parallelism};
+use std::time::Instant;
 
-use simulation::run::run;
+use anyhow::{Context as _, bail};
+use simulation::cases::{MONTH, ROUGH, STOPPED, companions};
+use simulation::report::{Line, Tooth, table};
+use simulation::run::{Found, run};
 use simulation::scenario::Scenario;
+use simulation::witness::Figures;
 
-#[expect(clippy::print_stdout, reason = "printing is its job")]
+/// Events of one world. More of them in one would cost memory, fewer of them time.
+const WORLD: usize = 10_000;
+
+/// Events of the month, and of the hours in which the processor stops.
+const MONTH_EVENTS: usize = 40_000;
+const STOPPED_EVENTS: usize = 30_000;
+
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "printing is its job"
+)]
 fn main() -> ExitCode {
-    let began = std::time::Instant::now();
-    let found = run(Scenario::rough(1, 2000));
-    println!("{found:?} {:?}", began.elapsed());
-    ExitCode::SUCCESS
+    let began = Instant::now();
+    match Options::read(std::env::args().skip(1)).and_then(|options| all(&options)) {
+        Ok((lines, teeth, hours)) => {
+            println!("{}", table(&lines, &teeth));
+            println!(
+                "{hours} hours passed in {:.1} s",
+                began.elapsed().as_secs_f64()
+            );
+            let good = lines.iter().all(Line::holds) && teeth.iter().all(Tooth::bites);
+            if good {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+struct Options {
+    seed: u64,
+    events: usize,
+}
+
+impl Options {
+    fn read(mut words: impl Iterator<Item = String>) -> anyhow::Result<Self> {
+        let mut options = Self {
+            seed: 1,
+            events: 100_000,
+        };
+        while let Some(word) = words.next() {
+            let value = words.next().unwrap_or_default();
+            let number = || {
+                value
+                    .parse::<u64>()
+                    .with_context(|| format!("{word} {value:?}: a number is needed"))
+            };
+            match word.as_str() {
+                "--seed" => options.seed = number()?,
+                "--events" => options.events = usize::try_from(number()?)?,
+                _ => bail!("{word:?} is not known; --seed N and --events N are"),
+            }
+        }
+        Ok(options)
+    }
+
+    /// The seed of one of many worlds.
+    fn seed(&self, world: usize) -> u64 {
+        self.seed.wrapping_mul(1_000_003).wrapping_add(world as u64)
+    }
+}
+
+/// What is to be run, and where its figures go.
+struct Job {
+    place: usize,
+    scenario: Scenario,
+}
+
+fn all(options: &Options) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
+    let worlds = options.events.div_ceil(WORLD);
+    let mut jobs = Vec::new();
+    let mut add = |place, scenario| jobs.push(Job { place, scenario });
+    add(
+        1,
+        (MONTH.scenario)(options.seed(0), MONTH_EVENTS.min(options.events)),
+    );
+    add(
+        2,
+        (STOPPED.scenario)(options.seed(1), STOPPED_EVENTS.min(options.events)),
+    );
+    for world in 0..worlds {
+        let events = WORLD.min(options.events - world * WORLD);
+        add(0, (ROUGH.scenario)(options.seed(2 + world), events));
+    }
+    let companions = companions();
+    for (n, companion) in companions.iter().enumerate() {
+        let mut scenario = (companion.case.scenario)(options.seed(2 + n), companion.events);
+        (companion.change)(&mut scenario);
+        add(3 + n, scenario);
+    }
+    let (figures, hours) = run_all(jobs, 3 + companions.len())?;
+    let cases = [ROUGH, MONTH, STOPPED].into_iter();
+    let lines = cases.zip(&figures).map(|(case, figures)| Line {
+        case,
+        figures: *figures,
+    });
+    let teeth = companions.into_iter().zip(figures.iter().skip(3));
+    let teeth = teeth.map(|(companion, figures)| Tooth {
+        companion,
+        figures: *figures,
+    });
+    Ok((lines.collect(), teeth.collect(), hours))
+}
+
+/// Runs the jobs on all cores and adds up what belongs to one place.
+fn run_all(jobs: Vec<Job>, places: usize) -> anyhow::Result<(Vec<Figures>, u64)> {
+    let jobs = Mutex::new(jobs.into_iter());
+    let work = || {
+        let mut found: Vec<(usize, Found)> = Vec::new();
+        loop {
+            let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(job) = next else {
+                return anyhow::Ok(found);
+            };
+            let seed = job.scenario.seed;
+            let outcome = run(job.scenario).with_context(|| format!("the world of seed {seed}"))?;
+            found.push((job.place, outcome));
+        }
+    };
+    let cores = available_parallelism().map_or(1, usize::from);
+    let mut figures = vec![Figures::default(); places];
+    let mut hours = 0;
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        for thread in threads {
+            let found = thread
+                .join()
+                .map_err(|_| anyhow::anyhow!("a world panicked"))??;
+            for (place, found) in found {
+                if let Some(sum) = figures.get_mut(place) {
+                    *sum = sum.and(found.figures);
+                }
+                hours += found.hours;
+            }
+        }
+        Ok((figures, hours))
+    })
 }

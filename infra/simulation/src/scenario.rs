@@ -20,6 +20,8 @@ pub struct Scenario {
     /// Events that are delivered a second time.
     pub duplicates: u64,
     pub odds: Odds,
+    /// How long a call is on its way at most.
+    pub latency_ms: u64,
     /// Calls to the destination that go wrong.
     pub destination_trouble: u64,
     /// Events that the destination will never take.
@@ -52,6 +54,8 @@ pub enum Without {
     StableKey,
     /// The sweep cannot see how deep the queue is, and does not become more rare.
     DepthGate,
+    /// The destination says that it has done something, and has not.
+    Deed,
 }
 
 /// What an event does to those who touch it.
@@ -72,6 +76,7 @@ impl Scenario {
             ends_after_ms: 12 * DAY_MS,
             duplicates: 3_000,
             odds: Odds::ROUGH,
+            latency_ms: 9,
             destination_trouble: 1_500,
             unwanted: 50,
             killers: 20,

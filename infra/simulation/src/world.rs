@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::clock;
 use crate::destination::Destination;
 use crate::dice::Dice;
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Without};
 use crate::wire::dynamodb::{Refusal, Table};
 use crate::wire::fate::{Down, Fate, Service};
 use crate::wire::sqs::Queue;
@@ -78,7 +78,7 @@ impl World {
     /// What becomes of a call, and how long it is on its way.
     pub fn fate(&mut self, service: Service) -> (Fate, Duration) {
         self.calls += 1;
-        let latency = Duration::from_millis(self.dice.between(1, 9));
+        let latency = Duration::from_millis(self.dice.between(1, self.scenario.latency_ms));
         if self.is_down(Down::Service(service)) {
             let fate = if self.dice.hits(5_000) {
                 Fate::Hangs
@@ -146,6 +146,11 @@ impl World {
 
     fn sqs(&mut self, call: &Call, now: i64) -> Reply {
         let purged = self.dice.hits(self.scenario.message_loss) && call.operation == "SendMessage";
+        if call.operation == "GetQueueAttributes"
+            && self.scenario.without == Some(Without::DepthGate)
+        {
+            return ok(json!({ "Attributes": { "ApproximateNumberOfMessages": "0" } }).to_string());
+        }
         match self.doorbells.answer(&call.operation, &call.body, now) {
             Ok(body) => {
                 if purged {

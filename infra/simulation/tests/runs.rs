@@ -1,23 +1,80 @@
 //! Small runs. `make simulate` runs the large ones.
 
+use simulation::cases::{Figure, MONTH, ROUGH, companions};
+use simulation::report::{Line, Tooth};
 use simulation::run::{Found, run};
 use simulation::scenario::Scenario;
 
+const EVENTS: usize = 300;
+
 fn found(scenario: Scenario) -> Found {
-    let began = std::time::Instant::now();
-    let found = run(scenario).unwrap();
-    println!("{found:?} in {:?}", began.elapsed());
-    found
+    run(scenario).unwrap()
 }
 
 #[test]
 fn nothing_goes_wrong_where_nothing_goes_wrong() {
-    let figures = found(Scenario::calm(1, 1_000)).figures;
-    assert_eq!((figures.acknowledged, figures.done), (1_000, 1_000));
-    assert_eq!((figures.sent, figures.needed), (1_000, 1_000));
+    let figures = found(Scenario::calm(1, EVENTS)).figures;
+    let all = EVENTS as u64;
+    assert_eq!((figures.acknowledged, figures.done), (all, all));
+    assert_eq!((figures.sent, figures.needed), (all, all));
 }
 
 #[test]
-fn rough() {
-    found(Scenario::rough(1, 1_000));
+fn the_zeros_are_zero_with_trouble_at_every_step() {
+    let figures = found(Scenario::rough(1, EVENTS)).figures;
+    let line = Line {
+        case: ROUGH,
+        figures,
+    };
+    assert!(line.holds(), "{figures:?}");
+    // Otherwise there was no trouble.
+    assert!(figures.calls > 6 * figures.events, "{figures:?}");
+}
+
+#[test]
+fn a_month_with_outages_leaves_nothing_open() {
+    let figures = found((MONTH.scenario)(1, EVENTS)).figures;
+    assert!(
+        ROUGH.figures.iter().all(|figure| figure.holds(&figures)),
+        "{figures:?}"
+    );
+}
+
+#[test]
+fn one_seed_is_one_run() {
+    let of = |seed| found(Scenario::rough(seed, 60));
+    assert_eq!(of(7), of(7));
+    assert_ne!(of(7).trace, of(8).trace);
+}
+
+/// A figure that nothing breaks is one that the simulation cannot see.
+#[test]
+fn every_figure_is_broken_by_something() {
+    let companions = companions();
+    for figure in Figure::ALL {
+        assert!(
+            companions
+                .iter()
+                .any(|companion| companion.figure == figure),
+            "{figure:?}"
+        );
+    }
+}
+
+/// The companions that need few events; `make simulate` runs all of them.
+#[test]
+fn without_a_protection_its_figure_does_not_hold() {
+    let quick = [Figure::Lost, Figure::DoubleEffects, Figure::FalseConflicts];
+    for companion in companions()
+        .into_iter()
+        .filter(|companion| quick.contains(&companion.figure))
+    {
+        let mut scenario = (companion.case.scenario)(3, EVENTS);
+        (companion.change)(&mut scenario);
+        let tooth = Tooth {
+            companion,
+            figures: found(scenario).figures,
+        };
+        assert!(tooth.bites(), "{}: {:?}", companion.without, tooth.figures);
+    }
 }

@@ -80,7 +80,9 @@ impl Call {
 /// Brings a call to its store and the answer back, or not.
 async fn pass(world: Shared, call: Call) -> Result<HttpResponse, ConnectorError> {
     let (fate, latency) = world.lock().fate(call.service);
-    sleep(latency).await;
+    if !latency.is_zero() {
+        sleep(latency).await;
+    }
     match fate {
         Fate::Arrives => response(apply(&world, &call)),
         Fate::Unreached => Err(cut("connection refused")),

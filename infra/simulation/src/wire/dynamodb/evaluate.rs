@@ -68,13 +68,19 @@ impl Bindings {
         }
     }
 
-    /// What is defined must be used: DynamoDB refuses the rest.
-    pub(super) fn all_used(&self) -> Result<(), Refusal> {
+    /// What is defined must be used, and what is used defined: DynamoDB refuses the rest, before it
+    /// looks at the item.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
         let used = self.used.borrow();
         let mut defined = self.values.keys().chain(self.names.keys());
-        match defined.find(|name| !used.contains(*name)) {
+        if let Some(name) = defined.find(|name| !used.contains(*name)) {
+            return Err(Refusal::invalid(format!("{name} is defined and not used")));
+        }
+        let is_defined =
+            |name: &String| self.values.contains_key(name) || self.names.contains_key(name);
+        match used.iter().find(|name| !is_defined(name)) {
             None => Ok(()),
-            Some(name) => Err(Refusal::invalid(format!("{name} is defined and not used"))),
+            Some(name) => Err(Refusal::invalid(format!("{name} is used and not defined"))),
         }
     }
 

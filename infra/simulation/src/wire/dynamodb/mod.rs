@@ -27,7 +27,7 @@ use request::Request;
 pub use value::{Item, Value};
 pub use weaken::Weakness;
 
-/// How far the indexes are behind the table.
+/// How far the indexes are behind the table, unless said otherwise.
 const INDEX_LAG_MS: i64 = 800;
 
 /// A write that was applied.
@@ -48,6 +48,8 @@ pub struct Table {
     updates: HashMap<String, Arc<Update>>,
     tokens: HashMap<String, Vec<u8>>,
     weakness: Option<Weakness>,
+    /// How far the indexes are behind the table.
+    pub index_lag_ms: i64,
     /// What was written since somebody looked.
     pub changed: Vec<Changed>,
 }
@@ -62,6 +64,7 @@ impl Table {
             updates: HashMap::new(),
             tokens: HashMap::new(),
             weakness,
+            index_lag_ms: INDEX_LAG_MS,
             changed: Vec::new(),
         }
     }
@@ -156,7 +159,6 @@ impl Table {
             old.as_ref(),
             shows_old,
         )?;
-        bindings.all_used()?;
         Ok(Write {
             pk,
             sk,
@@ -183,7 +185,6 @@ impl Table {
             old.as_ref(),
             shows_old,
         )?;
-        bindings.all_used()?;
         let fresh = || {
             Item::from([
                 ("pk".to_owned(), Value::S(pk.clone())),
@@ -217,7 +218,6 @@ impl Table {
             old.as_ref(),
             shows_old,
         )?;
-        bindings.all_used()?;
         Ok(Write {
             pk,
             sk,
@@ -235,10 +235,11 @@ impl Table {
         shows_old: bool,
     ) -> Result<(), Refusal> {
         let Some(text) = text else {
-            return Ok(());
+            return bindings.check();
         };
         let condition = self.parsed_condition(text)?;
         bindings.note_condition(&condition);
+        bindings.check()?;
         let weak = self.weakness.map(|weakness| weakness.weaken(&condition));
         let empty = Item::new();
         if bindings.holds(weak.as_ref().unwrap_or(&condition), old.unwrap_or(&empty))? {
@@ -281,7 +282,7 @@ impl Table {
             places.push((place(&write.old)?, place(&write.new)?));
         }
         for (index, (old, new)) in self.indexes.iter_mut().zip(places) {
-            index.change(old, new, now + INDEX_LAG_MS);
+            index.change(old, new, now + self.index_lag_ms);
         }
         let items = self.items.entry(write.pk.clone()).or_default();
         match &write.new {

@@ -28,7 +28,7 @@ impl Table {
             }
             None => None,
         };
-        bindings.all_used()?;
+        bindings.check()?;
         let mut found = match request.index_name.as_deref() {
             None => {
                 let pk = partition(&condition, "pk", &bindings)?;

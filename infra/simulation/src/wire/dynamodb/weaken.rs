@@ -14,6 +14,10 @@ pub enum Weakness {
     OwnWriteUnseen,
     /// A claim does not count as an attempt.
     AttemptsNotCounted,
+    /// A claim does not raise the fencing token.
+    EpochStays,
+    /// The sweep does not count how often it rang.
+    PausesStay,
     /// A claim does not ask whether somebody is at work.
     NoLease,
     /// A claim does not ask whether the retry is due.
@@ -34,10 +38,15 @@ impl Weakness {
     }
 
     pub(super) fn weaken_update(self, update: &mut Update) {
-        if self == Self::AttemptsNotCounted {
-            let counted = |part: Option<&Part>| matches!(part, Some(Part::Name(name)) if name == "att" || name == "cr");
-            update.add.retain(|(path, _)| !counted(path.first()));
-        }
+        let uncounted: &[&str] = match self {
+            Self::AttemptsNotCounted => &["att", "cr"],
+            Self::EpochStays => &["epoch"],
+            Self::PausesStay => &["enq_n"],
+            _ => return,
+        };
+        update.add.retain(|(path, _)| {
+            !matches!(path.first(), Some(Part::Name(name)) if uncounted.contains(&name.as_str()))
+        });
     }
 
     /// What a refused write shows.

@@ -1,0 +1,93 @@
+//! What was found, for people.
+
+use std::fmt::Write as _;
+
+use crate::cases::{Case, Companion, Figure};
+use crate::witness::Figures;
+
+/// A kind of run, over all of its seeds.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub case: Case,
+    pub figures: Figures,
+}
+
+/// A companion and what it broke.
+#[derive(Clone, Debug)]
+pub struct Tooth {
+    pub companion: Companion,
+    pub figures: Figures,
+}
+
+impl Tooth {
+    /// Without the protection the figure must not hold.
+    pub fn bites(&self) -> bool {
+        !self.companion.figure.holds(&self.figures)
+    }
+}
+
+impl Line {
+    pub fn holds(&self) -> bool {
+        self.figures.events > 0
+            && self
+                .case
+                .figures
+                .iter()
+                .all(|figure| figure.holds(&self.figures))
+    }
+}
+
+/// One row for each figure of each case, and beside it what breaks it.
+pub fn table(lines: &[Line], teeth: &[Tooth]) -> String {
+    let mut table = String::new();
+    for line in lines {
+        let figures = &line.figures;
+        let _ = writeln!(
+            table,
+            "{}: {} events, {} acknowledged, {} done, {} dead letters; {} calls to stores",
+            line.case.name,
+            figures.events,
+            figures.acknowledged,
+            figures.done,
+            figures.dead,
+            figures.calls
+        );
+        for figure in line.case.figures {
+            let verdict = if figure.holds(figures) {
+                "ok"
+            } else {
+                "BROKEN"
+            };
+            let _ = writeln!(
+                table,
+                "  {:36} {:>8}   at most {:<5} {verdict}",
+                figure.name(),
+                number(*figure, figures),
+                figure.most()
+            );
+        }
+        table.push('\n');
+    }
+    let _ = writeln!(table, "what breaks without:");
+    for tooth in teeth {
+        let figure = tooth.companion.figure;
+        let verdict = if tooth.bites() { "ok" } else { "BITES NOTHING" };
+        let _ = writeln!(
+            table,
+            "  {:40} {:36} {:>8}   {verdict}",
+            tooth.companion.without,
+            figure.name(),
+            number(figure, &tooth.figures)
+        );
+    }
+    table
+}
+
+fn number(figure: Figure, figures: &Figures) -> String {
+    let value = figure.of(figures);
+    if figure == Figure::Amplification {
+        format!("{value:.3}")
+    } else {
+        format!("{value}")
+    }
+}
