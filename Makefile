@@ -11,8 +11,10 @@ SIGNERS := infra/tests/foreign_signers
 CASES := 5000000
 DELIVERIES := 5000
 SECONDS := 60
+SEED := 1
+EVENTS := 100000
 
-.PHONY: help run dev build release check test test-build docs models vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions test-long properties foreign-signers fuzz clauses bench-verify \
+.PHONY: help run dev build release check test test-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions test-long properties foreign-signers fuzz clauses bench-verify \
 	venv clean
 
 help: ## What there is
@@ -57,6 +59,9 @@ chaos-cells: test-build ## Each call of the functions broken in each way, twenty
 models: ## The protocol in every state it can reach, and what breaks without each protection
 	$(CARGO) run --release --locked -p models
 
+simulate: ## The functions themselves in virtual time, among stores that fail; SEED=n repeats a run, EVENTS=n
+	$(CARGO) run --profile simulation --locked -p simulation -- --seed $(SEED) --events $(EVENTS)
+
 vectors: ## Real signed requests of 70 providers; FILE=path takes another set
 	MITT_VECTORS=$(abspath $(FILE)) $(CARGO) test --workspace --locked --test vectors -- --nocapture
 
@@ -73,7 +78,8 @@ foreign-signers: test-build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp ## Th
 	$(CARGO) test --workspace --locked --test functions -- --ignored foreign
 
 test-long: DELIVERIES = 50000
-test-long: properties foreign-signers fuzz chaos chaos-cells chaos-companions ## What takes long: millions of cases, the SDKs, the fuzz targets, a long storm
+test-long: properties foreign-signers fuzz chaos chaos-cells chaos-companions ## What takes long: millions of cases, the SDKs, the fuzz targets, a long storm, and a million simulated events
+	$(MAKE) simulate EVENTS=1000000
 
 properties: ## What holds for every provider, in CASES cases for each of two properties
 	MITT_CASES=$(CASES) $(CARGO) test --release --workspace --locked --test properties

@@ -200,10 +200,11 @@ pub fn companions() -> Vec<Companion> {
     };
     vec![
         of("an honest answer to the sender", Figure::Lost, |s| {
-            s.without = Some(Without::HonestAnswer)
+            s.without = Some(Without::HonestAnswer);
         }),
         of("the sweep", Figure::Stuck, |s| {
-            s.without = Some(Without::Sweep)
+            s.without = Some(Without::Sweep);
+            s.ends_after_ms = DAY_MS.unsigned_abs();
         }),
         of("counting attempts at the claim", Figure::Stuck, |s| {
             s.weakness = Some(Weakness::AttemptsNotCounted);
@@ -215,10 +216,10 @@ pub fn companions() -> Vec<Companion> {
             s.freezes = 300;
         }),
         of("the condition of the put", Figure::DoubleOutcomes, |s| {
-            s.weakness = Some(Weakness::BlindPut)
+            s.weakness = Some(Weakness::BlindPut);
         }),
         of("one key for all attempts", Figure::DoubleEffects, |s| {
-            s.without = Some(Without::StableKey)
+            s.without = Some(Without::StableKey);
         }),
         of(
             "a destination that does what it says",
@@ -231,13 +232,14 @@ pub fn companions() -> Vec<Companion> {
             s.arrive_in_ms = 60_000;
         }),
         of("a token that grows", Figure::BadHistories, |s| {
-            s.weakness = Some(Weakness::EpochStays)
+            s.weakness = Some(Weakness::EpochStays);
         }),
         of("knowing an own write", Figure::FalseConflicts, |s| {
-            s.weakness = Some(Weakness::OwnWriteUnseen)
+            s.weakness = Some(Weakness::OwnWriteUnseen);
+            s.ends_after_ms = 2 * HOUR_MS.unsigned_abs();
         }),
         of("waiting until a retry is due", Figure::Early, |s| {
-            s.weakness = Some(Weakness::NotWaiting)
+            s.weakness = Some(Weakness::NotWaiting);
         }),
         Companion {
             without: "the depth gate and pauses of the sweep",

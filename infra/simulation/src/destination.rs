@@ -86,10 +86,10 @@ impl Destination {
 
     /// Carries an event out, unless it came before under this key.
     fn carry_out(&mut self, event: usize, key: String) {
-        if self.keys.insert(key) {
-            if let Some(done) = self.done.get_mut(event) {
-                *done += 1;
-            }
+        if self.keys.insert(key)
+            && let Some(done) = self.done.get_mut(event)
+        {
+            *done += 1;
         }
     }
 }

@@ -12,12 +12,12 @@ impl Dice {
             ^ name.wrapping_mul(0xd1b5_4a32_d192_ed03);
         let mut dice = Self(mixed | 1);
         for _ in 0..8 {
-            dice.next();
+            dice.roll();
         }
         dice
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub fn roll(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -26,7 +26,7 @@ impl Dice {
 
     /// One of `0..end`; zero when that is empty.
     pub fn below(&mut self, end: u64) -> u64 {
-        (self.next() >> 11).checked_rem(end).unwrap_or(0)
+        (self.roll() >> 11).checked_rem(end).unwrap_or(0)
     }
 
     pub fn between(&mut self, from: u64, to: u64) -> u64 {

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
 use processor::Processor;
-use tokio::time::sleep;
 
 use crate::clock;
 use crate::hazard::{Ended, at_risk};
@@ -24,7 +23,7 @@ const FUNCTION_TIMEOUT: Duration = Duration::from_secs(60);
 pub async fn map(run: Rc<Run>) {
     loop {
         let Some(batch) = next_batch(&run) else {
-            sleep(idle(&run)).await;
+            idle(&run).await;
             continue;
         };
         match run.processor() {
@@ -59,13 +58,23 @@ fn next_batch(run: &Run) -> Option<Vec<Message>> {
     (!batch.is_empty()).then_some(batch)
 }
 
-fn idle(run: &Run) -> Duration {
-    if run.busy.get() >= AT_ONCE {
-        return Duration::from_millis(20);
-    }
-    let next = run.world.lock().doorbells.next_at();
-    let until = next.map_or(1_000, |next| next - clock::true_ms());
-    Duration::from_millis(u64::try_from(until.clamp(20, 1_000)).unwrap_or(20))
+/// Waits until there may be something to do.
+async fn idle(run: &Run) {
+    let (next, rung) = {
+        let mut world = run.world.lock();
+        let waiting = world.doorbells.depth(clock::true_ms()) > 0;
+        let next = if waiting {
+            None
+        } else {
+            world.doorbells.next_at()
+        };
+        let next = next.map(|next| next - clock::true_ms());
+        let default = if waiting { 100 } else { 60_000 };
+        (next.unwrap_or(default).max(1), world.rung.clone())
+    };
+    let next = Duration::from_millis(next.unsigned_abs());
+    // Somebody rang, or the time has come: both mean to look.
+    let _ = tokio::time::timeout(next, rung.notified()).await;
 }
 
 /// One invocation. A function that was frozen is given up after its time; it may wake up later

@@ -215,6 +215,7 @@ fn fits(row: &Item) -> bool {
 }
 
 impl Figures {
+    #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
             events: self.events + other.events,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::clock;
 use crate::destination::Destination;
@@ -25,6 +26,8 @@ pub struct World {
     pub scenario: Scenario,
     pub table: Table,
     pub doorbells: Queue,
+    /// Somebody sent a doorbell.
+    pub rung: Arc<Notify>,
     pub secrets: BTreeMap<String, String>,
     objects: HashMap<String, Vec<u8>>,
     pub destination: Destination,
@@ -63,6 +66,7 @@ impl World {
         Self {
             table: Table::new(scenario.weakness),
             doorbells: Queue::default(),
+            rung: Arc::default(),
             secrets: BTreeMap::new(),
             objects: HashMap::new(),
             destination: Destination::new(&scenario),
@@ -156,6 +160,7 @@ impl World {
                 if purged {
                     self.doorbells.lose_last();
                 }
+                self.rung.notify_one();
                 ok(body)
             }
             Err(what) => self.untaught(what),

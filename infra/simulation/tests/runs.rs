@@ -1,5 +1,7 @@
 //! Small runs. `make simulate` runs the large ones.
 
+#![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
+
 use simulation::cases::{Figure, MONTH, ROUGH, companions};
 use simulation::report::{Line, Tooth};
 use simulation::run::{Found, run};

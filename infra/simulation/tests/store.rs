@@ -1,6 +1,8 @@
 //! The DynamoDB of the simulation and the one of the local stack: two strangers who must agree on
 //! every transition over every kind of row.
 
+#![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -99,7 +99,9 @@ impl Bindings {
             }
             Condition::In(one, list) => {
                 self.note_operand(one);
-                list.iter().for_each(|o| self.note_operand(o));
+                for other in list {
+                    self.note_operand(other);
+                }
             }
             Condition::Exists(path) | Condition::Missing(path) => self.note_path(path),
             Condition::HasType(path, operand) | Condition::BeginsWith(path, operand) => {
@@ -275,7 +277,7 @@ fn whole(value: Option<&Value>) -> Result<i128, Refusal> {
 }
 
 fn compares(one: Option<&Value>, compare: Compare, two: Option<&Value>) -> bool {
-    let order = || Some(one?.order(two?)?);
+    let order = || one?.order(two?);
     match compare {
         Compare::Equal => one.is_some() && one == two,
         Compare::Unequal => one != two || one.is_none(),

@@ -6,22 +6,22 @@ use super::words::{Word, Words};
 
 /// A part of a path: an attribute or a key of a map, by its name or by a placeholder.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Part {
+pub(super) enum Part {
     Name(String),
     Placeholder(String),
 }
 
-pub type Path = Vec<Part>;
+pub(super) type Path = Vec<Part>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operand {
+pub(super) enum Operand {
     Path(Path),
     /// The value under this placeholder.
     Value(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compare {
+pub(super) enum Compare {
     Equal,
     Unequal,
     Less,
@@ -31,7 +31,7 @@ pub enum Compare {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Condition {
+pub(super) enum Condition {
     /// What a condition is when it was switched off.
     Always,
     Compare(Operand, Compare, Operand),
@@ -48,7 +48,7 @@ pub enum Condition {
 
 /// What an attribute is set to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(super) enum Source {
     Operand(Operand),
     IfMissing(Path, Operand),
     Sum(Operand, Operand),
@@ -56,14 +56,14 @@ pub enum Source {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Update {
+pub(super) struct Update {
     pub set: Vec<(Path, Source)>,
     pub remove: Vec<Path>,
     pub add: Vec<(Path, String)>,
 }
 
 impl Condition {
-    pub fn parse(text: &str) -> Result<Self, Refusal> {
+    pub(super) fn parse(text: &str) -> Result<Self, Refusal> {
         let mut words = Words::of(text)?;
         let condition = any(&mut words)?;
         words.ends()?;
@@ -192,7 +192,7 @@ fn path(words: &mut Words) -> Result<Path, Refusal> {
 }
 
 impl Update {
-    pub fn parse(text: &str) -> Result<Self, Refusal> {
+    pub(super) fn parse(text: &str) -> Result<Self, Refusal> {
         let mut words = Words::of(text)?;
         let mut update = Self::default();
         while words.peek().is_some() {

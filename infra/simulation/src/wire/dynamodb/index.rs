@@ -1,6 +1,6 @@
 //! The global secondary indexes of the inbox table. They follow the table with a lag.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::refusal::Refusal;
 use super::value::{Item, Value};
@@ -10,27 +10,27 @@ pub const INDEXES: [(&str, &str, &str); 2] = [("work", "gpk", "gsk"), ("time", "
 
 /// A sort key, ordered as DynamoDB orders its type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Sort {
+pub(super) enum Sort {
     Number(i128),
     Text(String),
 }
 
 /// Sort key of the index, then the key of the table.
-pub type Place = (Sort, String, String);
+pub(super) type Place = (Sort, String, String);
 
 #[derive(Debug)]
-pub struct Index {
+pub(super) struct Index {
     pub name: &'static str,
     pub partition: &'static str,
     pub sort: &'static str,
     numbers: bool,
-    partitions: BTreeMap<String, BTreeMap<Place, ()>>,
+    partitions: BTreeMap<String, BTreeSet<Place>>,
     /// Changes that it has not caught up with, and when it does.
     late: VecDeque<(i64, bool, String, Place)>,
 }
 
 impl Index {
-    pub fn all() -> Vec<Self> {
+    pub(super) fn all() -> Vec<Self> {
         INDEXES
             .into_iter()
             .map(|(name, partition, sort)| Self {
@@ -45,7 +45,7 @@ impl Index {
     }
 
     /// Where an item stands in the index; nowhere without both keys.
-    pub fn place(&self, item: &Item) -> Result<Option<(String, Place)>, Refusal> {
+    pub(super) fn place(&self, item: &Item) -> Result<Option<(String, Place)>, Refusal> {
         let (Some(partition), Some(sort)) = (item.get(self.partition), item.get(self.sort)) else {
             return self.checked_alone(item).map(|()| None);
         };
@@ -90,7 +90,7 @@ impl Index {
     }
 
     /// Takes note of a change that the index shows from `seen_at` on.
-    pub fn change(
+    pub(super) fn change(
         &mut self,
         old: Option<(String, Place)>,
         new: Option<(String, Place)>,
@@ -106,12 +106,12 @@ impl Index {
     }
 
     /// What a partition shows at a time, in order.
-    pub fn at(&mut self, partition: &str, now: i64) -> Option<&BTreeMap<Place, ()>> {
+    pub(super) fn at(&mut self, partition: &str, now: i64) -> Option<&BTreeSet<Place>> {
         self.catch_up(now);
         self.partitions.get(partition)
     }
 
-    pub fn catch_up(&mut self, now: i64) {
+    pub(super) fn catch_up(&mut self, now: i64) {
         while self
             .late
             .front()
@@ -122,7 +122,7 @@ impl Index {
             };
             let places = self.partitions.entry(partition).or_default();
             if is_there {
-                places.insert(place, ());
+                places.insert(place);
             } else {
                 places.remove(&place);
             }
@@ -130,7 +130,7 @@ impl Index {
     }
 
     /// Whether any partition whose name begins so has something.
-    pub fn any(&self, start: &str) -> bool {
+    pub(super) fn any(&self, start: &str) -> bool {
         let late = self
             .late
             .iter()
@@ -141,7 +141,7 @@ impl Index {
     }
 
     /// What the index keeps of an item: its keys.
-    pub fn projected(&self, partition: &str, place: &Place) -> Item {
+    pub(super) fn projected(&self, partition: &str, place: &Place) -> Item {
         let (sort, pk, sk) = place;
         let sort = match sort {
             Sort::Number(number) => Value::N(number.to_string()),

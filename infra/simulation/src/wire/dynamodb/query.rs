@@ -49,7 +49,7 @@ impl Table {
                     index,
                     &pk,
                     request.exclusive_start_key.as_ref(),
-                    &request.scan_index_forward,
+                    request.scan_index_forward != Some(false),
                     now,
                 )?
             }
@@ -76,7 +76,7 @@ impl Table {
         let last = page
             .last()
             .filter(|_| more || page.len() == limit)
-            .map(|item| self.key_in(item, &request.index_name));
+            .map(|item| self.key_in(item, request.index_name.as_deref()));
         if let Some(filter) = filter {
             let mut kept = Vec::new();
             for item in page {
@@ -94,11 +94,8 @@ impl Table {
         )
     }
 
-    fn key_in(&self, item: &Item, index: &Option<String>) -> Item {
-        let index = self
-            .indexes
-            .iter()
-            .find(|known| Some(known.name) == index.as_deref());
+    fn key_in(&self, item: &Item, index: Option<&str>) -> Item {
+        let index = self.indexes.iter().find(|known| Some(known.name) == index);
         let mut names = vec!["pk", "sk"];
         names.extend(
             index
@@ -142,7 +139,7 @@ fn from_index(
     index: &mut Index,
     partition: &str,
     start: Option<&Item>,
-    forward: &Option<bool>,
+    forward: bool,
     now: i64,
 ) -> Result<Vec<Item>, Refusal> {
     let start = start
@@ -153,18 +150,14 @@ fn from_index(
     let Some(places) = index.at(partition, now) else {
         return Ok(Vec::new());
     };
-    let places: Vec<_> = if *forward == Some(false) {
-        let until = start.map_or(Bound::Unbounded, Bound::Excluded);
-        places
-            .range((Bound::Unbounded, until))
-            .rev()
-            .map(|(place, ())| place.clone())
-            .collect()
+    let start = start.map_or(Bound::Unbounded, Bound::Excluded);
+    let places: Vec<_> = if forward {
+        places.range((start, Bound::Unbounded)).cloned().collect()
     } else {
-        let from = start.map_or(Bound::Unbounded, Bound::Excluded);
         places
-            .range((from, Bound::Unbounded))
-            .map(|(place, ())| place.clone())
+            .range((Bound::Unbounded, start))
+            .rev()
+            .cloned()
             .collect()
     };
     Ok(places

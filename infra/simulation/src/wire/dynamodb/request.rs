@@ -43,13 +43,13 @@ pub(super) enum TransactItem {
 }
 
 impl Request {
-    pub fn read(body: &[u8]) -> Result<Self, Refusal> {
+    pub(super) fn read(body: &[u8]) -> Result<Self, Refusal> {
         serde_json::from_slice(body)
             .map_err(|error| Refusal::unknown(format!("this request: {error}")))
     }
 
     /// Whether the item is asked for when the condition does not hold.
-    pub fn shows_old(&self) -> Result<bool, Refusal> {
+    pub(super) fn shows_old(&self) -> Result<bool, Refusal> {
         match self.return_values_on_condition_check_failure.as_deref() {
             None | Some("NONE") => Ok(false),
             Some("ALL_OLD") => Ok(true),

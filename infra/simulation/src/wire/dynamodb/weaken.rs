@@ -88,18 +88,18 @@ fn without(condition: &Condition, names: &[&str]) -> Condition {
 
 /// The attribute that a clause is about.
 fn subject(condition: &Condition) -> Option<&str> {
-    let path = match condition {
-        Condition::Compare(
-            Operand::Path(path),
-            Compare::Equal | Compare::Less | Compare::LessOrEqual,
-            _,
-        )
-        | Condition::In(Operand::Path(path), _)
-        | Condition::Missing(path) => path,
-        _ => return None,
+    let (Condition::Compare(
+        Operand::Path(path),
+        Compare::Equal | Compare::Less | Compare::LessOrEqual,
+        _,
+    )
+    | Condition::In(Operand::Path(path), _)
+    | Condition::Missing(path)) = condition
+    else {
+        return None;
     };
-    match path.as_slice() {
-        [Part::Name(name)] => Some(name),
-        _ => None,
-    }
+    let [Part::Name(name)] = path.as_slice() else {
+        return None;
+    };
+    Some(name)
 }
