@@ -195,7 +195,7 @@ pub fn companions() -> Vec<Companion> {
         without,
         figure,
         case: ROUGH,
-        events: 2_000,
+        events: 1_000,
         change,
     };
     vec![
@@ -208,8 +208,8 @@ pub fn companions() -> Vec<Companion> {
         }),
         of("counting attempts at the claim", Figure::Stuck, |s| {
             s.weakness = Some(Weakness::AttemptsNotCounted);
-            s.killers = 200;
-            s.ends_after_ms = 2 * DAY_MS.unsigned_abs();
+            s.killers = 100;
+            s.ends_after_ms = DAY_MS.unsigned_abs() / 2;
         }),
         of("the fence of a claim", Figure::DoubleOutcomes, |s| {
             s.weakness = Some(Weakness::NoFence);

@@ -17,8 +17,8 @@ use simulation::witness::Figures;
 const WORLD: usize = 10_000;
 
 /// Events of the month, and of the hours in which the processor stops.
-const MONTH_EVENTS: usize = 40_000;
-const STOPPED_EVENTS: usize = 30_000;
+const MONTH_EVENTS: usize = 10_000;
+const STOPPED_EVENTS: usize = 20_000;
 
 #[expect(
     clippy::print_stdout,

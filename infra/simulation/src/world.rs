@@ -13,7 +13,7 @@ use crate::clock;
 use crate::destination::Destination;
 use crate::dice::Dice;
 use crate::scenario::{Scenario, Without};
-use crate::wire::dynamodb::{Refusal, Table};
+use crate::wire::dynamodb::{Refusal, Table, Value};
 use crate::wire::fate::{Down, Fate, Service};
 use crate::wire::sqs::Queue;
 use crate::wire::{Call, Reply};
@@ -131,7 +131,13 @@ impl World {
     fn dynamodb(&mut self, call: &Call, now: i64) -> Reply {
         let answer = self.table.answer(&call.operation, &call.body, now);
         for changed in std::mem::take(&mut self.table.changed) {
-            self.note(format!("{} {} {:?}", changed.pk, changed.sk, changed.new).as_bytes());
+            self.note(changed.pk.as_bytes());
+            for (name, value) in changed.new.iter().flatten() {
+                if let Value::S(text) | Value::N(text) = value {
+                    self.note(name.as_bytes());
+                    self.note(text.as_bytes());
+                }
+            }
             self.witness.saw(&changed);
         }
         match answer {
