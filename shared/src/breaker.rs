@@ -84,7 +84,7 @@ impl Breakers {
     pub fn new(dynamodb: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
         let mut by = [0; 6];
         // Without randomness a write of ours may pass for another's: nobody probes for a while.
-        let _ = getrandom::fill(&mut by);
+        let _ = crate::chance::fill(&mut by);
         Self {
             dynamodb,
             table: table.into(),

@@ -173,6 +173,7 @@ fn of(status: u16) -> Answer {
     Answer {
         status,
         retry_after: None,
+        replayed: false,
         body: Some(Bytes::new()),
     }
 }

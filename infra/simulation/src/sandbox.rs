@@ -18,6 +18,7 @@ use shared::quarantine::Quarantine;
 use shared::queue::Queue;
 use shared::secrets::Secrets;
 use shared::settings::Parts;
+use shared::spill::Spill;
 
 use crate::clock;
 use crate::destination;
@@ -82,16 +83,24 @@ impl Sandboxes {
 
     fn parts(&self, patience: Patience) -> anyhow::Result<Parts> {
         let aws = self.aws(patience);
+        let config = Config::parse(&sources()).context("the sources of the simulation")?;
+        let bodies = Some((aws.s3(), "bodies".to_owned()));
+        let ledger = Ledger::new(aws.dynamodb(), TABLE, bodies)
+            .keeping(config.retentions())
+            .ordering(&config);
         Ok(Parts {
-            config: Config::parse(&sources()).context("the sources of the simulation")?,
+            config,
             secrets: Secrets::new(aws.ssm(), SECRETS_PATH),
             ingress: None,
             keyring: Keyring::new(aws.dynamodb(), TABLE),
             quarantine: Quarantine::new(aws.dynamodb(), TABLE),
+            spill: Spill::new(aws.sqs(), "https://simulated/spill"),
+            table: TABLE.to_owned(),
             inbox: Inbox {
-                ledger: Ledger::new(aws.dynamodb(), TABLE, Some((aws.s3(), "bodies".to_owned()))),
+                ledger,
                 queue: Queue::new(aws.sqs(), "https://simulated/doorbells"),
             },
+            aws,
         })
     }
 

@@ -239,6 +239,7 @@ fn any_change(dice: &mut Dice, row: &Row, item: &Item) -> Change {
         key: "k".into(),
         keyed: true,
         at: NOW,
+        run: 0,
         note: "n".into(),
     };
     let effects = [("http".to_owned(), effect.clone())];
@@ -259,11 +260,11 @@ fn any_change(dice: &mut Dice, row: &Row, item: &Item) -> Change {
         owner: owner.map_or("a", String::as_str),
     };
     let look = number("gsk").filter(|_| stands).map_or(NOW, Millis);
-    match dice.below(15) {
+    match dice.below(20) {
         0 | 1 => transition::claim("a", NOW, Millis(NOW.0 + 35_000), 10),
         2 | 3 => transition::take_over(seen, "b", NOW, Millis(NOW.0 + 35_000), 10),
         4 => transition::intent(fence, "http", &effect),
-        5 => transition::done(fence, row, effects, NOW),
+        5 => transition::done(fence, row, effects, NOW, NOW),
         6 => transition::retry(fence, row, effects, "x", NOW, Millis(NOW.0 + 5), NOW),
         7 => transition::dead_letter(fence, row, effects, "permanent", "x", NOW),
         8 => transition::exhaust(seen, row, 10, "crash_loop", NOW),
@@ -272,6 +273,11 @@ fn any_change(dice: &mut Dice, row: &Row, item: &Item) -> Change {
         11 => transition::sync_lease("a", NOW, Millis(NOW.0 + 60_000)),
         12 => transition::sync_advance(fence, NOW, NOW),
         13 => transition::sync_release(fence),
+        14 => transition::put_off(fence, effects, "full", NOW, look),
+        15 => transition::sweep_spare(look, NOW),
+        16 => transition::hold_body(),
+        17 => transition::release_body(NOW),
+        18 => transition::held_until(NOW),
         _ => transition::sync_page(fence, "p", NOW, NOW, NOW),
     }
 }

@@ -21,7 +21,7 @@ impl Ledger {
     /// Writes it down. It stays for as long as the table.
     pub async fn log(&self, deed: &Deed, now: Millis) -> anyhow::Result<()> {
         let mut random = [0; 4];
-        getrandom::fill(&mut random).map_err(|error| anyhow::anyhow!("no randomness: {error}"))?;
+        crate::chance::fill(&mut random)?;
         let entry = Item::from([
             (
                 "pk".to_owned(),
