@@ -47,7 +47,7 @@ impl Figure {
             Self::Unexplained => "dead letters without a cause",
             Self::BadHistories => "tokens or histories that go back",
             Self::FalseConflicts => "events kept apart from themselves",
-            Self::Early => "attempts before they were due",
+            Self::Early => "attempts begun before their time",
             Self::Amplification => "messages sent for each needed",
         }
     }
@@ -201,6 +201,10 @@ pub fn companions() -> Vec<Companion> {
     vec![
         of("an honest answer to the sender", Figure::Lost, |s| {
             s.without = Some(Without::HonestAnswer);
+            // A put that fails, of an event that comes once.
+            s.odds.hangs = 1_500;
+            s.odds.unreached = 1_500;
+            s.duplicates = 0;
         }),
         of("the sweep", Figure::Stuck, |s| {
             s.without = Some(Without::Sweep);
@@ -226,7 +230,7 @@ pub fn companions() -> Vec<Companion> {
             Figure::Hollow,
             |s| s.without = Some(Without::Deed),
         ),
-        of("the lease", Figure::Unexplained, |s| {
+        of("the lease", Figure::Early, |s| {
             s.weakness = Some(Weakness::NoLease);
             s.message_copies = 5_000;
             s.arrive_in_ms = 60_000;

@@ -53,7 +53,9 @@ fn one_seed_is_one_run() {
 #[test]
 fn every_figure_is_broken_by_something() {
     let companions = companions();
-    for figure in Figure::ALL {
+    // Dead letters without a cause are left out: more than one protection guards against them.
+    let alone = |figure: &Figure| *figure != Figure::Unexplained;
+    for figure in Figure::ALL.into_iter().filter(alone) {
         assert!(
             companions
                 .iter()
@@ -66,7 +68,7 @@ fn every_figure_is_broken_by_something() {
 /// The companions that need few events; `make simulate` runs all of them.
 #[test]
 fn without_a_protection_its_figure_does_not_hold() {
-    let quick = [Figure::Lost, Figure::DoubleEffects, Figure::FalseConflicts];
+    let quick = [Figure::Lost, Figure::DoubleEffects, Figure::Early];
     for companion in companions()
         .into_iter()
         .filter(|companion| quick.contains(&companion.figure))
