@@ -77,9 +77,8 @@ second-opinion: test-build $(CHECK)/stamp $(MINISTACK)/stamp ## The ledger and t
 foreign-signers: test-build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp ## The providers' SDKs as senders to the catcher, and as judges of us; needs Node 20
 	$(CARGO) test --workspace --locked --test functions -- --ignored foreign
 
-test-long: DELIVERIES = 50000
-test-long: properties foreign-signers fuzz chaos chaos-cells chaos-companions ## What takes long: millions of cases, the SDKs, the fuzz targets, a long storm, and a million simulated events
-	$(MAKE) simulate EVENTS=1000000
+test-long: test-build ## What takes long, in one table: models, simulation, storm, cut clauses, SDKs, fuzz; STEPS="chaos fuzz" for some
+	$(PYTHON) infra/tests/long.py $(STEPS)
 
 properties: ## What holds for every provider, in CASES cases for each of two properties
 	MITT_CASES=$(CASES) $(CARGO) test --release --workspace --locked --test properties

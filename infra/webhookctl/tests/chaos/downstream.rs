@@ -1,6 +1,6 @@
 //! Where events are sent on to: it honours keys, and else does what it likes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use shared::clock::Millis;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::caller::caller;
-use crate::history::History;
+use crate::history::{History, UNNAMED};
 use crate::sender::Kind;
 use crate::weather::{Protection, Sky};
 use crate::wire::{Message, Socket, reset};
@@ -28,8 +28,6 @@ struct Inner {
     sky: Arc<Sky>,
     history: Arc<History>,
     done: Mutex<HashSet<String>>,
-    /// Event ids by the short ids that stand in the requests.
-    known: Mutex<HashMap<String, String>>,
     processors: Processors,
 }
 
@@ -62,7 +60,6 @@ impl Downstream {
             sky: Arc::clone(sky),
             history: Arc::clone(history),
             done: Mutex::default(),
-            known: Mutex::default(),
             processors: Mutex::default(),
         });
         let served = Arc::clone(&inner);
@@ -134,16 +131,12 @@ impl Inner {
 
     /// The provider's id: from the event's own body, and else by the short id that came with it.
     fn event(&self, request: &Message, body: &Value) -> String {
-        let mut known = self.known.lock().unwrap();
         if let (Some(id), Some(short)) = (body["id"].as_str(), request.header("mitt-event-id")) {
-            known.insert(short.to_owned(), id.to_owned());
+            self.history.names(short, id);
             return id.to_owned();
         }
-        let short = body["event"].as_str().unwrap_or_default();
-        known
-            .get(short)
-            .cloned()
-            .unwrap_or_else(|| format!("unknown {short}"))
+        // Its other action may come first, or much later.
+        UNNAMED.to_owned() + body["event"].as_str().unwrap_or_default()
     }
 
     fn decide(&self, kind: &str) -> Answer {

@@ -1,6 +1,6 @@
 //! What happened, line by line, in the folder that `infra/tests/history` judges.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -14,8 +14,13 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 use webhookctl::stack::Stack;
 
+/// Before a short id, where the id of an event has to stand and is not known yet.
+pub(crate) const UNNAMED: &str = "unknown ";
+
 pub(crate) struct History {
     pub(crate) folder: PathBuf,
+    /// Event ids by the short ids that stand in the requests.
+    names: Mutex<HashMap<String, String>>,
     sent: Lines,
     answers: Lines,
     downstream: Lines,
@@ -56,7 +61,35 @@ impl History {
             downstream: lines("downstream"),
             writes: lines("writes"),
             folder,
+            names: Mutex::default(),
         }
+    }
+
+    /// What the event with this short id is called by its provider.
+    pub(crate) fn names(&self, short: &str, id: &str) {
+        self.names
+            .lock()
+            .unwrap()
+            .insert(short.to_owned(), id.to_owned());
+    }
+
+    /// Puts ids where short ones stand.
+    fn name_arrivals(&self) {
+        let path = self.folder.join("downstream.jsonl");
+        let names = self.names.lock().unwrap();
+        let named = |line: &str| {
+            let mut arrival: Value = serde_json::from_str(line).unwrap();
+            let short = arrival["id"]
+                .as_str()
+                .and_then(|id| id.strip_prefix(UNNAMED));
+            if let Some(id) = short.and_then(|short| names.get(short)) {
+                arrival["id"] = json!(id);
+            }
+            format!("{arrival}\n")
+        };
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text: Vec<String> = text.lines().map(named).collect();
+        std::fs::write(path, text.concat()).unwrap();
     }
 
     pub(crate) fn sent(&self, line: &Value) {
@@ -85,6 +118,7 @@ impl History {
         for lines in [&self.sent, &self.answers, &self.downstream, &self.writes] {
             lines.0.lock().unwrap().flush().unwrap();
         }
+        self.name_arrivals();
         self.judge()
     }
 

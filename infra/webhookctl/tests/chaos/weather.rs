@@ -81,8 +81,9 @@ impl Weather {
             downstream_faults: 0.08,
             kills: Some((Duration::from_millis(200), Duration::from_millis(800))),
             zombies: 3 + deliveries / 5_000,
-            poison: Some(100),
-            patience: Duration::from_secs(240),
+            // They end one after the other, each over four leases: of a long storm fewer.
+            poison: Some((deliveries / 50).max(100)),
+            patience: Duration::from_secs(480),
             ..Self::calm(deliveries)
         }
     }

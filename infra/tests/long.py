@@ -1,0 +1,107 @@
+"""All that takes long, one after the other, and one table of what was found.
+
+Each step is a target of the Makefile, and its whole output stands in target/long. A step that
+fails does not keep the others from being run; the exit code says whether all of them held.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LOGS = ROOT / "target/long"
+
+
+def whole_lines(pattern):
+    """The lines of the output that a pattern is found in."""
+
+    def figures(text):
+        return [line.strip() for line in text.splitlines() if re.search(pattern, line)]
+
+    return figures
+
+
+def storm(text):
+    """The judge's table, without what was done to the run."""
+    wanted = (
+        "deliveries events acknowledged done effects answer took lost stuck duplicate_effect missing_effect"
+        " double_outcome stale_commit"
+    ).split()
+    rows = re.findall(r"^(\S[^:]*?)  +(-?\d+)$", text, re.M)
+    kept = [(label, value) for label, value in rows if label.split()[0] in wanted or label.startswith("dead: ")]
+    return [f"{label:<28} {value:>10}" for label, value in kept]
+
+
+def companions(text):
+    """What the judge found broken in each run that lacked a protection."""
+    rows, name = [], "?"
+    for line in text.splitlines():
+        if started := re.match(r"(no-[\w-]+): SEED=", line):
+            name = started[1]
+        found = re.match(r"(lost|stuck|duplicate_effect|double_outcome|stale_commit)  +([1-9]\d*)$", line)
+        if found:
+            rows.append(f"{name:<28} {found[1]:<20} {found[2]:>8}")
+    return rows
+
+
+# What the table is made of: a target, its settings, and what of its output is a figure.
+STEPS = [
+    ("models", {}, whole_lines(r"\d+ cases, \d+ states")),
+    ("simulate", {"EVENTS": "1000000"}, whole_lines(r" at most | events, |  (ok|BROKEN|BITES NOTHING)$|hours passed")),
+    ("chaos", {"DELIVERIES": "50000"}, storm),
+    ("chaos-companions", {}, companions),
+    ("chaos-cells", {}, storm),
+    ("clauses", {}, whole_lines(r"SURVIVED|conditions, \d+ clauses cut")),
+    ("properties", {}, whole_lines(r"^test result|cases")),
+    ("foreign-signers", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
+    ("fuzz", {}, whole_lines(r"runs, nothing found|failed;")),
+]
+
+
+def main():
+    wanted = sys.argv[1:]
+    unknown = set(wanted) - {name for name, _, _ in STEPS}
+    if unknown:
+        sys.exit(f"there is no step {', '.join(sorted(unknown))}")
+    LOGS.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    rows, failed = [], []
+    for name, settings, figures in STEPS:
+        if wanted and name not in wanted:
+            continue
+        code, took = run(name, settings)
+        if code:
+            failed.append(name)
+        found = figures((LOGS / f"{name}.log").read_text(errors="replace"))
+        rows.append((name, settings, "held" if code == 0 else "FAILED", took, found))
+    print(table(rows, time.monotonic() - began))
+    sys.exit(bool(failed))
+
+
+def run(name, settings):
+    print(f"{name} …", flush=True)
+    began = time.monotonic()
+    command = ["make", name, *(f"{key}={value}" for key, value in settings.items())]
+    # What this one was called with is not for those that it calls.
+    environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    with open(LOGS / f"{name}.log", "w") as log:
+        code = subprocess.run(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT).returncode
+    return code, time.monotonic() - began
+
+
+def table(rows, took):
+    lines = []
+    for name, settings, verdict, seconds, figures in rows:
+        said = " ".join(f"{key}={value}" for key, value in settings.items())
+        lines.append(f"{'make ' + name + ' ' + said:<44} {verdict:<8} {seconds:>6.0f} s")
+        lines += [f"    {figure}" for figure in figures]
+    held = sum(verdict == "held" for _, _, verdict, _, _ in rows)
+    lines.append(f"{held} of {len(rows)} held, in {took / 60:.1f} min; the whole output is in target/long")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
