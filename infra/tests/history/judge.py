@@ -193,6 +193,8 @@ def a_killer_kills_a_few_times(history):
     limit = history.run["crashes"]
     for event, kind in sorted(history.events.items()):
         deaths = sum(a["answer"] == "killed" for a in history.arrivals[event])
+        # Who was quick enough to record how it ended did not die of it.
+        deaths -= sum(write["after"]["st"] == "failed" for write in history.by_row.get(event, []))
         if kind == "poison" and deaths > limit:
             yield found("poison", event, f"it killed {deaths} workers, {limit} are allowed")
 

@@ -26,3 +26,4 @@ mod rows;
 mod settle;
 mod support;
 mod sweep;
+mod units;

@@ -1,0 +1,249 @@
+//! What each transition costs, in write units, as DynamoDB itself reports it.
+//!
+//! An update of an index key is a delete and a put there: two units.
+//! <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/GSI.html#GSI.ThroughputConsiderations.Writes>
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::config::interceptors::{
+    AfterDeserializationInterceptorContextRef, BeforeSerializationInterceptorContextMut,
+};
+use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::error::BoxError;
+use aws_sdk_dynamodb::operation::put_item::{PutItemInput, PutItemOutput};
+use aws_sdk_dynamodb::operation::update_item::{UpdateItemInput, UpdateItemOutput};
+use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
+use shared::clock::Millis;
+use shared::event::{EventKey, Via};
+use shared::ledger::{By, EffectState, Ledger, Settlement, Swept};
+use shared::timing::LEASE;
+
+use crate::settle::effect;
+use crate::support::{
+    ATTEMPTS, NOW, Table, after, dead, event, event_with, lease_over, leased, noise, number,
+    retry_at,
+};
+
+/// Asks for the cost of each write, and adds up what is said.
+#[derive(Clone, Debug, Default)]
+struct Meter(Arc<Mutex<(f64, f64)>>);
+
+impl Intercept for Meter {
+    fn name(&self) -> &'static str {
+        "meter"
+    }
+
+    fn modify_before_serialization(
+        &self,
+        context: &mut BeforeSerializationInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let ask = Some(ReturnConsumedCapacity::Indexes);
+        let input = context.input_mut();
+        if let Some(update) = input.downcast_mut::<UpdateItemInput>() {
+            update.return_consumed_capacity = ask;
+        } else if let Some(put) = input.downcast_mut::<PutItemInput>() {
+            put.return_consumed_capacity = ask;
+        }
+        Ok(())
+    }
+
+    fn read_after_deserialization(
+        &self,
+        context: &AfterDeserializationInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        if let Ok(output) = context.output_or_error() {
+            let update = output.downcast_ref::<UpdateItemOutput>();
+            let put = output.downcast_ref::<PutItemOutput>();
+            let told = update
+                .and_then(UpdateItemOutput::consumed_capacity)
+                .or_else(|| put.and_then(PutItemOutput::consumed_capacity));
+            self.add(told.expect("the cost of a write is told"));
+        }
+        Ok(())
+    }
+}
+
+impl Meter {
+    fn add(&self, told: &ConsumedCapacity) {
+        let units = |capacity: &aws_sdk_dynamodb::types::Capacity| {
+            capacity
+                .write_capacity_units()
+                .or(capacity.capacity_units())
+                .unwrap_or_default()
+        };
+        let table = told.table().map(units).expect("the table's share is told");
+        let indexes = told.global_secondary_indexes().into_iter().flatten();
+        let indexes: f64 = indexes.map(|(_, capacity)| units(capacity)).sum();
+        let mut sum = self.0.lock().unwrap();
+        sum.0 += table;
+        sum.1 += indexes;
+    }
+
+    /// What was spent since the last time: on the table, and on its indexes.
+    fn read(&self) -> (f64, f64) {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+struct Metered {
+    table: Table,
+    ledger: Ledger,
+    meter: Meter,
+}
+
+impl Metered {
+    async fn fresh() -> Self {
+        let table = Table::fresh().await;
+        let meter = Meter::default();
+        let config = table.db.config().to_builder().interceptor(meter.clone());
+        let db = aws_sdk_dynamodb::Client::from_conf(config.build());
+        let ledger = Ledger::new(db, &table.name, None);
+        Self {
+            table,
+            ledger,
+            meter,
+        }
+    }
+
+    /// A new event, and one under a lease, none of it on the meter.
+    async fn open(&self, id: &str) -> EventKey {
+        self.table.receive(&event(id)).await
+    }
+
+    async fn look(&self, key: &EventKey) -> Millis {
+        Millis(number(&self.table.row(key).await, "gsk"))
+    }
+}
+
+#[tokio::test]
+async fn the_happy_path_costs_six_units() {
+    let metered = Metered::fresh().await;
+    let (ledger, meter) = (&metered.ledger, &metered.meter);
+    let small = event("evt_1");
+    ledger.receive(&small, NOW).await.unwrap();
+    assert_eq!(meter.read(), (1.0, 2.0), "receive");
+    let claim = ledger.claim(small.key(), "processor", NOW, LEASE, ATTEMPTS);
+    let lease = leased(claim.await.unwrap());
+    assert_eq!(meter.read(), (1.0, 0.0), "claim");
+    let done = ledger.settle(lease, Settlement::Done, &[], NOW);
+    done.await.unwrap();
+    assert_eq!(meter.read(), (1.0, 1.0), "done");
+}
+
+#[tokio::test]
+async fn a_body_costs_what_it_is_large_and_nothing_later() {
+    let metered = Metered::fresh().await;
+    let (ledger, meter) = (&metered.ledger, &metered.meter);
+    let large = event_with("evt_1", Via::Webhook, noise(2_000));
+    ledger.receive(&large, NOW).await.unwrap();
+    assert_eq!(meter.read(), (1.0 + 3.0, 2.0), "receive");
+    let claim = ledger.claim(large.key(), "processor", NOW, LEASE, ATTEMPTS);
+    let lease = leased(claim.await.unwrap());
+    let done = ledger.settle(lease, Settlement::Done, &[], NOW);
+    done.await.unwrap();
+    assert_eq!(meter.read(), (2.0, 1.0), "claim and done");
+}
+
+#[tokio::test]
+async fn each_way_that_an_attempt_ends_has_its_cost() {
+    let metered = Metered::fresh().await;
+    let (ledger, meter) = (&metered.ledger, &metered.meter);
+    let put_off = Settlement::PutOff {
+        why: "it is full".into(),
+        due: after(60_000),
+        ring: None,
+    };
+    for (index, (settlement, cost)) in [
+        (retry_at(after(60_000)), (1.0, 2.0)),
+        (put_off, (1.0, 2.0)),
+        (dead(), (1.0, 2.0)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let key = metered.open(&format!("evt_{index}")).await;
+        let lease = metered.table.lease(&key, NOW).await;
+        let effects = [("http".to_owned(), effect(EffectState::Done))];
+        let said = format!("{settlement:?}");
+        let settled = ledger.settle(lease, settlement, &effects, NOW);
+        settled.await.unwrap();
+        assert_eq!(meter.read(), cost, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_take_over_an_intent_and_a_refusal_cost_one_unit_each() {
+    let metered = Metered::fresh().await;
+    let (ledger, meter) = (&metered.ledger, &metered.meter);
+    let key = metered.open("evt_1").await;
+    metered.table.lease(&key, NOW).await;
+    let taken = ledger.claim(&key, "processor", lease_over(), LEASE, ATTEMPTS);
+    let lease = leased(taken.await.unwrap());
+    // The refused claim before it costs another one, of which nothing is told.
+    assert_eq!(meter.read(), (1.0, 0.0), "take over");
+    let intent = effect(EffectState::Intent);
+    assert!(ledger.intend(&lease, "http", &intent).await.unwrap());
+    assert_eq!(meter.read(), (1.0, 0.0), "intent");
+}
+
+#[tokio::test]
+async fn the_sweep_pays_for_moving_a_row_in_its_index() {
+    let metered = Metered::fresh().await;
+    let (ledger, meter) = (&metered.ledger, &metered.meter);
+    let key = metered.open("evt_1").await;
+    let look = metered.look(&key).await;
+    let rung = ledger.look(&key, look, ATTEMPTS, true, look).await.unwrap();
+    assert!(matches!(rung, Swept::Ring(..)), "{rung:?}");
+    assert_eq!(meter.read(), (1.0, 2.0), "ring");
+
+    let look = metered.look(&key).await;
+    let later = look + Duration::from_secs(60);
+    assert!(ledger.look_later(&key, look, later, look).await.unwrap());
+    assert_eq!(meter.read(), (1.0, 2.0), "spare");
+
+    let look = metered.look(&key).await;
+    let held = metered.table.lease(&key, look).await;
+    ledger.look(&key, look, ATTEMPTS, true, look).await.unwrap();
+    assert_eq!(meter.read(), (1.0, 2.0), "wait for a lease");
+
+    let look = metered.look(&key).await;
+    let late = look + LEASE * 3;
+    let swept = ledger.look(&key, look, 1, true, late).await.unwrap();
+    assert_eq!(swept, Swept::Exhausted);
+    assert_eq!(meter.read(), (1.0, 2.0), "exhaust");
+    drop(held);
+}
+
+#[tokio::test]
+async fn an_erasure_costs_one_unit_and_its_place_in_the_index() {
+    let metered = Metered::fresh().await;
+    let (ledger, meter) = (&metered.ledger, &metered.meter);
+    let by = By {
+        who: "anna",
+        why: "asked for",
+    };
+    let open = metered.open("evt_1").await;
+    ledger.erase(&open, by, after(9)).await.unwrap();
+    assert_eq!(meter.read(), (1.0, 2.0), "of an open event");
+    let done = metered.open("evt_2").await;
+    let lease = metered.table.lease(&done, NOW).await;
+    metered.table.settle(lease, Settlement::Done).await;
+    ledger.erase(&done, by, after(9)).await.unwrap();
+    assert_eq!(meter.read(), (1.0, 0.0), "of one that is done");
+}
+
+#[tokio::test]
+async fn a_cursor_costs_one_unit_a_step() {
+    let metered = Metered::fresh().await;
+    let (ledger, meter) = (&metered.ledger, &metered.meter);
+    let lease = ledger.sync_lease("stripe-main", "a", NOW, LEASE).await;
+    let lease = lease.unwrap().expect("nobody has it");
+    assert_eq!(meter.read(), (1.0, 0.0), "lease");
+    ledger.sync_advance(lease, NOW, NOW).await.unwrap();
+    assert_eq!(meter.read(), (1.0, 0.0), "advance");
+}
