@@ -129,14 +129,19 @@ async fn a_retry_without_a_time_is_named() {
 }
 
 #[tokio::test]
-async fn a_row_without_its_effects_is_worked_on_or_named() {
+async fn a_row_without_its_effects_is_named_and_no_attempt_is_spent_on_it() {
     let table = Table::fresh().await;
-    for how in [Break::Drop, Break::Retype] {
-        let found = work_on(&table, State::Received, "fx", how).await;
-        assert!(
-            ["worked on", "named"].contains(&found.as_str()),
-            "{how:?}: {found}"
-        );
+    for state in [State::Received, State::Failed] {
+        for how in [Break::Drop, Break::Retype] {
+            let key = claimable(&table, &format!("{state}/{how:?}"), state).await;
+            let before = table.edit(&key, |row| how.of(row, "fx")).await;
+            let claim = table
+                .ledger
+                .claim(&key, "worker", lease_over(), LEASE, ATTEMPTS);
+            let error = format!("{:#}", claim.await.unwrap_err());
+            assert!(error.contains(" fx "), "{state}, {how:?}: {error}");
+            assert_eq!(table.row(&key).await, before);
+        }
     }
 }
 
