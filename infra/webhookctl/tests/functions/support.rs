@@ -112,7 +112,10 @@ impl Inbox {
     pub(crate) fn is_unharmed(&self) {
         let now = self.stack.function_processes("Catcher").unwrap();
         let first = self.catcher.lock().unwrap();
-        assert_eq!(now, first.as_slice(), "the catcher was restarted");
+        // None was noted where a test speaks to the socket itself.
+        if first.is_some() {
+            assert_eq!(now, first.as_slice(), "the catcher was restarted");
+        }
         self.tells_nothing();
     }
 
