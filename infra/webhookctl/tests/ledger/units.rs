@@ -57,11 +57,14 @@ impl Intercept for Meter {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         if let Ok(output) = context.output_or_error() {
-            let update = output.downcast_ref::<UpdateItemOutput>();
-            let put = output.downcast_ref::<PutItemOutput>();
-            let told = update
-                .and_then(UpdateItemOutput::consumed_capacity)
-                .or_else(|| put.and_then(PutItemOutput::consumed_capacity));
+            let told = if let Some(update) = output.downcast_ref::<UpdateItemOutput>() {
+                update.consumed_capacity()
+            } else if let Some(put) = output.downcast_ref::<PutItemOutput>() {
+                put.consumed_capacity()
+            } else {
+                // A read.
+                return Ok(());
+            };
             self.add(told.expect("the cost of a write is told"));
         }
         Ok(())
