@@ -175,10 +175,6 @@ impl Processor {
     }
 
     /// The current state of the entity, in place of what the event says of it.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "all of them belong to one attempt, and two structs of them would say no more"
-    )]
     async fn current(
         &self,
         order: &Order,
