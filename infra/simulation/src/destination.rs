@@ -1,7 +1,7 @@
 //! The endpoint that events are forwarded to. It honours idempotency keys, and it fails in every
 //! way that an endpoint fails.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +24,9 @@ pub struct Destination {
     /// How often each event was carried out, and how often it was asked for.
     pub done: Vec<u32>,
     pub asked: Vec<u32>,
+    /// The version of each entity that it has, as it takes them: it leaves its state as it is
+    /// where it is told that it has a newer one.
+    pub versions: HashMap<usize, usize>,
     stable_key: bool,
     honest: bool,
     trouble: u64,
@@ -50,6 +53,7 @@ impl Destination {
             keys: HashSet::new(),
             done: vec![0; scenario.events],
             asked: vec![0; scenario.events],
+            versions: HashMap::new(),
             stable_key: scenario.without != Some(Without::StableKey),
             honest: scenario.without != Some(Without::Deed),
             trouble: scenario.destination_trouble,
@@ -85,11 +89,16 @@ impl Destination {
     }
 
     /// Carries an event out, unless it came before under this key.
-    fn carry_out(&mut self, event: usize, key: String) {
-        if self.keys.insert(key)
-            && let Some(done) = self.done.get_mut(event)
-        {
+    fn carry_out(&mut self, event: usize, key: String, place: Option<(usize, usize)>, told: bool) {
+        if !self.keys.insert(key) {
+            return;
+        }
+        if let Some(done) = self.done.get_mut(event) {
             *done += 1;
+        }
+        if let Some((entity, version)) = place {
+            let has = self.versions.entry(entity).or_insert(version);
+            *has = if told { version.max(*has) } else { version };
         }
     }
 }
@@ -118,8 +127,15 @@ async fn answer(world: &Shared, request: &Request) -> Result<Answer, Trouble> {
     let Some(event) = sender::event_of(body) else {
         return Ok(of(400));
     };
-    let (deed, latency, key) = {
+    let attempt = header("mitt-attempt").parse().unwrap_or(0);
+    let told = !header("mitt-entity-version").is_empty();
+    let (deed, latency, key, place) = {
         let mut world = world.lock();
+        let world = &mut *world;
+        let place = world.scenario.order.map(|order| order.place(event));
+        if let Some((_, version)) = place {
+            world.witness.asked_in_order(event, version, attempt);
+        }
         let nature = world.scenario.nature(event);
         let destination = &mut world.destination;
         if let Some(asked) = destination.asked.get_mut(event) {
@@ -130,10 +146,13 @@ async fn answer(world: &Shared, request: &Request) -> Result<Answer, Trouble> {
             key.push_str(&header("mitt-attempt"));
         }
         let latency = Duration::from_millis(destination.dice.between(5, 400));
-        (destination.deed(nature), latency, key)
+        (destination.deed(nature), latency, key, place)
     };
     sleep(latency).await;
-    let carry_out = |key| world.lock().destination.carry_out(event, key);
+    let carry_out = |key| {
+        let destination = &mut world.lock().destination;
+        destination.carry_out(event, key, place, told);
+    };
     match deed {
         Deed::Unreached => Err(Trouble::NotSent("simulated".to_owned())),
         Deed::Answered(status) => Ok(of(status)),
@@ -158,7 +177,7 @@ async fn answer(world: &Shared, request: &Request) -> Result<Answer, Trouble> {
             let world = world.clone();
             tokio::spawn(async move {
                 sleep(by).await;
-                world.lock().destination.carry_out(event, key);
+                world.lock().destination.carry_out(event, key, place, told);
             });
             Err(silence().await)
         }

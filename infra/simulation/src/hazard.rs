@@ -14,6 +14,21 @@ use crate::world::Shared;
 
 thread_local! {
     static KILLED: Cell<bool> = const { Cell::new(false) };
+    static ROLE: Cell<Role> = const { Cell::new(Role::Nobody) };
+}
+
+/// A function at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Nobody,
+    Catcher,
+    Processor,
+    BackupSync,
+}
+
+/// Who is at work now.
+pub fn role() -> Role {
+    ROLE.get()
 }
 
 /// Ends the function that is at work now, as an abort would.
@@ -36,6 +51,7 @@ pin_project! {
         #[pin]
         frozen: Option<Sleep>,
         was_frozen: bool,
+        role: Role,
         skew_ms: i64,
         // When Lambda ends it. A frozen one is forgotten and goes on when it wakes up.
         ends: Instant,
@@ -44,11 +60,18 @@ pin_project! {
 }
 
 /// Runs the work of a function by its own clock, for at most `time`.
-pub fn at_risk<F: Future>(work: F, skew_ms: i64, time: Duration, world: &Shared) -> AtRisk<F> {
+pub fn at_risk<F: Future>(
+    role: Role,
+    work: F,
+    skew_ms: i64,
+    time: Duration,
+    world: &Shared,
+) -> AtRisk<F> {
     AtRisk {
         work: Some(work),
         frozen: None,
         was_frozen: false,
+        role,
         skew_ms,
         ends: Instant::now() + time,
         world: world.clone(),
@@ -102,7 +125,9 @@ impl<F: Future> Future for AtRisk<F> {
             return Poll::Ready(Ended::Died);
         };
         KILLED.set(false);
+        let before = ROLE.replace(*this.role);
         let polled = clock::skewed(*this.skew_ms, || work.poll(context));
+        ROLE.set(before);
         if KILLED.take() {
             this.work.set(None);
             return Poll::Ready(Ended::Died);

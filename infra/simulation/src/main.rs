@@ -7,7 +7,7 @@ use std::thread::{self, available_parallelism};
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use simulation::cases::{MONTH, ROUGH, STOPPED, companions};
+use simulation::cases::{LATEST, MONTH, ROUGH, STOPPED, STRICT, companions};
 use simulation::report::{Line, Tooth, table};
 use simulation::run::{Found, run};
 use simulation::scenario::Scenario;
@@ -18,7 +18,10 @@ const WORLD: usize = 10_000;
 
 /// Events of the month, and of the hours in which the processor stops.
 const MONTH_EVENTS: usize = 10_000;
-const STOPPED_EVENTS: usize = 20_000;
+const STOPPED_EVENTS: usize = 2_000;
+
+/// The cases that are judged; the companions come behind them.
+const CASES: usize = 5;
 
 #[expect(
     clippy::print_stdout,
@@ -99,6 +102,13 @@ fn all(options: &Options) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
         2,
         (STOPPED.scenario)(options.seed(1), STOPPED_EVENTS.min(options.events)),
     );
+    let ordered = options.events / 20;
+    for (place, case) in [(3, LATEST), (4, STRICT)] {
+        for world in 0..ordered.div_ceil(WORLD) {
+            let events = WORLD.min(ordered - world * WORLD);
+            add(place, (case.scenario)(options.seed(1_000 + world), events));
+        }
+    }
     for world in 0..worlds {
         let events = WORLD.min(options.events - world * WORLD);
         add(0, (ROUGH.scenario)(options.seed(2 + world), events));
@@ -107,15 +117,15 @@ fn all(options: &Options) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
     for (n, companion) in companions.iter().enumerate() {
         let mut scenario = (companion.case.scenario)(options.seed(2 + n), companion.events);
         (companion.change)(&mut scenario);
-        add(3 + n, scenario);
+        add(CASES + n, scenario);
     }
-    let (figures, hours) = run_all(jobs, 3 + companions.len())?;
-    let cases = [ROUGH, MONTH, STOPPED].into_iter();
+    let (figures, hours) = run_all(jobs, CASES + companions.len())?;
+    let cases = [ROUGH, MONTH, STOPPED, LATEST, STRICT].into_iter();
     let lines = cases.zip(&figures).map(|(case, figures)| Line {
         case,
         figures: *figures,
     });
-    let teeth = companions.into_iter().zip(figures.iter().skip(3));
+    let teeth = companions.into_iter().zip(figures.iter().skip(CASES));
     let teeth = teeth.map(|(companion, figures)| Tooth {
         companion,
         figures: *figures,
@@ -134,7 +144,9 @@ fn run_all(jobs: Vec<Job>, places: usize) -> anyhow::Result<(Vec<Figures>, u64)>
                 return anyhow::Ok(found);
             };
             let seed = job.scenario.seed;
+            let began = Instant::now();
             let outcome = run(job.scenario).with_context(|| format!("the world of seed {seed}"))?;
+            eprintln!("{} {seed} {:.1}s", job.place, began.elapsed().as_secs_f64());
             found.push((job.place, outcome));
         }
     };

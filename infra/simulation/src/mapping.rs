@@ -1,6 +1,7 @@
 //! The event source mapping: takes doorbells from the queue and invokes the processor.
 
-use std::collections::HashSet;
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -8,31 +9,60 @@ use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
 use processor::Processor;
 
 use crate::clock;
-use crate::hazard::{Ended, at_risk};
+use crate::hazard::{Ended, Role, at_risk};
 use crate::run::Run;
 use crate::sandbox::Sandbox;
 use crate::wire::fate::Down;
-use crate::wire::sqs::Message;
+use crate::wire::sqs::{Message, Name, VISIBILITY_MS};
 
 /// `template.yaml` says so.
-const AT_ONCE: usize = 10;
 const BATCH: usize = 10;
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Of one of the queues of doorbells.
+pub struct Mapping {
+    queue: Name,
+    /// Invocations side by side; `template.yaml` says so.
+    at_once: usize,
+    busy: Cell<usize>,
+}
+
+impl Mapping {
+    pub fn of_doorbells() -> Self {
+        Self::new(Name::Doorbells, 5)
+    }
+
+    pub fn of_backlog() -> Self {
+        Self::new(Name::Backlog, 2)
+    }
+
+    fn new(queue: Name, at_once: usize) -> Self {
+        Self {
+            queue,
+            at_once,
+            busy: Cell::new(0),
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.busy.get() == 0
+    }
+}
+
 /// Invokes as long as there are doorbells, for ever.
-pub async fn map(run: Rc<Run>) {
+pub async fn map(run: Rc<Run>, mapping: Rc<Mapping>) {
     loop {
-        let Some(batch) = next_batch(&run) else {
-            idle(&run).await;
+        let Some(batch) = next_batch(&run, &mapping) else {
+            idle(&run, &mapping).await;
             continue;
         };
         match run.processor() {
             Ok(sandbox) => {
-                run.busy.set(run.busy.get() + 1);
-                let run = run.clone();
+                mapping.busy.set(mapping.busy.get() + 1);
+                let (run, mapping) = (run.clone(), mapping.clone());
                 tokio::task::spawn_local(async move {
-                    invoke(&run, sandbox, batch).await;
-                    run.busy.set(run.busy.get() - 1);
+                    invoke(&run, mapping.queue, sandbox, batch).await;
+                    mapping.busy.set(mapping.busy.get() - 1);
                 });
             }
             Err(error) => return run.fail(error),
@@ -40,37 +70,42 @@ pub async fn map(run: Rc<Run>) {
     }
 }
 
-fn next_batch(run: &Run) -> Option<Vec<Message>> {
+fn next_batch(run: &Run, mapping: &Mapping) -> Option<Vec<Message>> {
     let mut world = run.world.lock();
-    if run.busy.get() >= AT_ONCE || world.is_down(Down::Processor) {
+    if mapping.busy.get() >= mapping.at_once || world.is_down(Down::Processor) {
         return None;
     }
     let world = &mut *world;
     let now = clock::true_ms();
-    let batch = world.doorbells.receive(BATCH, now, &mut world.dice);
+    let queue = world.queues.get(mapping.queue);
+    let batch = queue.receive(BATCH, now, VISIBILITY_MS, &mut world.dice);
     // A standard queue brings some messages twice.
     for message in &batch {
         if world.dice.hits(world.scenario.message_copies) {
             let after = i64::try_from(world.dice.between(0, 90_000)).unwrap_or(0);
-            world.doorbells.send(message.body.clone(), now + after);
+            let queue = world.queues.get(mapping.queue);
+            queue.send(message.body.clone(), message.sent_at, now + after);
         }
     }
     (!batch.is_empty()).then_some(batch)
 }
 
 /// Waits until there may be something to do.
-async fn idle(run: &Run) {
+async fn idle(run: &Run, mapping: &Mapping) {
     let (next, rung) = {
         let mut world = run.world.lock();
-        let waiting = world.doorbells.depth(clock::true_ms()) > 0;
-        let next = if waiting {
-            None
-        } else {
-            world.doorbells.next_at()
-        };
+        let queue = world.queues.get(mapping.queue);
+        let waiting = queue.depth(clock::true_ms()) > 0;
+        let next = if waiting { None } else { queue.next_at() };
         let next = next.map(|next| next - clock::true_ms());
         let default = if waiting { 100 } else { 60_000 };
-        (next.unwrap_or(default).max(1), world.rung.clone())
+        let [doorbells, backlog] = &world.rung;
+        let rung = if mapping.queue == Name::Backlog {
+            backlog
+        } else {
+            doorbells
+        };
+        (next.unwrap_or(default).max(1), rung.clone())
     };
     let next = Duration::from_millis(next.unsigned_abs());
     // Somebody rang, or the time has come: both mean to look.
@@ -79,11 +114,14 @@ async fn idle(run: &Run) {
 
 /// One invocation. A function that was frozen is given up after its time; it may wake up later
 /// and go on.
-async fn invoke(run: &Rc<Run>, sandbox: Rc<Sandbox<Processor>>, batch: Vec<Message>) {
+async fn invoke(run: &Rc<Run>, queue: Name, sandbox: Rc<Sandbox<Processor>>, batch: Vec<Message>) {
     let records = batch.iter().map(|message| {
         let mut record = SqsMessage::default();
         record.message_id = Some(message.id.to_string());
         record.body = Some(message.body.clone());
+        record.event_source_arn = Some(queue.arn());
+        let sent = ("SentTimestamp".to_owned(), message.sent_at.to_string());
+        record.attributes = HashMap::from([sent]);
         record
     });
     let mut event = SqsEvent::default();
@@ -91,7 +129,13 @@ async fn invoke(run: &Rc<Run>, sandbox: Rc<Sandbox<Processor>>, batch: Vec<Messa
     let deadline = clock::skewed(sandbox.skew_ms, clock::read) + FUNCTION_TIMEOUT;
     let at_work = sandbox.clone();
     let work = async move { at_work.function.work_off(event, deadline).await };
-    let work = at_risk(work, sandbox.skew_ms, FUNCTION_TIMEOUT, &run.world);
+    let work = at_risk(
+        Role::Processor,
+        work,
+        sandbox.skew_ms,
+        FUNCTION_TIMEOUT,
+        &run.world,
+    );
     let work = tokio::task::spawn_local(Box::pin(work));
     let failed: HashSet<String> = match tokio::time::timeout(FUNCTION_TIMEOUT, work).await {
         Ok(Ok(Ended::Returned { value, was_frozen })) => {
@@ -117,6 +161,6 @@ async fn invoke(run: &Rc<Run>, sandbox: Rc<Sandbox<Processor>>, batch: Vec<Messa
         .iter()
         .filter(|message| !failed.contains(&message.id.to_string()))
     {
-        world.doorbells.delete(message.id);
+        world.queues.get(queue).delete(message);
     }
 }

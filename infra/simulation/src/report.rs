@@ -22,7 +22,10 @@ pub struct Tooth {
 impl Tooth {
     /// Without the protection the figure must not hold.
     pub fn bites(&self) -> bool {
-        !self.companion.figure.holds(&self.figures)
+        !self
+            .companion
+            .figure
+            .holds(&self.companion.case, &self.figures)
     }
 }
 
@@ -33,7 +36,7 @@ impl Line {
                 .case
                 .figures
                 .iter()
-                .all(|figure| figure.holds(&self.figures))
+                .all(|figure| figure.holds(&self.case, &self.figures))
     }
 }
 
@@ -44,16 +47,20 @@ pub fn table(lines: &[Line], teeth: &[Tooth]) -> String {
         let figures = &line.figures;
         let _ = writeln!(
             table,
-            "{}: {} events, {} acknowledged, {} done, {} dead letters; {} calls to stores",
+            "{}: {} events, {} acknowledged, {} spilled, {} done, {} dead letters; {} doorbells, {} of \
+             them moved to the backlog; {} calls to stores",
             line.case.name,
             figures.events,
             figures.acknowledged,
+            figures.spilled,
             figures.done,
             figures.dead,
+            figures.sent,
+            figures.moved,
             figures.calls
         );
         for figure in line.case.figures {
-            let verdict = if figure.holds(figures) {
+            let verdict = if figure.holds(&line.case, figures) {
                 "ok"
             } else {
                 "BROKEN"
@@ -63,7 +70,7 @@ pub fn table(lines: &[Line], teeth: &[Tooth]) -> String {
                 "  {:36} {:>8}   at most {:<5} {verdict}",
                 figure.name(),
                 number(*figure, figures),
-                figure.most()
+                figure.most(&line.case)
             );
         }
         table.push('\n');

@@ -1,23 +1,26 @@
 //! One simulation from its beginning to its end.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::ensure;
-use backup_sync::Task;
+use backup_sync::{BackupSync, Task};
 use catcher::Catcher;
 use processor::Processor;
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 
 use crate::clock;
-use crate::hazard::at_risk;
+use crate::hazard::{Ended, Role, at_risk};
+use crate::mapping::Mapping;
 use crate::sandbox::{Sandbox, Sandboxes};
 use crate::scenario::{Scenario, Without};
+use crate::wire::dynamodb::{Item, Value};
 use crate::wire::fate::Down;
 use crate::witness::Figures;
-use crate::world::Shared;
+use crate::world::{Shared, World};
 use crate::{mapping, sender};
 
 /// Catchers that answer side by side.
@@ -40,8 +43,8 @@ pub struct Run {
     sandboxes: Sandboxes,
     catchers: RefCell<Vec<Rc<Sandbox<Catcher>>>>,
     processors: RefCell<Vec<Rc<Sandbox<Processor>>>>,
-    /// Invocations of the processor that are under way.
-    pub busy: Cell<usize>,
+    backup_syncs: RefCell<Vec<Rc<Sandbox<BackupSync>>>>,
+    mappings: [Rc<Mapping>; 2],
     turn: Cell<usize>,
     senders: Cell<usize>,
     all_sent: Cell<bool>,
@@ -81,7 +84,8 @@ async fn simulate(scenario: Scenario) -> anyhow::Result<Found> {
         world,
         catchers: RefCell::default(),
         processors: RefCell::default(),
-        busy: Cell::new(0),
+        backup_syncs: RefCell::default(),
+        mappings: [Mapping::of_doorbells(), Mapping::of_backlog()].map(Rc::new),
         turn: Cell::new(0),
         senders: Cell::new(0),
         all_sent: Cell::new(false),
@@ -92,11 +96,13 @@ async fn simulate(scenario: Scenario) -> anyhow::Result<Found> {
         sender::send_all(sending.clone()).await;
         sending.all_sent.set(true);
     });
-    tokio::task::spawn_local(mapping::map(run.clone()));
+    for mapping in &run.mappings {
+        tokio::task::spawn_local(mapping::map(run.clone(), mapping.clone()));
+    }
     tokio::task::spawn_local(purge(run.clone()));
     while !run.is_over() && clock::elapsed() < ends_after {
         sleep(TICK).await;
-        run.sweep()?;
+        run.schedule()?;
         if let Some(error) = run.failed.borrow_mut().take() {
             return Err(error);
         }
@@ -104,13 +110,33 @@ async fn simulate(scenario: Scenario) -> anyhow::Result<Found> {
     run.found()
 }
 
-/// Somebody empties the queue by mistake.
+/// One invocation of backup-sync. One that was frozen, or died, is not asked again.
+async fn sync(run: Rc<Run>, sandbox: Rc<Sandbox<BackupSync>>, task: Task) {
+    let (at_work, skew_ms) = (sandbox.clone(), sandbox.skew_ms);
+    let work = async move { at_work.function.run(task).await.is_ok() };
+    let time = Duration::from_secs(300);
+    let ended = at_risk(Role::BackupSync, work, skew_ms, time, &run.world).await;
+    let again = matches!(
+        ended,
+        Ended::Returned {
+            was_frozen: false,
+            ..
+        }
+    );
+    if again {
+        run.backup_syncs.borrow_mut().push(sandbox);
+    }
+}
+
+/// Somebody empties the queues of doorbells by mistake.
 async fn purge(run: Rc<Run>) {
     let times = run.world.lock().scenario.purges_ms.clone();
     for at in times {
         let at = Duration::from_millis(u64::try_from(at).unwrap_or(0));
         sleep(at.saturating_sub(clock::elapsed())).await;
-        run.world.lock().doorbells.purge();
+        let mut world = run.world.lock();
+        world.queues.doorbells.purge();
+        world.queues.backlog.purge();
     }
 }
 
@@ -129,8 +155,10 @@ impl Run {
 
     fn is_over(&self) -> bool {
         let world = self.world.lock();
-        let quiet = self.all_sent.get() && self.senders.get() == 0 && self.busy.get() == 0;
-        quiet && world.doorbells.is_empty() && !world.table.has_open_rows()
+        let quiet = self.all_sent.get()
+            && self.senders.get() == 0
+            && self.mappings.iter().all(|mapping| mapping.is_idle());
+        quiet && world.queues.are_empty() && !world.table.has_open_rows()
     }
 
     /// A catcher, each in its turn.
@@ -163,27 +191,30 @@ impl Run {
         self.processors.borrow_mut().push(processor);
     }
 
-    /// The schedule of the sweep; now and then it fires twice. Over an empty index a sweep reads
-    /// nothing and does nothing, and is left out.
-    fn sweep(&self) -> anyhow::Result<()> {
-        let times = {
+    /// The schedules of backup-sync, each minute; now and then one fires twice. A sweep over an
+    /// empty index reads nothing and does nothing, as a drain of an empty queue, and is left out.
+    fn schedule(self: &Rc<Self>) -> anyhow::Result<()> {
+        let mut tasks = Vec::new();
+        {
             let mut world = self.world.lock();
-            let off = world.scenario.without == Some(Without::Sweep) || world.is_down(Down::Sweep);
-            if off || !world.table.has_open_rows() {
-                return Ok(());
+            let without = world.scenario.without;
+            let down = world.is_down(Down::Sweep);
+            if !down && without != Some(Without::Sweep) && world.table.has_open_rows() {
+                tasks.push(Task::Sweep);
             }
-            1 + u64::from(world.dice.hits(200))
-        };
-        for _ in 0..times {
-            let sandbox = self.sandboxes.backup_sync()?;
-            let (world, skew_ms) = (self.world.clone(), sandbox.skew_ms);
-            let work = async move { sandbox.function.run(Task::Sweep).await.is_ok() };
-            tokio::task::spawn_local(Box::pin(at_risk(
-                work,
-                skew_ms,
-                Duration::from_secs(300),
-                &world,
-            )));
+            if !down && without != Some(Without::Drain) && !world.queues.spill.is_empty() {
+                tasks.push(Task::Drain);
+            }
+            if world.dice.hits(200) {
+                tasks.extend(tasks.clone());
+            }
+        }
+        for task in tasks {
+            let sandbox = match self.backup_syncs.borrow_mut().pop() {
+                Some(sandbox) => sandbox,
+                None => self.sandboxes.backup_sync()?,
+            };
+            tokio::task::spawn_local(Box::pin(sync(self.clone(), sandbox, task)));
         }
         Ok(())
     }
@@ -200,12 +231,45 @@ impl Run {
             &world.destination.done,
             &world.destination.asked,
         );
-        figures.sent = world.doorbells.sent;
+        figures.sent = world.queues.doorbells.sent + world.queues.backlog.sent;
+        figures.moved = world.moved;
+        figures.spilled = world.queues.spill.sent;
+        figures.undrained = world.queues.spill.len() as u64;
         figures.calls = world.calls;
+        figures.stale = stale(&world);
         Ok(Found {
             figures,
             trace: world.trace,
             hours: clock::elapsed().as_secs() / 3600,
         })
     }
+}
+
+/// Entities of which the destination has another version than the newest that was carried out.
+fn stale(world: &World) -> u64 {
+    let Some(order) = world.scenario.order else {
+        return 0;
+    };
+    let mut newest = HashMap::new();
+    for event in world
+        .table
+        .state_rows()
+        .iter()
+        .filter_map(|(pk, row)| done(pk, row))
+    {
+        let (entity, version) = order.place(event);
+        let known = newest.entry(entity).or_insert(version);
+        *known = version.max(*known);
+    }
+    let has = &world.destination.versions;
+    let stale = newest
+        .iter()
+        .filter(|(entity, version)| has.get(entity) != Some(version));
+    stale.count() as u64
+}
+
+/// The event of a row, if it is done.
+fn done(pk: &str, row: &Item) -> Option<usize> {
+    let is_done = row.get("st").and_then(Value::text) == Some("done");
+    sender::event_of_doorbell(pk).filter(|_| is_done)
 }

@@ -83,7 +83,8 @@ impl Sandboxes {
 
     fn parts(&self, patience: Patience) -> anyhow::Result<Parts> {
         let aws = self.aws(patience);
-        let config = Config::parse(&sources()).context("the sources of the simulation")?;
+        let config =
+            Config::parse(&sources(&self.world)).context("the sources of the simulation")?;
         let bodies = Some((aws.s3(), "bodies".to_owned()));
         let ledger = Ledger::new(aws.dynamodb(), TABLE, bodies)
             .keeping(config.retentions())
@@ -98,7 +99,8 @@ impl Sandboxes {
             table: TABLE.to_owned(),
             inbox: Inbox {
                 ledger,
-                queue: Queue::new(aws.sqs(), "https://simulated/doorbells"),
+                queue: Queue::new(aws.sqs(), "https://simulated/doorbells")
+                    .with_backlog(Some("https://simulated/backlog".to_owned())),
             },
             aws,
         })
@@ -118,7 +120,12 @@ impl Sandboxes {
     }
 }
 
-fn sources() -> String {
+fn sources(world: &Shared) -> String {
+    let mode = world
+        .lock()
+        .scenario
+        .order
+        .map_or("none", |order| order.mode);
     format!(
         r#"
         schema = 1
@@ -128,6 +135,7 @@ fn sources() -> String {
         name = "{SOURCE}"
         preset = "stripe"
         secret = "{SOURCE}"
+        order = {{ mode = "{mode}" }}
         [[source.action]]
         kind = "http"
         url = "{}"

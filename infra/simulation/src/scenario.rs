@@ -39,8 +39,26 @@ pub struct Scenario {
     pub outages: Vec<Outage>,
     /// When somebody empties the queue.
     pub purges_ms: Vec<i64>,
+    /// Events are about entities, of which each has so many versions.
+    pub order: Option<Ordering>,
     pub weakness: Option<Weakness>,
     pub without: Option<Without>,
+}
+
+/// How the events of a source are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ordering {
+    /// As `sources.toml` names it.
+    pub mode: &'static str,
+    pub versions: usize,
+}
+
+impl Ordering {
+    /// The entity of an event, and its version, counted from 0.
+    pub fn place(self, event: usize) -> (usize, usize) {
+        let versions = self.versions.max(1);
+        (event / versions, event % versions)
+    }
 }
 
 /// A protection outside of the stores that is left out.
@@ -48,6 +66,8 @@ pub struct Scenario {
 pub enum Without {
     /// Nobody sweeps.
     Sweep,
+    /// Nobody drains the spill queue.
+    Drain,
     /// The catcher says 200 whatever became of the event.
     HonestAnswer,
     /// The destination is shown another key in each attempt.
@@ -87,6 +107,7 @@ impl Scenario {
             skew_ms: 30_000,
             outages: Vec::new(),
             purges_ms: Vec::new(),
+            order: None,
             weakness: None,
             without: None,
         }

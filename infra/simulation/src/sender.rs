@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use crate::clock;
 use crate::dice::Dice;
-use crate::hazard::{Ended, at_risk};
+use crate::hazard::{Ended, Role, at_risk};
 use crate::run::Run;
 use crate::sandbox::SOURCE;
 use crate::scenario::{RETRIES_MS, Scenario, Without, second_delivery_ms};
@@ -51,25 +51,27 @@ fn body_of(scenario: &Scenario, event: usize) -> String {
     // Noise, so that it does not compress.
     let noise = (0..len).map(|_| char::from(b'a' + u8::try_from(dice.below(26)).unwrap_or(0)));
     let noise: String = noise.collect();
+    let (entity, version) = scenario
+        .order
+        .map_or((event, 0), |order| order.place(event));
     format!(
-        r#"{{"id":"{}","object":"event","type":"invoice.paid","created":1767571200,"data":"{noise}"}}"#,
-        id_of(event)
+        r#"{{"id":"{}","object":"event","type":"invoice.paid","created":{},"data":{{"object":{{"id":"in_{entity}"}},"noise":"{noise}"}}}}"#,
+        id_of(event),
+        1_767_571_200 + version,
     )
 }
 
 /// All first deliveries in their time.
 pub async fn send_all(run: Rc<Run>) {
-    let (events, span, seed) = {
+    let (line, span, seed) = {
         let world = run.world.lock();
-        (
-            world.scenario.events,
-            world.scenario.arrive_in_ms,
-            world.scenario.seed,
-        )
+        let scenario = &world.scenario;
+        (line(scenario), scenario.arrive_in_ms, scenario.seed)
     };
     let mut dice = Dice::new(seed, 3);
-    for event in 0..events {
-        let at = span * event as u64 / events.max(1) as u64;
+    let events = line.len();
+    for (place, event) in line.into_iter().enumerate() {
+        let at = span * place as u64 / events.max(1) as u64;
         let wait = Duration::from_millis(at).saturating_sub(clock::elapsed());
         if !wait.is_zero() {
             sleep(wait).await;
@@ -84,6 +86,20 @@ pub async fn send_all(run: Rc<Run>) {
             );
         }
     }
+}
+
+/// In which order the events come. The versions of an entity come shuffled, among those of others.
+fn line(scenario: &Scenario) -> Vec<usize> {
+    let mut line: Vec<usize> = (0..scenario.events).collect();
+    if let Some(order) = scenario.order {
+        let mut dice = Dice::new(scenario.seed, 4);
+        let among = 5 * order.versions as u64;
+        line.sort_by_cached_key(|event| {
+            let (entity, _) = order.place(*event);
+            ((entity * order.versions) as u64 + dice.below(among), *event)
+        });
+    }
+    line
 }
 
 fn spawn(run: &Rc<Run>, event: usize, wait: Duration) {
@@ -115,7 +131,7 @@ async fn deliver(run: &Run, event: usize) -> anyhow::Result<bool> {
     let request = request(&body)?;
     let sandbox = run.catcher()?;
     let answering = Box::pin(sandbox.function.answer(request));
-    let answering = at_risk(answering, sandbox.skew_ms, WAITS, &run.world);
+    let answering = at_risk(Role::Catcher, answering, sandbox.skew_ms, WAITS, &run.world);
     let answered = tokio::time::timeout(WAITS, answering).await;
     let dishonest = run.world.lock().scenario.without == Some(Without::HonestAnswer);
     Ok(match answered {

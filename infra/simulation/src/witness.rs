@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::clock;
 use crate::sender;
 use crate::wire::dynamodb::{Changed, Item, Value};
 use crate::wire::sqs::Message;
@@ -15,6 +16,11 @@ struct Known {
     /// Outcomes that were recorded, by run.
     outcomes: HashMap<i128, u32>,
     retries: u64,
+    /// When its row was written, and whether it is settled.
+    arrived_at: Option<i64>,
+    settled: bool,
+    /// When each attempt began.
+    claimed_at: HashMap<i128, i64>,
 }
 
 #[derive(Debug, Default)]
@@ -26,6 +32,9 @@ pub struct Witness {
     pub backward: u64,
     /// Attempts that began before they were due.
     pub early: u64,
+    /// Calls for an event while an older one of its entity stood open that had been there before
+    /// the attempt began.
+    pub inversions: u64,
 }
 
 /// What is to be zero, and what is to be small.
@@ -53,7 +62,18 @@ pub struct Figures {
     pub false_conflicts: u64,
     /// Attempts before their time.
     pub early: u64,
+    /// Entities whose newest version is not the one that the destination has at the end.
+    pub stale: u64,
+    /// Calls for an event before an older one of its entity that had arrived.
+    pub inversions: u64,
+    /// Messages left in the spill queue at the end.
+    pub undrained: u64,
+    /// Doorbells that were sent, to either queue.
     pub sent: u64,
+    /// Of them, those that a processor moved to the backlog, because they had waited for long.
+    pub moved: u64,
+    /// Messages that were sent to the spill queue.
+    pub spilled: u64,
     /// Messages that could not have been spared.
     pub needed: u64,
     pub calls: u64,
@@ -90,6 +110,25 @@ impl Witness {
         }
     }
 
+    /// A call for an event whose entity has this many older versions.
+    pub fn asked_in_order(&mut self, event: usize, older: usize, attempt: i128) {
+        let claimed = self.known.get(&event);
+        let Some(claimed_at) = claimed
+            .and_then(|known| known.claimed_at.get(&attempt))
+            .copied()
+        else {
+            return;
+        };
+        let before = (event - older..event).filter_map(|other| self.known.get(&other));
+        let waits = |known: &Known| {
+            !known.settled
+                && known
+                    .arrived_at
+                    .is_some_and(|arrived_at| arrived_at < claimed_at)
+        };
+        self.inversions += u64::from(before.into_iter().any(waits));
+    }
+
     /// A write that was applied.
     pub fn saw(&mut self, changed: &Changed) {
         let (Some(event), "M") = (event_of(&changed.pk), changed.sk.as_str()) else {
@@ -104,6 +143,8 @@ impl Witness {
         let (before, after) = (text(old, "st"), text(new, "st"));
         let same_run = number(old, "run") == number(new, "run") && changed.old.is_some();
         let known = self.known.entry(event).or_default();
+        known.arrived_at.get_or_insert_with(clock::true_ms);
+        known.settled = is_settled(after);
         let written_again = is_settled(before)
             && same_run
             && (before != after || text(old, "done_by") != text(new, "done_by"));
@@ -117,6 +158,11 @@ impl Witness {
             known.retries += 1;
         }
         let claimed = after == "processing" && text(old, "own") != text(new, "own");
+        if claimed {
+            known
+                .claimed_at
+                .insert(number(new, "att"), clock::true_ms());
+        }
         if number(new, "epoch") < number(old, "epoch") + i128::from(claimed) {
             self.backward += 1;
         }
@@ -136,6 +182,7 @@ impl Witness {
             double_outcomes: self.changed_outcomes,
             early: self.early,
             bad_histories: self.backward,
+            inversions: self.inversions,
             ..Figures::default()
         };
         let mut rows_of: HashMap<usize, &Item> = HashMap::new();
@@ -236,7 +283,12 @@ impl Figures {
             bad_histories: self.bad_histories + other.bad_histories,
             false_conflicts: self.false_conflicts + other.false_conflicts,
             early: self.early + other.early,
+            stale: self.stale + other.stale,
+            inversions: self.inversions + other.inversions,
+            undrained: self.undrained + other.undrained,
             sent: self.sent + other.sent,
+            moved: self.moved + other.moved,
+            spilled: self.spilled + other.spilled,
             needed: self.needed + other.needed,
             calls: self.calls + other.calls,
         }

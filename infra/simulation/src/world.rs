@@ -12,10 +12,11 @@ use tokio::sync::Notify;
 use crate::clock;
 use crate::destination::Destination;
 use crate::dice::Dice;
+use crate::hazard::Role;
 use crate::scenario::{Scenario, Without};
 use crate::wire::dynamodb::{Refusal, Table, Value};
 use crate::wire::fate::{Down, Fate, Service};
-use crate::wire::sqs::Queue;
+use crate::wire::sqs::{Name, Queues};
 use crate::wire::{Call, Reply};
 use crate::witness::Witness;
 
@@ -25,9 +26,11 @@ pub const SECRETS_PATH: &str = "/simulated";
 pub struct World {
     pub scenario: Scenario,
     pub table: Table,
-    pub doorbells: Queue,
-    /// Somebody sent a doorbell.
-    pub rung: Arc<Notify>,
+    pub queues: Queues,
+    /// Somebody sent a doorbell, to the first queue and to that of the backlog.
+    pub rung: [Arc<Notify>; 2],
+    /// Messages that a processor sent to the backlog: those that it moved there.
+    pub moved: u64,
     pub secrets: BTreeMap<String, String>,
     objects: HashMap<String, Vec<u8>>,
     pub destination: Destination,
@@ -65,8 +68,9 @@ impl World {
     fn new(scenario: Scenario) -> Self {
         Self {
             table: Table::new(scenario.weakness),
-            doorbells: Queue::default(),
-            rung: Arc::default(),
+            queues: Queues::default(),
+            rung: Default::default(),
+            moved: 0,
             secrets: BTreeMap::new(),
             objects: HashMap::new(),
             destination: Destination::new(&scenario),
@@ -155,22 +159,32 @@ impl World {
     }
 
     fn sqs(&mut self, call: &Call, now: i64) -> Reply {
-        let purged = self.dice.hits(self.scenario.message_loss) && call.operation == "SendMessage";
+        let lost = self.dice.hits(self.scenario.message_loss);
         if call.operation == "GetQueueAttributes"
             && self.scenario.without == Some(Without::DepthGate)
         {
             return ok(json!({ "Attributes": { "ApproximateNumberOfMessages": "0" } }).to_string());
         }
-        match self.doorbells.answer(&call.operation, &call.body, now) {
-            Ok(body) => {
-                if purged {
-                    self.doorbells.lose_last();
-                }
-                self.rung.notify_one();
-                ok(body)
+        let answer = self
+            .queues
+            .answer(&call.operation, &call.body, now, &mut self.dice);
+        let done = match answer {
+            Ok(done) => done,
+            Err(what) => return self.untaught(format!("SQS: {what}")),
+        };
+        // A message of the spill queue is the event itself: SQS keeps it.
+        if call.operation == "SendMessage" && done.queue != Name::Spill {
+            let moves = done.queue == Name::Backlog && call.role == Role::Processor;
+            self.moved += u64::from(moves);
+            if lost {
+                self.queues.get(done.queue).lose_last();
             }
-            Err(what) => self.untaught(what),
+            let lane = usize::from(done.queue == Name::Backlog);
+            if let Some(rung) = self.rung.get(lane) {
+                rung.notify_one();
+            }
         }
+        ok(done.answer)
     }
 
     fn ssm(&mut self, call: &Call) -> Reply {
@@ -199,16 +213,15 @@ impl World {
                 self.objects.insert(call.path.clone(), call.body.clone());
                 ok(String::new())
             }
+            "PUT tagging" if self.objects.contains_key(&call.path) => ok(String::new()),
             "GET" => match self.objects.get(&call.path) {
                 Some(body) => Reply {
                     status: 200,
                     body: body.clone(),
                 },
-                None => Reply {
-                    status: 404,
-                    body: b"<Error><Code>NoSuchKey</Code><Message>none</Message></Error>".to_vec(),
-                },
+                None => no_such_key(),
             },
+            "PUT tagging" => no_such_key(),
             other => self.untaught(format!("S3 {other}")),
         }
     }
@@ -227,5 +240,12 @@ fn ok(body: String) -> Reply {
     Reply {
         status: 200,
         body: body.into_bytes(),
+    }
+}
+
+fn no_such_key() -> Reply {
+    Reply {
+        status: 404,
+        body: b"<Error><Code>NoSuchKey</Code><Message>none</Message></Error>".to_vec(),
     }
 }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
 
-use simulation::cases::{Figure, MONTH, ROUGH, companions};
+use simulation::cases::{Figure, LATEST, MONTH, ROUGH, STRICT, companions};
 use simulation::report::{Line, Tooth};
 use simulation::run::{Found, run};
 use simulation::scenario::Scenario;
@@ -37,9 +37,21 @@ fn the_zeros_are_zero_with_trouble_at_every_step() {
 fn a_month_with_outages_leaves_nothing_open() {
     let figures = found((MONTH.scenario)(1, EVENTS)).figures;
     assert!(
-        ROUGH.figures.iter().all(|figure| figure.holds(&figures)),
+        ROUGH
+            .figures
+            .iter()
+            .all(|figure| figure.holds(&MONTH, &figures)),
         "{figures:?}"
     );
+}
+
+#[test]
+fn versions_that_come_shuffled_leave_the_newest_state() {
+    for case in [LATEST, STRICT] {
+        let figures = found((case.scenario)(1, EVENTS)).figures;
+        let line = Line { case, figures };
+        assert!(line.holds(), "{}: {figures:?}", case.name);
+    }
 }
 
 #[test]
@@ -68,7 +80,13 @@ fn every_figure_is_broken_by_something() {
 /// The companions that need few events; `make simulate` runs all of them.
 #[test]
 fn without_a_protection_its_figure_does_not_hold() {
-    let quick = [Figure::Lost, Figure::DoubleEffects, Figure::Early];
+    let quick = [
+        Figure::Lost,
+        Figure::DoubleEffects,
+        Figure::Early,
+        Figure::Stale,
+        Figure::Inversions,
+    ];
     for companion in companions()
         .into_iter()
         .filter(|companion| quick.contains(&companion.figure))

@@ -16,6 +16,7 @@ use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
 use tokio::time::sleep;
 
+use crate::hazard::{self, Role};
 use crate::world::{Shared, World};
 use fate::{Fate, Service};
 
@@ -31,6 +32,8 @@ struct Wire(Shared);
 /// What a store was asked.
 #[derive(Clone, Debug)]
 pub struct Call {
+    /// Who asks.
+    pub role: Role,
     pub service: Service,
     pub operation: String,
     /// The path of an object; empty elsewhere.
@@ -62,15 +65,22 @@ impl Call {
             Some(("AmazonSSM", operation)) => (Service::Ssm, operation),
             _ => (Service::S3, request.method()),
         };
-        let path = if service == Service::S3 {
+        let uri = if service == Service::S3 {
             request.uri()
         } else {
             ""
         };
-        let path = path.split('?').next().unwrap_or_default();
+        let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+        let of_tags = query.split('&').any(|word| word == "tagging");
+        let operation = if of_tags {
+            format!("{operation} tagging")
+        } else {
+            operation.to_owned()
+        };
         Self {
+            role: hazard::role(),
             service,
-            operation: operation.to_owned(),
+            operation,
             path: path.to_owned(),
             body: request.body().bytes().unwrap_or_default().to_vec(),
         }

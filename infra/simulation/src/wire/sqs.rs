@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::dice::Dice;
 
@@ -13,10 +13,28 @@ const MOST_RECEIVES: u32 = 10;
 /// How long a received message is hidden: `template.yaml` says so.
 pub const VISIBILITY_MS: i64 = 360_000;
 
+/// The queues of the stack, by the last part of their URL.
+#[derive(Debug)]
+pub struct Queues {
+    pub doorbells: Queue,
+    pub backlog: Queue,
+    pub spill: Queue,
+}
+
+/// Which of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name {
+    Doorbells,
+    Backlog,
+    Spill,
+}
+
 #[derive(Clone, Debug)]
 pub struct Message {
     pub id: u64,
     pub body: String,
+    /// When it was sent, whenever it arrives.
+    pub sent_at: i64,
     receives: u32,
 }
 
@@ -30,50 +48,170 @@ pub struct Queue {
     /// When each received message is due back.
     in_flight: HashMap<u64, i64>,
     next: u64,
+    /// Without it, a message stays whatever becomes of it.
+    most_receives: Option<u32>,
     pub sent: u64,
     pub dead: u64,
-    pub bodies_of_dead: Vec<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase", deny_unknown_fields)]
-struct Send {
-    #[serde(rename = "QueueUrl")]
-    _queue_url: String,
+/// A request. Each operation takes what it knows of it, and a field that is not named is refused.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields, default)]
+struct Request {
+    queue_url: String,
     message_body: String,
-    #[serde(default)]
     delay_seconds: i64,
     #[serde(rename = "MessageGroupId")]
     _message_group_id: Option<String>,
+    attribute_names: Vec<String>,
+    max_number_of_messages: Option<usize>,
+    #[serde(rename = "WaitTimeSeconds")]
+    _wait_time_seconds: i64,
+    visibility_timeout: Option<i64>,
+    receipt_handle: String,
+}
+
+/// What a queue did.
+#[derive(Debug)]
+pub struct Done {
+    pub queue: Name,
+    pub answer: String,
+}
+
+impl Default for Queues {
+    fn default() -> Self {
+        let doorbells = || Queue {
+            most_receives: Some(MOST_RECEIVES),
+            ..Queue::default()
+        };
+        Self {
+            doorbells: doorbells(),
+            backlog: doorbells(),
+            spill: Queue::default(),
+        }
+    }
+}
+
+impl Queues {
+    pub fn get(&mut self, name: Name) -> &mut Queue {
+        match name {
+            Name::Doorbells => &mut self.doorbells,
+            Name::Backlog => &mut self.backlog,
+            Name::Spill => &mut self.spill,
+        }
+    }
+
+    pub fn are_empty(&self) -> bool {
+        self.doorbells.is_empty() && self.backlog.is_empty() && self.spill.is_empty()
+    }
+
+    /// Answers a request; `Err` is one that these queues have not been taught.
+    pub fn answer(
+        &mut self,
+        operation: &str,
+        body: &[u8],
+        now: i64,
+        dice: &mut Dice,
+    ) -> Result<Done, String> {
+        let request: Request = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        let queue = Name::of(&request.queue_url)?;
+        let answer = self.get(queue).answer(operation, request, now, dice)?;
+        let answer = answer.to_string();
+        Ok(Done { queue, answer })
+    }
+}
+
+impl Name {
+    fn of(url: &str) -> Result<Self, String> {
+        match url.rsplit('/').next() {
+            Some("doorbells") => Ok(Self::Doorbells),
+            Some("backlog") => Ok(Self::Backlog),
+            Some("spill") => Ok(Self::Spill),
+            _ => Err(format!("the queue {url:?}")),
+        }
+    }
+
+    /// As an event source mapping names it.
+    pub fn arn(self) -> String {
+        let name = match self {
+            Self::Doorbells => "doorbells",
+            Self::Backlog => "backlog",
+            Self::Spill => "spill",
+        };
+        format!("arn:aws:sqs:simulated:000000000000:{name}")
+    }
+}
+
+impl Message {
+    /// What a receiver deletes it by. It is another one each time that the message is received.
+    fn handle(&self) -> String {
+        format!("{}.{}", self.id, self.receives)
+    }
 }
 
 impl Queue {
-    /// Answers a request; `Err` is one that this queue has not been taught.
-    pub fn answer(&mut self, operation: &str, body: &[u8], now: i64) -> Result<String, String> {
+    fn answer(
+        &mut self,
+        operation: &str,
+        request: Request,
+        now: i64,
+        dice: &mut Dice,
+    ) -> Result<Json, String> {
         match operation {
             "SendMessage" => {
-                let send: Send = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-                if !(0..=900).contains(&send.delay_seconds) {
-                    return Err(format!("a delay of {} s", send.delay_seconds));
+                if !(0..=900).contains(&request.delay_seconds) {
+                    return Err(format!("a delay of {} s", request.delay_seconds));
                 }
-                let id = self.send(send.message_body, now + send.delay_seconds * 1000);
+                let at = now + request.delay_seconds * 1000;
+                let id = self.send(request.message_body, now, at);
                 self.sent += 1;
-                Ok(json!({ "MessageId": format!("m-{id}") }).to_string())
+                Ok(json!({ "MessageId": format!("m-{id}") }))
             }
-            "GetQueueAttributes" => {
-                let depth = self.depth(now).to_string();
-                Ok(json!({ "Attributes": { "ApproximateNumberOfMessages": depth } }).to_string())
+            "ReceiveMessage" => {
+                let most = request.max_number_of_messages.unwrap_or(1);
+                let hidden = request
+                    .visibility_timeout
+                    .map_or(VISIBILITY_MS, |seconds| seconds * 1000);
+                let received = self.receive(most, now, hidden, dice);
+                let shown = received.iter().map(|message| {
+                    json!({
+                        "MessageId": format!("m-{}", message.id),
+                        "ReceiptHandle": message.handle(),
+                        "Body": message.body,
+                    })
+                });
+                Ok(json!({ "Messages": shown.collect::<Vec<_>>() }))
             }
+            "DeleteMessage" => {
+                self.delete_by(&request.receipt_handle);
+                Ok(json!({}))
+            }
+            "GetQueueAttributes" => self.attributes(&request.attribute_names, now),
             other => Err(format!("the operation {other}")),
         }
     }
 
+    fn attributes(&mut self, names: &[String], now: i64) -> Result<Json, String> {
+        let visible = self.depth(now);
+        let mut attributes = BTreeMap::new();
+        for name in names {
+            let number = match name.as_str() {
+                "ApproximateNumberOfMessages" => visible,
+                "ApproximateNumberOfMessagesNotVisible" => self.in_flight.len(),
+                other => return Err(format!("the attribute {other}")),
+            };
+            attributes.insert(name, number.to_string());
+        }
+        Ok(json!({ "Attributes": attributes }))
+    }
+
     /// Puts a message in that can be received from a time on.
-    pub fn send(&mut self, body: String, at: i64) -> u64 {
+    pub fn send(&mut self, body: String, now: i64, at: i64) -> u64 {
         self.next += 1;
         let message = Message {
             id: self.next,
             body,
+            sent_at: now,
             receives: 0,
         };
         self.hidden.insert((at, message.id), message);
@@ -90,25 +228,38 @@ impl Queue {
         self.ready.is_empty() && self.hidden.is_empty()
     }
 
+    /// All that are in it.
+    pub fn len(&self) -> usize {
+        self.ready.len() + self.hidden.len()
+    }
+
     /// When the next hidden message can be received.
     pub fn next_at(&self) -> Option<i64> {
         self.hidden.keys().next().map(|(at, _)| *at)
     }
 
-    /// Some of the messages, in no order.
-    pub fn receive(&mut self, most: usize, now: i64, dice: &mut Dice) -> Vec<Message> {
+    /// Some of the messages, in no order, which nobody else sees for a time.
+    pub fn receive(
+        &mut self,
+        most: usize,
+        now: i64,
+        hidden_ms: i64,
+        dice: &mut Dice,
+    ) -> Vec<Message> {
         self.surface(now);
         let mut received = Vec::new();
         while received.len() < most && !self.ready.is_empty() {
             let index = usize::try_from(dice.below(self.ready.len() as u64)).unwrap_or(0);
             let mut message = self.ready.swap_remove(index);
             message.receives += 1;
-            if message.receives > MOST_RECEIVES {
+            if self
+                .most_receives
+                .is_some_and(|most| message.receives > most)
+            {
                 self.dead += 1;
-                self.bodies_of_dead.push(message.body);
                 continue;
             }
-            let back = now + VISIBILITY_MS;
+            let back = now + hidden_ms;
             self.in_flight.insert(message.id, back);
             self.hidden.insert((back, message.id), message.clone());
             received.push(message);
@@ -116,10 +267,21 @@ impl Queue {
         received
     }
 
-    /// The message is done with. One that came back meanwhile stays: its receipt is old.
-    pub fn delete(&mut self, id: u64) {
-        if let Some(back) = self.in_flight.remove(&id) {
+    /// The message is done with.
+    pub fn delete(&mut self, message: &Message) {
+        self.delete_by(&message.handle());
+    }
+
+    /// One that came back meanwhile stays: its receipt is old.
+    fn delete_by(&mut self, handle: &str) {
+        let id = handle.split('.').next().and_then(|id| id.parse().ok());
+        let Some((id, back)) = id.and_then(|id| Some((id, *self.in_flight.get(&id)?))) else {
+            return;
+        };
+        let held = self.hidden.get(&(back, id));
+        if held.is_some_and(|message| message.handle() == handle) {
             self.hidden.remove(&(back, id));
+            self.in_flight.remove(&id);
         }
     }
 
