@@ -17,7 +17,7 @@ use simulation::witness::Figures;
 const WORLD: usize = 10_000;
 
 /// Events of the month, and of the hours in which the processor stops.
-const MONTH_EVENTS: usize = 10_000;
+const MONTH_EVENTS: usize = 3_000;
 const STOPPED_EVENTS: usize = 2_000;
 
 /// The cases that are judged; the companions come behind them.
