@@ -301,6 +301,11 @@ pub fn companions() -> Vec<Companion> {
             s.without = Some(Without::Drain);
             s.ends_after_ms = DAY_MS.unsigned_abs();
         }),
+        of("counting attempts at the claim", Figure::Stuck, |s| {
+            s.weakness = Some(Weakness::AttemptsNotCounted);
+            s.killers = 100;
+            s.ends_after_ms = DAY_MS.unsigned_abs() / 2;
+        }),
         of("the fence of a claim", Figure::DoubleOutcomes, |s| {
             s.weakness = Some(Weakness::NoFence);
             s.freezes = 300;

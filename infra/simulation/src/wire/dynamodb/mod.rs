@@ -178,6 +178,10 @@ impl Table {
         let text = request.update_expression.unwrap_or_default();
         let update = self.parsed_update(&text)?;
         bindings.note_update(&update);
+        if self.weakness.is_some() {
+            // What was taken out of it was used.
+            bindings.note_update(&Update::parse(&text)?);
+        }
         let old = self.item(&pk, &sk).cloned();
         self.check(
             request.condition_expression.as_deref(),
