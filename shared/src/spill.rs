@@ -62,6 +62,13 @@ impl Spilled {
     }
 }
 
+/// What is to be sent, of one source.
+#[derive(Debug)]
+pub struct Messages {
+    source: String,
+    texts: Vec<String>,
+}
+
 /// The second store.
 #[derive(Clone, Debug)]
 pub struct Spill {
@@ -77,15 +84,20 @@ impl Spill {
         }
     }
 
-    /// Sends events, in as few messages as they fit. When it returns, every one of them is
-    /// durable; after an error nobody knows which are.
-    pub async fn send(&self, events: &[Spilled]) -> anyhow::Result<()> {
-        let Some(first) = events.first() else {
-            return Ok(());
-        };
-        let source = first.event.key().source();
-        let messages = message::write(events, LARGEST_MESSAGE)?;
-        stream::iter(messages)
+    /// Events as messages, as few as they fit. An error says which one is too large for any.
+    pub fn messages(&self, events: &[Spilled]) -> anyhow::Result<Messages> {
+        let source = events.first().map(|first| first.event.key().source());
+        Ok(Messages {
+            source: source.unwrap_or_default().to_owned(),
+            texts: message::write(events, LARGEST_MESSAGE)?,
+        })
+    }
+
+    /// Sends messages. When it returns, every event in them is durable; after an error nobody knows
+    /// which are.
+    pub async fn send(&self, messages: Messages) -> anyhow::Result<()> {
+        let source = messages.source.as_str();
+        stream::iter(messages.texts)
             .map(|message| self.send_one(source, message))
             .buffer_unordered(AT_ONCE)
             .try_collect()

@@ -1,6 +1,7 @@
 //! An event becomes durable: in the ledger, or else in the spill queue.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use futures::stream::{self, StreamExt as _};
@@ -85,7 +86,8 @@ impl Keeper {
         match way {
             Way::Ledger => {
                 if let Err(trouble) = self.put(&mut waiting, now, by.ledger).await? {
-                    let spilled = self.spill(&mut waiting, by.ledger, by.all).await;
+                    let rest = by.all.saturating_duration_since(Instant::now());
+                    let spilled = self.spill(&mut waiting, by.ledger, rest, by.all).await;
                     spilled.with_context(|| format!("{trouble:#}; and then"))?;
                     tracing::warn!(
                         error = format!("{trouble:#}"),
@@ -94,8 +96,8 @@ impl Keeper {
                 }
             }
             Way::Spill => {
-                let soon = by.all.min(Instant::now() + SPILL_BUDGET);
-                if let Err(trouble) = self.spill(&mut waiting, by.ledger, soon).await {
+                let spilled = self.spill(&mut waiting, by.ledger, SPILL_BUDGET, by.all);
+                if let Err(trouble) = spilled.await {
                     let put = self.put(&mut waiting, now, by.all).await?;
                     put.with_context(|| format!("{trouble:#}; and then"))?;
                 }
@@ -175,7 +177,8 @@ impl Keeper {
         &self,
         waiting: &mut [Waiting],
         placed_by: Instant,
-        until: Instant,
+        budget: Duration,
+        all: Instant,
     ) -> anyhow::Result<()> {
         let mut spilled = Vec::new();
         for one in waiting.iter_mut().filter(|one| one.kept.is_none()) {
@@ -184,7 +187,10 @@ impl Keeper {
             }
             spilled.push(Spilled::new(one.event.clone(), one.placed.clone()));
         }
-        let sent = timeout_at(until, self.spill.send(&spilled)).await;
+        let messages = self.spill.messages(&spilled)?;
+        // What the bucket took of the time is not the queue's fault.
+        let until = all.min(Instant::now() + budget);
+        let sent = timeout_at(until, self.spill.send(messages)).await;
         let sent = sent.unwrap_or_else(|_| Err(anyhow!("the spill queue took too long")));
         if sent.is_err() {
             self.breaker().is_alone();
