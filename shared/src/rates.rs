@@ -11,6 +11,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::ReturnValue;
 
 use crate::clock::Millis;
@@ -49,7 +50,8 @@ impl Rates {
         }
     }
 
-    /// Takes a ticket. `jitter` is in 0..=1.
+    /// Takes a ticket. `jitter` is in 0..=1. What is `old` finds none when half of the window's are
+    /// taken, and takes none away then.
     ///
     /// A second try by the SDK of a count that had been made takes two: the rate is an upper
     /// bound, and stays one.
@@ -57,11 +59,12 @@ impl Rates {
         &self,
         destination: &str,
         rate: Rate,
+        old: bool,
         now: Millis,
         jitter: f64,
     ) -> anyhow::Result<Turn> {
         let window = window(rate, now);
-        let values = Item::from([
+        let mut values = Item::from([
             (":one".to_owned(), item::n(1)),
             (
                 ":ttl".to_owned(),
@@ -76,11 +79,23 @@ impl Rates {
             .key("sk", item::s(format!("RATE#{destination}#{window}")))
             .update_expression("SET #ttl = :ttl ADD n :one")
             .expression_attribute_names("#ttl", "ttl")
-            .set_expression_attribute_values(Some(values))
-            .return_values(ReturnValue::UpdatedNew)
-            .send();
+            .return_values(ReturnValue::UpdatedNew);
+        let request = if old {
+            values.insert(":half".to_owned(), item::n(rate.half().calls));
+            request.condition_expression("attribute_not_exists(n) OR n < :half")
+        } else {
+            request
+        };
+        let request = request.set_expression_attribute_values(Some(values)).send();
         let answer = tokio::time::timeout(PATIENCE, request).await;
         let answer = answer.context("count a call: no answer in time")?;
+        if let Err(error) = &answer
+            && error
+                .as_service_error()
+                .is_some_and(UpdateItemError::is_conditional_check_failed_exception)
+        {
+            return Ok(turn(rate, window, rate.calls + 1, jitter));
+        }
         let counted = answer
             .context("count a call")?
             .attributes

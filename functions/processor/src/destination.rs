@@ -105,8 +105,7 @@ impl Processor {
         match (&pass, destination.rate) {
             (Pass::Down { .. }, _) => return put_off(&pass, format!("{name} is down")),
             (Pass::Free, Some(rate)) => {
-                let rate = if old { rate.half() } else { rate };
-                if let Some(turn) = self.turn(name, rate, until).await {
+                if let Some(turn) = self.turn(name, rate, old, until).await {
                     return Outcome::later(format!("{name} has its fill of {rate}"), turn);
                 }
             }
@@ -114,13 +113,15 @@ impl Processor {
             (Pass::Free | Pass::Probe(_), _) => {}
         }
         let probes = matches!(pass, Pass::Probe(_));
+        // What little is left after a slow store says nothing of a destination.
+        let had_time = until.since((self.clock)()) >= CALL;
         let outcome = self.end(work.run(action), work, until).await;
         let now = (self.clock)();
         // Cut off in a call, or before one: nobody answered in all that time.
-        let heard = if now < until {
-            work.pulse.heard()
-        } else {
+        let heard = if now >= until && had_time {
             Heard::Unwell
+        } else {
+            work.pulse.heard()
         };
         self.breakers.heard(name, pass, heard, now, jitter()).await;
         match outcome {
@@ -135,11 +136,17 @@ impl Processor {
     }
 
     /// Waits for a turn that comes soon. Another one is when to try again.
-    async fn turn(&self, destination: &str, rate: Rate, until: Millis) -> Option<Millis> {
+    async fn turn(
+        &self,
+        destination: &str,
+        rate: Rate,
+        old: bool,
+        until: Millis,
+    ) -> Option<Millis> {
         let mut turn = None;
         for _ in 0..3 {
             let now = (self.clock)();
-            match self.rates.take(destination, rate, now, jitter()).await {
+            match self.rates.take(destination, rate, old, now, jitter()).await {
                 Ok(Turn::Now) => return None,
                 Ok(Turn::At(at)) => {
                     turn = Some(at);

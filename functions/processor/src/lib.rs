@@ -128,6 +128,11 @@ impl Processor {
 }
 
 impl Slot<'_> {
+    /// Whether it is another event's, or nobody's.
+    pub(crate) fn is_borrowed(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// Works in this place, and leaves it to another when that takes long.
     pub(crate) async fn lend<T>(self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);

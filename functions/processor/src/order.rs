@@ -50,6 +50,8 @@ pub(crate) struct Turn {
     pointer: Option<Pointer>,
     /// What the history is to say of it.
     pub(crate) remark: Option<&'static str>,
+    /// When an action can be tried that its destination could not take now, and why not.
+    pub(crate) waits: Option<(String, Millis)>,
     /// The event that goes first.
     ahead: Option<EventKey>,
 }
@@ -109,7 +111,11 @@ impl Processor {
     ) -> Result<Given, Outcome> {
         // A request for a confirmation is about no entity.
         let is_event = source.verifier.confirmation(body).is_none();
-        let Some(order) = source.order.as_ref().filter(|_| is_event) else {
+        // What nobody is told of makes nothing else old.
+        let mut actions = source.actions.iter();
+        let concerns = actions.any(|action| action.filter.matches(&lease.row.kind, body));
+        let ordered = source.order.as_ref();
+        let Some(order) = ordered.filter(|_| is_event && concerns) else {
             return Ok(Given::event(body, None));
         };
         let row = &lease.row;

@@ -131,6 +131,7 @@ impl Processor {
         slot: Slot<'_>,
     ) -> anyhow::Result<Option<Doorbell>> {
         let began = (self.clock)();
+        let chained = slot.is_borrowed();
         let mut turn = Turn::default();
         let acting = Box::pin(self.act(source, &lease, until, &mut turn));
         let (outcome, changed) = slot.lend(acting).await;
@@ -140,6 +141,23 @@ impl Processor {
         let now = (self.clock)();
         let settlement =
             Settlement::of(outcome, &lease.row, &source.backoff, now, backoff::jitter());
+        let settlement = match (settlement, turn.waits.take()) {
+            // One action has used the attempts up, and another one could not use any of them.
+            (Settlement::DeadLetter { reason, .. }, Some((why, until)))
+                if reason == "attempts_exhausted" =>
+            {
+                let due = until.max(now);
+                Settlement::PutOff {
+                    why,
+                    due,
+                    ring: None,
+                }
+            }
+            // A chain of rings that another event began is not made longer.
+            (settlement, _) if chained => settlement.without_ring(),
+            (settlement, _) => settlement,
+        };
+        let lane = Lane::of(lease.row.received_at, now);
         let (id, key, run) = (lease.row.id(), lease.row.key.clone(), lease.row.run);
         let (attempt, epoch, kind) = (lease.row.attempts, lease.row.epoch, lease.row.kind.clone());
         let settled = self
@@ -185,7 +203,7 @@ impl Processor {
                 .parts
                 .inbox
                 .queue
-                .ring(&Doorbell { key, run }, delay)
+                .ring_in(lane, &Doorbell { key, run }, delay)
                 .await
             {
                 tracing::warn!(event.id = %id, error = format!("{error:#}"), "could not ring for {id}; the sweep will");
@@ -233,8 +251,19 @@ impl Processor {
             .map(|action| self.carry_out(action, lease, &body, &given, until));
         let mut all: Ended = (Outcome::Done, Vec::new());
         for (outcome, changed) in join_all(actions).await {
+            if let Outcome::Later { why, until } = &outcome
+                && turn.waits.as_ref().is_none_or(|(_, first)| until < first)
+            {
+                turn.waits = Some((why.clone(), *until));
+            }
             all.0 = all.0.and(outcome);
-            all.1.extend(changed);
+            for (name, effect) in changed {
+                if all.1.iter().any(|(other, _)| *other == name) {
+                    tracing::error!(event.id = %lease.row.id(), effect = name, "two actions have an effect named {name}; the second is not recorded");
+                } else {
+                    all.1.push((name, effect));
+                }
+            }
         }
         all
     }

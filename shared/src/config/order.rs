@@ -87,6 +87,17 @@ impl FileOrder {
                 Mode::Strict
             }
         };
+        // One event makes an older one stale for all actions at once.
+        let told = actions
+            .iter()
+            .filter(|action| !matches!(action.kind, ActionKind::Keep));
+        let mut filters = told.map(|action| &action.filter);
+        let first = filters.next();
+        ensure!(
+            matches!(mode, Mode::Strict) || filters.all(|filter| Some(filter) == first),
+            "with mode = \"latest_wins\" or \"fetch\" all actions have the same types and where: \
+             an event that only one of them is for would make an older one stale for the others"
+        );
         Ok(Some(Order { mode, at }))
     }
 

@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use sha2::{Digest as _, Sha256};
 
 use super::transition::{Fence, order as transition};
-use super::{Item, Ledger, Row, State, Write, item};
+use super::{BadRow, Item, Ledger, Row, State, Write, item};
 use crate::clock::Millis;
 use crate::config::Config;
 use crate::event::{Event, EventKey};
@@ -245,7 +245,18 @@ impl Ledger {
             // The same event said something else before.
             return Ok(Standing::Gone);
         }
-        Ok(standing(self.event(event).await?.as_ref(), at, now))
+        match self.event(event).await {
+            Ok(row) => Ok(standing(row.as_ref(), at, now)),
+            // Those behind it wait for somebody to mend it, at the cost of no attempt.
+            Err(error) if error.is::<BadRow>() => {
+                tracing::error!(event.key = %event, error = format!("{error:#}"), "events wait behind {event}, which cannot be read");
+                Ok(Standing::Waits(Ahead {
+                    event: None,
+                    until: now + LOOK_AGAIN,
+                }))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Pointers up to and with a sort key, the lowest first.

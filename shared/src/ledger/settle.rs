@@ -78,6 +78,24 @@ impl Settlement {
         }
     }
 
+    /// The same, with the sweep to ring for it.
+    #[must_use]
+    pub fn without_ring(self) -> Self {
+        match self {
+            Self::Retry { error, due, .. } => Self::Retry {
+                error,
+                due,
+                ring: None,
+            },
+            Self::PutOff { why, due, .. } => Self::PutOff {
+                why,
+                due,
+                ring: None,
+            },
+            other @ (Self::Done | Self::DeadLetter { .. }) => other,
+        }
+    }
+
     fn change(
         &self,
         lease: &Lease,

@@ -121,7 +121,7 @@ async fn without_the_table_nothing_is_spared_and_nothing_stops() {
     fail(&breakers, 9, NOW).await;
     assert_eq!(breakers.pass("d", after(100)).await, Pass::Free);
     let rates = Rates::new(table.db.clone(), "no-such-table");
-    assert!(rates.take("d", rate(), NOW, 0.0).await.is_err());
+    assert!(rates.take("d", rate(), false, NOW, 0.0).await.is_err());
 }
 
 fn rate() -> shared::config::Rate {
@@ -146,7 +146,9 @@ async fn a_rate_is_kept_over_all_processes() {
     let many: Vec<_> = (0..12)
         .map(|_| Rates::new(table.db.clone(), &table.name))
         .collect();
-    let turns = many.iter().map(|rates| rates.take("d", rate(), NOW, 0.0));
+    let turns = many
+        .iter()
+        .map(|rates| rates.take("d", rate(), false, NOW, 0.0));
     let turns = futures::future::join_all(turns).await;
     let mut waits: Vec<_> = turns
         .into_iter()
@@ -169,12 +171,39 @@ async fn a_rate_is_kept_over_all_processes() {
             minute(2)
         ]
     );
-    let next = many[0].take("d", rate(), minute(1), 0.0).await.unwrap();
+    let next = many[0]
+        .take("d", rate(), false, minute(1), 0.0)
+        .await
+        .unwrap();
     assert_eq!(next, Turn::Now);
     assert_eq!(
-        many[0].take("other", rate(), NOW, 0.0).await.unwrap(),
+        many[0]
+            .take("other", rate(), false, NOW, 0.0)
+            .await
+            .unwrap(),
         Turn::Now
     );
+}
+
+#[tokio::test]
+async fn what_is_old_finds_half_of_a_rate_and_takes_nothing_from_what_is_new() {
+    let table = Table::fresh().await;
+    let rates = Rates::new(table.db.clone(), &table.name);
+    let take = async |old| {
+        let turn = rates.take("d", rate(), old, NOW, 0.0).await.unwrap();
+        turn == Turn::Now
+    };
+    // Five in a minute: two for a backlog, however often it asks, and three at least for the rest.
+    let mut old = Vec::new();
+    for _ in 0..9 {
+        old.push(take(true).await);
+    }
+    assert_eq!(old.iter().filter(|now| **now).count(), 2);
+    let mut new = Vec::new();
+    for _ in 0..4 {
+        new.push(take(false).await);
+    }
+    assert_eq!(new, [true, true, true, false]);
 }
 
 /// One visit to an event, as a processor makes it. Whether the destination was called.
