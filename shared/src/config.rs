@@ -41,6 +41,9 @@ pub const EMBEDDED: &str = include_str!("../../infra/sources.toml");
 /// A body of this size is kept unless the source says otherwise.
 const DEFAULT_MAX_BODY: usize = 1024 * 1024;
 
+/// The longest wait between two attempts: bodies are kept for three days at least.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+
 /// What Lambda passes on of a request, with room for base64.
 const LARGEST_MAX_BODY: usize = 4 * 1024 * 1024;
 
@@ -307,6 +310,11 @@ impl FileRetry {
                 .iter()
                 .map(|text| duration::parse(text))
                 .collect::<anyhow::Result<_>>()?;
+            // The sweep looks at an event when it is due, and at its body with it.
+            ensure!(
+                backoff.waits.iter().all(|wait| *wait <= LONGEST_WAIT),
+                "waits are at most 24h"
+            );
         }
         Ok(backoff)
     }
@@ -510,6 +518,7 @@ kind = "keep"
             ),
             ("attempts = 3", "attempts = 0", "between 1 and 50"),
             ("\"2m\"", "\"2 parsecs\"", "2 parsecs"),
+            ("\"2m\"", "\"25h\"", "at most 24h"),
             ("schema = 1", "schema = 1\nquarantine = 5", "`quarantine`"),
             (
                 "retry = {",

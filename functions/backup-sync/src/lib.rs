@@ -75,6 +75,7 @@ impl BackupSync {
                 let report = self.sweep().await?;
                 // Its trouble is in the log, and must not make a sweep that went well a failed one.
                 self.keys().await;
+                self.hold_dead_letters().await;
                 Ok(Report::Sweep(report))
             }
             Task::Keys => Ok(Report::Keys(self.keys().await)),

@@ -82,7 +82,6 @@ impl BackupSync {
             self.sweep_shard(shard, now, &mut room, &mut ahead, &mut report)
                 .await?;
         }
-        self.hold_dead_letters(now).await;
         tracing::info!(
             depth = report.depth,
             backlog = report.backlog,
@@ -100,7 +99,8 @@ impl BackupSync {
     }
 
     /// What became a dead letter keeps its body. It is the next sweep's to do what fails here.
-    async fn hold_dead_letters(&self, now: Millis) {
+    pub(crate) async fn hold_dead_letters(&self) {
+        let now = (self.clock)();
         match self.parts.inbox.ledger.hold_dead_letters(now).await {
             Ok(None | Some(0)) => {}
             Ok(Some(held)) => tracing::info!(held, "hold the bodies of {held} dead letters"),
@@ -207,9 +207,10 @@ impl BackupSync {
                 report.exhausted += 1;
                 true
             }
+            // It keeps its place at the front, and others behind it may have room.
             Ok(Swept::HeldBack) => {
                 report.held_back += 1;
-                true
+                false
             }
             Ok(Swept::Left) => false,
             Err(error) => {

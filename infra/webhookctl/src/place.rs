@@ -151,7 +151,7 @@ impl Inbox {
         let config = local.config()?;
         Ok(Self {
             name: "local".to_owned(),
-            ledger: ledger.ordering(&config),
+            ledger: ledger.keeping(config.retentions()).ordering(&config),
             quarantine,
             keyring,
             config,
@@ -165,12 +165,13 @@ impl Inbox {
             global.endpoint_url.clone(),
             Patience::LONG,
         )?;
+        let config = Config::parse(EMBEDDED)?;
         Ok(Self {
             name: table.to_owned(),
-            ledger: Ledger::new(aws.dynamodb(), table, None),
+            ledger: Ledger::new(aws.dynamodb(), table, None).keeping(config.retentions()),
             quarantine: Quarantine::new(aws.dynamodb(), table),
             keyring: Keyring::new(aws.dynamodb(), table),
-            config: Config::parse(EMBEDDED)?,
+            config,
             local: None,
         })
     }

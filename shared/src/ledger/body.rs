@@ -35,6 +35,12 @@ pub struct Placed {
     pub(crate) at: Place,
 }
 
+impl Placed {
+    pub(crate) fn is_in_bucket(&self) -> bool {
+        matches!(self.at, Place::Bucket(_))
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     Table(Packed),
@@ -110,7 +116,10 @@ impl Ledger {
             ("n".to_owned(), item::n(placed.len)),
             ("ttl".to_owned(), item::n(expires.secs())),
         ]);
-        self.put("put the body into the ledger", body, None).await?;
+        // One that is held has no time to expire, and must not get one from a second delivery.
+        let condition = ("attribute_not_exists(held)", Item::new());
+        self.put("put the body into the ledger", body, Some(condition))
+            .await?;
         row.insert("bref".into(), item::s("d"));
         Ok(())
     }
@@ -143,7 +152,7 @@ impl Ledger {
 
     /// Reads the body of an event, from wherever it is.
     pub async fn body(&self, row: &Row, state_row: &Item) -> anyhow::Result<Result<Body, NoBody>> {
-        let Some(sha) = row.sha else {
+        let Some(sha) = row.sha.filter(|_| row.erased_at.is_none()) else {
             return Ok(Err(NoBody::Gone));
         };
         let packed = match &row.body_at {

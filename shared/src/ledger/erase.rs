@@ -86,9 +86,14 @@ impl Ledger {
             }
         }
         match (&self.bodies, &row.body_at) {
-            (Some(_), _) => {
+            (Some(_), at) => {
                 self.delete_objects(&super::body::bucket_folder(&row.key))
-                    .await
+                    .await?;
+                match at {
+                    // It may lie in the folder of the key that it came under.
+                    BodyAt::Bucket(key) => self.delete_objects(key).await,
+                    BodyAt::Inline | BodyAt::Row => Ok(()),
+                }
             }
             (None, BodyAt::Bucket(_)) => {
                 anyhow::bail!("the body is in the bucket, but no bucket is named")

@@ -83,6 +83,12 @@ impl Ledger {
         now: Millis,
     ) -> anyhow::Result<Received> {
         let key = event.key.conflicting(&event.content);
+        let own = match placed.is_in_bucket() && !event.body.is_empty() {
+            // In a place of its own, so that an erasure of either leaves the other.
+            true => Some(self.place(&event.under(key.clone())).await?),
+            false => None,
+        };
+        let placed = own.as_ref().unwrap_or(placed);
         self.put_event(event, &key, placed, State::Quarantined, Some(reason), now)
             .await?;
         Ok(Received::Conflict(key))
@@ -98,10 +104,7 @@ impl Ledger {
         reason: Option<&str>,
         now: Millis,
     ) -> anyhow::Result<Option<Refusal>> {
-        let event = &Event {
-            key: key.clone(),
-            ..event.clone()
-        };
+        let event = &event.under(key.clone());
         let write_id = write_id()?;
         let mut row = state_row(event, placed.len, state, &write_id, now);
         if let Some(reason) = reason {
@@ -114,12 +117,13 @@ impl Ledger {
             .await?
         {
             Write::Applied(_) => Ok(None),
-            Write::Refused(old) => Ok(Some(refusal(
-                &old.unwrap_or_default(),
-                event,
-                &write_id,
-                now,
-            ))),
+            Write::Refused(old) => {
+                let old = old.unwrap_or_default();
+                if let Ok(row) = Row::read(&old) {
+                    self.hold_again(&row, now).await;
+                }
+                Ok(Some(refusal(&old, event, &write_id, now)))
+            }
         }
     }
 
@@ -143,6 +147,16 @@ impl Ledger {
             .put("note a body in the ledger", marker, Some(condition))
             .await?;
         Ok(matches!(answer, Write::Applied(_)))
+    }
+}
+
+impl Event {
+    /// The same under another key.
+    fn under(&self, key: EventKey) -> Self {
+        Self {
+            key,
+            ..self.clone()
+        }
     }
 }
 

@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use aws_sdk_s3::types::{Tag, Tagging};
+use futures::stream::{self, StreamExt as _};
 
 use super::transition::{self, WORK_SHARDS};
-use super::{BodyAt, Ledger, Row, item};
+use super::{BodyAt, Item, Ledger, Row, State, item};
 use crate::clock::Millis;
 use crate::event::EventKey;
 use crate::timing::{KEEP_BODY, KEEP_ROW};
@@ -27,6 +28,16 @@ const TAG: &str = "mitt-keep";
 
 /// The value of the tag that no rule is for.
 const HELD: &str = "open";
+
+/// From this age on, the body of an open event is held back: half of the shortest time that a body
+/// is ever kept, whatever its source says today. It said something else when the body came, perhaps.
+const HOLD_AFTER: Duration = Duration::from_secs(36 * 3600);
+
+/// Dead letters that are held at the same time.
+const AT_ONCE: usize = 16;
+
+/// How long one look at the dead letters may take. The next one goes on where it ended.
+const LOOK_BUDGET: Duration = Duration::from_secs(60);
 
 /// How often the dead letters are looked through for bodies to hold.
 const EVERY: Duration = Duration::from_secs(3600);
@@ -52,13 +63,6 @@ impl Default for Retention {
             rows: KEEP_ROW,
             bodies: KEEP_BODY,
         }
-    }
-}
-
-impl Retention {
-    /// From this age on, the body of an open event is held back.
-    fn hold_after(self) -> Duration {
-        self.bodies / 2
     }
 }
 
@@ -88,9 +92,8 @@ impl Ledger {
     /// Holds the body of an event that has been open for long. The next look tries again what
     /// fails, and there are many before its time.
     pub(super) async fn hold_if_old(&self, row: &Row, now: Millis) {
-        let after = self.retention(row.key.source()).hold_after();
         if row.is_open()
-            && now.since(row.received_at) > after
+            && now.since(row.received_at) > HOLD_AFTER
             && let Err(error) = self.hold_body(row).await
         {
             tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not hold a body");
@@ -115,7 +118,7 @@ impl Ledger {
     /// The event is done: a body that was held back, or may have been, expires again.
     pub(super) async fn release_body(&self, row: &Row, now: Millis) -> anyhow::Result<()> {
         let retention = self.retention(row.key.source());
-        let old = now.since(row.received_at) > retention.hold_after();
+        let old = now.since(row.received_at) > HOLD_AFTER;
         if !old && row.run == 0 {
             return Ok(());
         }
@@ -151,9 +154,24 @@ impl Ledger {
         }
     }
 
-    /// Holds the bodies of what became a dead letter since the last time, once an hour. Returns
-    /// how many, or nothing when it was not yet time. The time of the last look is written when all
-    /// of it went well, so that no dead letter is left out.
+    /// A second delivery has put the body in the bucket again, under a rule: what is not settled
+    /// stays out of all rules.
+    pub(super) async fn hold_again(&self, row: &Row, now: Millis) {
+        let open = row.is_open() && now.since(row.received_at) > HOLD_AFTER;
+        if !(open || row.state == State::DeadLetter) {
+            return;
+        }
+        if let BodyAt::Bucket(key) = &row.body_at
+            && let Err(error) = self.tag(key, HELD).await
+        {
+            tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not hold a body");
+        }
+    }
+
+    /// Holds the bodies of what became a dead letter since the last time, once an hour, the oldest
+    /// first. Returns how many, or nothing when it was not yet time. What there is no time for is
+    /// left to the next look; a row that cannot be read, or held, is in the log, and keeps no other
+    /// one waiting.
     pub async fn hold_dead_letters(&self, now: Millis) -> anyhow::Result<Option<u64>> {
         let last = self.get("SYS", "HELD").await?;
         let last = last.as_ref().and_then(|item| item::time(item, "at"));
@@ -161,50 +179,75 @@ impl Ledger {
             return Ok(None);
         }
         let from = last.unwrap_or_default() - OVERLAP;
-        let mut held = 0;
+        let until = tokio::time::Instant::now() + LOOK_BUDGET;
+        let (mut held, mut reached) = (0, now);
         for shard in 0..WORK_SHARDS {
-            for key in self.died_between(shard, from, now).await? {
-                if let Some(row) = self.event(&key).await? {
-                    self.hold_body(&row).await?;
-                    held += 1;
+            let mut place = None;
+            loop {
+                let (died, next) = self.died_between(shard, from, now, place).await?;
+                let last = died.last().map(|(_, at)| *at);
+                let holding = died.iter().map(|(key, _)| self.hold_dead(key));
+                let done: Vec<bool> = stream::iter(holding)
+                    .buffer_unordered(AT_ONCE)
+                    .collect()
+                    .await;
+                held += done.iter().filter(|done| **done).count() as u64;
+                place = next;
+                if place.is_none() {
+                    break;
+                }
+                if tokio::time::Instant::now() > until {
+                    reached = reached.min(last.unwrap_or(from));
+                    break;
                 }
             }
         }
-        self.change_item("SYS", "HELD", transition::held_until(now))
+        self.change_item("SYS", "HELD", transition::held_until(reached))
             .await?;
         Ok(Some(held))
     }
 
+    /// Whether the body of a dead letter is held now.
+    async fn hold_dead(&self, key: &EventKey) -> bool {
+        let hold = async {
+            let Some(row) = self.event(key).await? else {
+                return Ok(false);
+            };
+            self.hold_body(&row).await.map(|()| true)
+        };
+        hold.await.unwrap_or_else(|error: anyhow::Error| {
+            tracing::error!(event.key = %key, error = format!("{error:#}"), "could not hold the body of {key}");
+            false
+        })
+    }
+
+    /// Dead letters and when they died, the oldest first, and the place to go on from.
     async fn died_between(
         &self,
         shard: u8,
         from: Millis,
         to: Millis,
-    ) -> anyhow::Result<Vec<EventKey>> {
-        let mut found = Vec::new();
-        let mut place = None;
-        loop {
-            let page = self
-                .dynamodb
-                .query()
-                .table_name(&self.table)
-                .index_name("work")
-                .key_condition_expression("gpk = :shard AND gsk BETWEEN :from AND :to")
-                .expression_attribute_values(":shard", item::s(format!("D#{shard}")))
-                .expression_attribute_values(":from", item::ms(from.max(Millis(0))))
-                .expression_attribute_values(":to", item::ms(to))
-                .limit(PAGE)
-                .set_exclusive_start_key(place)
-                .send()
-                .await
-                .context("list the dead letters")?;
-            let keys = page.items().iter();
-            found.extend(keys.filter_map(|keys| EventKey::from_pk(item::text(keys, "pk")?)));
-            place = page.last_evaluated_key;
-            if place.is_none() {
-                return Ok(found);
-            }
-        }
+        place: Option<Item>,
+    ) -> anyhow::Result<(Vec<(EventKey, Millis)>, Option<Item>)> {
+        let page = self
+            .dynamodb
+            .query()
+            .table_name(&self.table)
+            .index_name("work")
+            .key_condition_expression("gpk = :shard AND gsk BETWEEN :from AND :to")
+            .expression_attribute_values(":shard", item::s(format!("D#{shard}")))
+            .expression_attribute_values(":from", item::ms(from.max(Millis(0))))
+            .expression_attribute_values(":to", item::ms(to))
+            .limit(PAGE)
+            .set_exclusive_start_key(place)
+            .send()
+            .await
+            .context("list the dead letters")?;
+        let found = page.items().iter().filter_map(|keys| {
+            let key = EventKey::from_pk(item::text(keys, "pk")?)?;
+            Some((key, item::time(keys, "gsk")?))
+        });
+        Ok((found.collect(), page.last_evaluated_key))
     }
 }
 

@@ -287,14 +287,24 @@ pub fn sweep_wait(seen: Millis, next: Millis) -> Change {
 
 /// A body shall not expire, if there is one.
 pub fn hold_body() -> Change {
-    Change::new("hold a body", "attribute_exists(pk)", "REMOVE #ttl").named("#ttl", "ttl")
+    Change::new(
+        "hold a body",
+        "attribute_exists(pk)",
+        "SET held = :one REMOVE #ttl",
+    )
+    .named("#ttl", "ttl")
+    .with(":one", item::n(1))
 }
 
 /// A body may expire again, if there is one.
 pub fn release_body(expires: Millis) -> Change {
-    Change::new("release a body", "attribute_exists(pk)", "SET #ttl = :ttl")
-        .named("#ttl", "ttl")
-        .with(":ttl", item::n(expires.secs()))
+    Change::new(
+        "release a body",
+        "attribute_exists(pk)",
+        "SET #ttl = :ttl REMOVE held",
+    )
+    .named("#ttl", "ttl")
+    .with(":ttl", item::n(expires.secs()))
 }
 
 /// The bodies of all that died before are held.

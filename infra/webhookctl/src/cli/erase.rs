@@ -17,7 +17,7 @@ pub struct EraseArgs {
     /// Source to look through (repeatable) [default: all]
     #[arg(short, long, value_name = "SOURCE", conflicts_with = "id")]
     pub source: Vec<String>,
-    /// Received at or after [default: for as long as bodies are kept]
+    /// Received at or after [default: for as long as rows are kept]
     #[arg(long, value_name = "TIME", value_parser = values::when, conflicts_with = "id")]
     pub since: Option<When>,
     /// Received before

@@ -181,7 +181,8 @@ async fn chosen(
     } else {
         known_sources(inbox, &args.source)?
     };
-    let kept = inbox.config.sources().map(|source| source.retention.bodies);
+    // A small body stands in its row, and stays as long as that.
+    let kept = inbox.config.sources().map(|source| source.retention.rows);
     let kept = kept.max().unwrap_or_default();
     let from = args.since.map_or((now - kept).0, |when| when.millis(now.0));
     let to = args.until.map_or(now.0, |when| when.millis(now.0) - 1);

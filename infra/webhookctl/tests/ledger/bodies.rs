@@ -167,7 +167,7 @@ async fn a_body_is_durable_before_the_row_that_points_to_it() {
     let table = Table::fresh().await;
     let event = large("evt_1", 3_000);
     let (proxy, ledger) = table.through_proxy().await;
-    let held = proxy.hold("PutItem", "attribute_not_exists");
+    let held = proxy.hold("PutItem", "attribute_not_exists(pk)");
     let (received, body) = held
         .around(ledger.receive(&event, NOW), table.body_row(&event))
         .await;

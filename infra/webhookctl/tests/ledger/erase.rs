@@ -178,6 +178,26 @@ async fn a_deletion_that_failed_is_made_up_for() {
 }
 
 #[tokio::test]
+async fn what_was_kept_apart_goes_by_itself() {
+    let table = Table::with_bucket().await;
+    let one = event_with("evt_1", Via::Webhook, noise(40_000));
+    let mut other = noise(40_000);
+    other[0] ^= 1;
+    let other = event_with("evt_1", Via::Webhook, other);
+    table.receive(&one).await;
+    let Received::Conflict(apart) = table.ledger.receive(&other, NOW).await.unwrap() else {
+        panic!("it is another body under the same id");
+    };
+    let erased = table.ledger.erase(&apart, BY, after(9_000)).await.unwrap();
+    assert_eq!(erased, Erased::Gone);
+    assert_eq!(table.body(&apart).await, Err(NoBody::Gone));
+    assert_eq!(table.body(one.key()).await, Ok(one.body().to_vec()));
+    assert_eq!(erase(&table, &one).await, Erased::Gone);
+    // What was placed under the first key, before anybody saw that it is another body, is here too.
+    assert_eq!(objects(&table).await, 0);
+}
+
+#[tokio::test]
 async fn who_erases_is_written_down() {
     let table = Table::fresh().await;
     let deed = Deed {

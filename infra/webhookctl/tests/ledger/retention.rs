@@ -6,7 +6,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::clock::Millis;
 use shared::event::{Event, Sha, Via};
-use shared::ledger::{BodyAt, Ledger, Retention, Settlement, Swept};
+use shared::ledger::{BodyAt, Ledger, Received, Retention, Settlement, Swept};
 use shared::timing::{KEEP_BODY, KEEP_ROW};
 
 use crate::support::{ATTEMPTS, NOW, Table, dead, event_with, n, noise, number};
@@ -88,7 +88,7 @@ async fn the_body_of_what_stays_open_does_not_expire() {
         let swept = table.ledger.look(event.key(), seen, ATTEMPTS, room, now);
         swept.await.unwrap()
     };
-    let (young, old) = (NOW + KEEP_BODY / 2, NOW + KEEP_BODY / 2 + DAY);
+    let (young, old) = (NOW + DAY, NOW + DAY * 2);
     look(&small, young, true).await;
     assert_eq!(
         body_expires(&table, &small).await,
@@ -148,6 +148,45 @@ async fn the_body_of_a_dead_letter_does_not_expire() {
     done.await.unwrap();
     let expires = (NOW + KEEP_BODY).secs();
     assert_eq!(body_expires(&table, &events[0]).await, Some(expires));
+}
+
+#[tokio::test]
+async fn a_second_delivery_does_not_let_go_of_a_body() {
+    let table = Table::with_bucket().await;
+    let events = [large("evt_1", 3_000), large("evt_2", 40_000)];
+    for event in &events {
+        table.receive(event).await;
+        let lease = table.lease(event.key(), NOW).await;
+        let settled = table.ledger.settle(lease, dead(), &[], NOW).await;
+        settled.unwrap();
+    }
+    let held = table.ledger.hold_dead_letters(NOW + DAY).await.unwrap();
+    assert_eq!(held, Some(2));
+    for event in &events {
+        let again = table.ledger.receive(event, NOW + DAY * 2).await.unwrap();
+        assert_eq!(again, Received::Settled);
+    }
+    assert_eq!(body_expires(&table, &events[0]).await, None);
+    assert_eq!(tag(&table, &events[1]).await, "open");
+}
+
+#[tokio::test]
+async fn a_dead_letter_that_cannot_be_read_keeps_no_other_one_waiting() {
+    let table = Table::with_bucket().await;
+    let events: Vec<Event> = (0..20).map(|n| large(&format!("evt_{n}"), 3_000)).collect();
+    for event in &events {
+        table.receive(event).await;
+        let lease = table.lease(event.key(), NOW).await;
+        let settled = table.ledger.settle(lease, dead(), &[], NOW).await;
+        settled.unwrap();
+    }
+    let damage = |row: &mut shared::ledger::Item| drop(row.remove("bref"));
+    table.edit(events[0].key(), damage).await;
+    let held = table.ledger.hold_dead_letters(NOW + DAY).await.unwrap();
+    assert_eq!(held, Some(19));
+    for event in &events[1..] {
+        assert_eq!(body_expires(&table, event).await, None);
+    }
 }
 
 #[tokio::test]

@@ -73,7 +73,9 @@ pub(super) fn door(inbox: &Inbox, global: &Global, at: &DoorAt) -> anyhow::Resul
     let aws = aws(global)?;
     let bodies = (aws.s3(), bucket.clone());
     Ok(Door {
-        ledger: Ledger::new(aws.dynamodb(), table, Some(bodies)).ordering(&inbox.config),
+        ledger: Ledger::new(aws.dynamodb(), table, Some(bodies))
+            .keeping(inbox.config.retentions())
+            .ordering(&inbox.config),
         queue: Queue::new(aws.sqs(), queue),
     })
 }
