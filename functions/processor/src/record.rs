@@ -143,9 +143,13 @@ impl Processor {
             Settlement::of(outcome, &lease.row, &source.backoff, now, backoff::jitter());
         let settlement = match (settlement, turn.waits.take()) {
             // One action has used the attempts up, and another one could not use any of them.
-            (Settlement::DeadLetter { reason, .. }, Some((why, until)))
-                if reason == "attempts_exhausted" =>
-            {
+            (
+                Settlement::DeadLetter {
+                    reason: "attempts_exhausted",
+                    ..
+                },
+                Some((why, until)),
+            ) => {
                 let due = until.max(now);
                 Settlement::PutOff {
                     why,

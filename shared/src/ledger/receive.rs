@@ -83,10 +83,11 @@ impl Ledger {
         now: Millis,
     ) -> anyhow::Result<Received> {
         let key = event.key.conflicting(&event.content);
-        let own = match placed.is_in_bucket() && !event.body.is_empty() {
-            // In a place of its own, so that an erasure of either leaves the other.
-            true => Some(self.place(&event.under(key.clone())).await?),
-            false => None,
+        // In a place of its own, so that an erasure of either leaves the other.
+        let own = if placed.is_in_bucket() && !event.body.is_empty() {
+            Some(self.place(&event.under(key.clone())).await?)
+        } else {
+            None
         };
         let placed = own.as_ref().unwrap_or(placed);
         self.put_event(event, &key, placed, State::Quarantined, Some(reason), now)
