@@ -84,15 +84,10 @@ def test_what_is_spilled_outlasts_the_outage_and_does_not_go_unseen(template):
     # The code hides what it has received for longer than it drains, and a run ends in time.
     assert constant("SPILL_HIDDEN") > constant("DRAIN") + 60
     assert constant("DRAIN") < 60 < properties(template, "BackupSync")["Timeout"]
-    alarm = properties(template, "SpilledEventsAlarm")
-    metrics = [metric["MetricStat"]["Metric"] for metric in alarm["Metrics"] if "MetricStat" in metric]
-    for metric in metrics:
-        assert metric["Dimensions"] == [{"Name": "QueueName", "Value": {"Fn::GetAtt": ["Spill", "QueueName"]}}]
-    assert {metric["MetricName"].removeprefix("ApproximateNumberOfMessages") for metric in metrics} == {
-        "Visible",
-        "NotVisible",
-    }
-    assert alarm["Threshold"] == 0
+    for name, metric in (("SpilledEventsAlarm", "Visible"), ("HiddenSpilledEventsAlarm", "NotVisible")):
+        alarm = properties(template, name)
+        assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": {"Fn::GetAtt": ["Spill", "QueueName"]}}]
+        assert (alarm["MetricName"], alarm["Threshold"]) == (f"ApproximateNumberOfMessages{metric}", 0)
 
 
 def test_one_bad_record_does_not_take_its_batch_along(template):
