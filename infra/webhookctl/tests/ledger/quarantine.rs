@@ -180,6 +180,7 @@ async fn what_was_purged_does_not_come_back() {
     }
     let all = held(&quarantine).await;
     quarantine.purge(&all[0]).await.unwrap();
+    let stored = table.all().await.len();
     quarantine
         .mark_released(&all[0], None, after(1))
         .await
@@ -189,4 +190,6 @@ async fn what_was_purged_does_not_come_back() {
         left.iter().map(|held| &held.id).collect::<Vec<_>>(),
         [&all[1].id]
     );
+    // Nor as an item that nobody lists.
+    assert_eq!(table.all().await.len(), stored);
 }
