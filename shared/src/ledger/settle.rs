@@ -146,19 +146,22 @@ impl Ledger {
         effects: &[(String, EffectRow)],
         now: Millis,
     ) -> anyhow::Result<Settled> {
-        if settlement == Settlement::Done
-            && let Err(error) = self.release_body(&lease.row, now).await
-        {
-            // It is kept for longer than was said; that must not make the work be done again.
-            tracing::warn!(event.id = %lease.row.id(), error = format!("{error:#}"), "could not let a body expire");
-        }
         let keep = self.retention(lease.row.key.source()).rows;
         let mut change = settlement.change(&lease, effects, now, keep);
         if let Some(remark) = lease.remark {
             change = change.remarked(remark);
         }
         match self.change(&lease.row.key.pk(), change).await? {
-            Write::Applied(_) => Ok(Settled::Recorded(settlement)),
+            Write::Applied(_) => {
+                // Only now: who was overtaken has no say in what becomes of the body.
+                if settlement == Settlement::Done
+                    && let Err(error) = self.release_body(&lease.row, now).await
+                {
+                    // It is kept for longer than was said; the work is done all the same.
+                    tracing::warn!(event.id = %lease.row.id(), error = format!("{error:#}"), "could not let a body expire");
+                }
+                Ok(Settled::Recorded(settlement))
+            }
             Write::Refused(old) => {
                 let row = old.map(|old| Row::read(&old)).transpose()?;
                 let ours = row.is_some_and(|row| applied(&row, &lease, &settlement, now));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::clock::Millis;
 use shared::event::{Event, Sha, Via};
-use shared::ledger::{BodyAt, Ledger, Received, Retention, Settlement, Swept};
+use shared::ledger::{BodyAt, Ledger, Received, Retention, Settled, Settlement, Swept};
 use shared::timing::{KEEP_BODY, KEEP_ROW};
 
 use crate::support::{ATTEMPTS, NOW, Table, dead, event_with, n, noise, number};
@@ -168,6 +168,26 @@ async fn a_second_delivery_does_not_let_go_of_a_body() {
     }
     assert_eq!(body_expires(&table, &events[0]).await, None);
     assert_eq!(tag(&table, &events[1]).await, "open");
+}
+
+#[tokio::test]
+async fn a_zombie_does_not_let_go_of_a_body() {
+    let table = Table::fresh().await;
+    let event = large("evt_1", 3_000);
+    table.receive(&event).await;
+    let old = NOW + DAY * 3;
+    let zombie = table.lease(event.key(), old).await;
+    let later = old + Duration::from_secs(60);
+    let next = table.lease(event.key(), later).await;
+    let settled = table.ledger.settle(next, dead(), &[], later).await;
+    settled.unwrap();
+    let held = table.ledger.hold_dead_letters(later + DAY).await.unwrap();
+    assert_eq!(held, Some(1));
+    let late = table
+        .ledger
+        .settle(zombie, Settlement::Done, &[], later + DAY);
+    assert_eq!(late.await.unwrap(), Settled::Stale);
+    assert_eq!(body_expires(&table, &event).await, None);
 }
 
 #[tokio::test]
