@@ -9,7 +9,7 @@ use shared::backoff::Backoff;
 use shared::clock::Millis;
 use shared::event::EventKey;
 use shared::ledger::transition::WORK_SHARDS;
-use shared::ledger::{Room, Swept};
+use shared::ledger::{Room, Space, Swept};
 use shared::queue::{Doorbell, Lane};
 
 use crate::BackupSync;
@@ -34,7 +34,7 @@ pub struct SweepReport {
     pub looked_at: u64,
     pub rung: u64,
     pub exhausted: u64,
-    /// Left for the next sweep, because the queue is deep.
+    /// Left for the next sweep, because the queue is deep, or nobody answers what waits in it.
     pub held_back: u64,
     /// Left asleep, because all of their destinations are down.
     pub spared: u64,
@@ -42,26 +42,70 @@ pub struct SweepReport {
     pub failed: u64,
 }
 
-/// How many doorbells each queue still takes.
-struct Left {
-    live: u64,
-    backlog: u64,
+/// What the sweep knows of the two queues.
+struct Queues {
+    live: Filled,
+    backlog: Filled,
 }
 
-impl Left {
-    fn any(&self) -> Room {
-        Room {
-            live: self.live > 0,
-            backlog: self.backlog > 0,
+/// How far a queue is filled.
+struct Filled {
+    /// Doorbells that may be added.
+    left: u64,
+    /// Doorbells that waited before and belong to none of the rows that were looked at.
+    unclaimed: u64,
+}
+
+impl Filled {
+    fn new(depth: u64, unclaimed: u64) -> Self {
+        Self {
+            left: DEPTH.saturating_sub(depth),
+            unclaimed,
         }
     }
 
-    fn take(&mut self, lane: Lane) {
-        let left = match lane {
+    fn space(&self) -> Space {
+        match self {
+            Self { left: 0, .. } => Space::Full,
+            Self { unclaimed: 0, .. } => Space::Free,
+            _ => Space::Covered,
+        }
+    }
+}
+
+impl Queues {
+    fn new(report: &SweepReport) -> Self {
+        Self {
+            live: Filled::new(report.depth, report.depth),
+            // What is old now was young when somebody rang for it.
+            backlog: Filled::new(report.backlog, report.depth + report.backlog),
+        }
+    }
+
+    fn room(&self) -> Room {
+        Room {
+            live: self.live.space(),
+            backlog: self.backlog.space(),
+        }
+    }
+
+    fn of(&mut self, lane: Lane) -> &mut Filled {
+        match lane {
             Lane::Live => &mut self.live,
             Lane::Backlog => &mut self.backlog,
-        };
-        *left = left.saturating_sub(1);
+        }
+    }
+
+    /// A row of this queue was looked at, and may have a doorbell in it.
+    fn seen(&mut self, lane: Lane) {
+        let queue = self.of(lane);
+        queue.unclaimed = queue.unclaimed.saturating_sub(1);
+    }
+
+    fn rung(&mut self, lane: Lane) {
+        self.seen(lane);
+        let queue = self.of(lane);
+        queue.left = queue.left.saturating_sub(1);
     }
 }
 
@@ -73,13 +117,10 @@ impl BackupSync {
             backlog: self.parts.inbox.queue.depth(Lane::Backlog).await?,
             ..SweepReport::default()
         };
-        let mut room = Left {
-            live: DEPTH.saturating_sub(report.depth),
-            backlog: DEPTH.saturating_sub(report.backlog),
-        };
+        let mut queues = Queues::new(&report);
         let mut ahead = BTreeSet::new();
         for shard in 0..WORK_SHARDS {
-            self.sweep_shard(shard, now, &mut room, &mut ahead, &mut report)
+            self.sweep_shard(shard, now, &mut queues, &mut ahead, &mut report)
                 .await?;
         }
         tracing::info!(
@@ -119,7 +160,7 @@ impl BackupSync {
         &self,
         shard: u8,
         now: Millis,
-        room: &mut Left,
+        queues: &mut Queues,
         ahead: &mut BTreeSet<String>,
         report: &mut SweepReport,
     ) -> anyhow::Result<()> {
@@ -134,7 +175,7 @@ impl BackupSync {
                     report.spared += 1;
                     continue;
                 }
-                if !self.look(&key, seen, now, room, report).await {
+                if !self.look(&key, seen, now, queues, report).await {
                     stayed += 1;
                 }
             }
@@ -181,7 +222,7 @@ impl BackupSync {
         key: &EventKey,
         seen: Millis,
         now: Millis,
-        room: &mut Left,
+        queues: &mut Queues,
         report: &mut SweepReport,
     ) -> bool {
         let attempts = match self.parts.config.source(key.source()) {
@@ -190,7 +231,7 @@ impl BackupSync {
         };
         let ledger = &self.parts.inbox.ledger;
         // One row's trouble must not keep the others asleep.
-        match ledger.look(key, seen, attempts, room.any(), now).await {
+        match ledger.look(key, seen, attempts, queues.room(), now).await {
             Ok(Swept::Ring(doorbell, delay, lane)) => {
                 if self.ring(lane, &doorbell, delay).await {
                     report.rung += 1;
@@ -198,7 +239,7 @@ impl BackupSync {
                     report.failed += 1;
                 }
                 if delay.is_zero() {
-                    room.take(lane);
+                    queues.rung(lane);
                 }
                 true
             }
@@ -208,7 +249,8 @@ impl BackupSync {
                 true
             }
             // It keeps its place at the front, and others behind it may have room.
-            Ok(Swept::HeldBack) => {
+            Ok(Swept::HeldBack(lane)) => {
+                queues.seen(lane);
                 report.held_back += 1;
                 false
             }
@@ -228,5 +270,47 @@ impl BackupSync {
             tracing::warn!(event.key = %doorbell.key, error = format!("{error:#}"), "could not ring for {}", doorbell.key);
         }
         rung.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spaces(queues: &Queues) -> (Space, Space) {
+        let room = queues.room();
+        (room.live, room.backlog)
+    }
+
+    #[test]
+    fn a_queue_is_free_for_rows_that_have_no_doorbell_in_it() {
+        let report = SweepReport {
+            depth: 2,
+            backlog: 1,
+            ..SweepReport::default()
+        };
+        let mut queues = Queues::new(&report);
+        assert_eq!(spaces(&queues), (Space::Covered, Space::Covered));
+        queues.seen(Lane::Live);
+        queues.rung(Lane::Live);
+        assert_eq!(spaces(&queues), (Space::Free, Space::Covered));
+        // An old row's doorbell may wait in either queue.
+        for _ in 0..3 {
+            queues.seen(Lane::Backlog);
+        }
+        assert_eq!(spaces(&queues), (Space::Free, Space::Free));
+    }
+
+    #[test]
+    fn a_queue_is_filled_up_to_its_depth() {
+        let report = SweepReport {
+            depth: DEPTH - 1,
+            ..SweepReport::default()
+        };
+        let mut queues = Queues::new(&report);
+        queues.rung(Lane::Live);
+        assert_eq!(queues.room().live, Space::Full);
+        let empty = Queues::new(&SweepReport::default());
+        assert_eq!(spaces(&empty), (Space::Free, Space::Free));
     }
 }

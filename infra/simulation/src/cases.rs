@@ -136,9 +136,9 @@ pub const MONTH: Case = Case {
 pub const STOPPED: Case = Case {
     name: "the processor stops for 4 h",
     figures: &Figure::ALL,
-    // Four hours of ten, not of a month: for every event of these the sweep rings some eight times
-    // as long as its queue is not deep, and each of these doorbells is late and moved once.
-    messages: 4.0,
+    // Four hours of ten, not of a month: the sweep rings once for every event of these, and each
+    // of their doorbells is late and moved once.
+    messages: 2.5,
     scenario: stopped,
 };
 

@@ -53,7 +53,7 @@ pub use receive::Received;
 pub use retention::{BODY_DAYS, Retention, Retentions};
 pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
 pub use settle::{Settled, Settlement};
-pub use sweep::{Look, Room, Swept};
+pub use sweep::{Look, Room, Space, Swept};
 use transition::Change;
 
 /// The attributes of an item.

@@ -46,34 +46,58 @@ pub enum Swept {
     /// The row is noted as rung for: ring now, there.
     Ring(Doorbell, Duration, Lane),
     Exhausted,
-    /// The queue is deep; it stays as it is for the next sweep.
-    HeldBack,
+    /// Its queue takes no doorbell for it; it stays as it is for the next sweep.
+    HeldBack(Lane),
     Left,
 }
 
-/// Whether the queues may take another doorbell.
+/// What doorbells the queues still take.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    pub live: bool,
-    pub backlog: bool,
+    pub live: Space,
+    pub backlog: Space,
+}
+
+/// What doorbells a queue still takes. That of a retry that nobody rang for yet it always takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Space {
+    /// For any row.
+    Free,
+    /// As many doorbells wait as rows were looked at: most likely one for each of them, and nobody
+    /// answers. Only for a row that the sweep has not rung for yet.
+    Covered,
+    /// It is deep.
+    Full,
+}
+
+impl Space {
+    fn takes(self, rings: u32) -> bool {
+        match self {
+            Self::Free => true,
+            Self::Covered => rings == 0,
+            Self::Full => false,
+        }
+    }
 }
 
 impl From<bool> for Room {
-    /// The same in both.
+    /// Free, or full, in both.
     fn from(room: bool) -> Self {
+        let space = if room { Space::Free } else { Space::Full };
         Self {
-            live: room,
-            backlog: room,
+            live: space,
+            backlog: space,
         }
     }
 }
 
 impl Room {
-    fn is_in(self, lane: Lane) -> bool {
+    fn takes(self, lane: Lane, rings: u32) -> bool {
         match lane {
             Lane::Live => self.live,
             Lane::Backlog => self.backlog,
         }
+        .takes(rings)
     }
 }
 
@@ -209,7 +233,9 @@ impl Ledger {
                     Swept::Left
                 });
             }
-            Look::Ring { first: false, .. } if !room.is_in(lane) => return Ok(Swept::HeldBack),
+            Look::Ring { first: false, .. } if !room.takes(lane, row.rings) => {
+                return Ok(Swept::HeldBack(lane));
+            }
             Look::Ring { delay, next, .. } => (transition::sweep_ring(seen, next, now), delay),
         };
         match self.change(&pk, change.0).await? {

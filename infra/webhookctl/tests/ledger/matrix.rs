@@ -284,7 +284,7 @@ async fn look(table: &Table, key: &EventKey, row: &Item, how: (i64, u32, bool)) 
             "rings"
         }
         Swept::Exhausted => "exhausted",
-        Swept::HeldBack => "held back",
+        Swept::HeldBack(_) => "held back",
         Swept::Left => "left",
     }
 }

@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use shared::clock::Millis;
 use shared::event::{Event, Sha, Via};
 use shared::ledger::{BodyAt, Ledger, Received, Retention, Settled, Settlement, Swept};
+use shared::queue::Lane;
 use shared::timing::{KEEP_BODY, KEEP_ROW};
 
 use crate::support::{ATTEMPTS, NOW, Table, dead, event_with, n, noise, number};
@@ -96,7 +97,10 @@ async fn the_body_of_what_stays_open_does_not_expire() {
     );
     // Also when the queue is so deep that nobody is rung for.
     for event in [&small, &big] {
-        assert_eq!(look(event, old, false).await, Swept::HeldBack);
+        assert_eq!(
+            look(event, old, false).await,
+            Swept::HeldBack(Lane::Backlog)
+        );
     }
     assert_eq!(body_expires(&table, &small).await, None);
     assert_eq!(tag(&table, &big).await, "open");

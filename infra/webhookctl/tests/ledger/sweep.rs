@@ -6,7 +6,7 @@ use futures::future::join_all;
 use shared::clock::Millis;
 use shared::event::EventKey;
 use shared::ledger::transition::WORK_SHARDS;
-use shared::ledger::{Claim, Room, Settlement, State, Swept};
+use shared::ledger::{Claim, Room, Settlement, Space, State, Swept};
 use shared::queue::{Doorbell, Lane};
 use shared::timing::{FIRST_LOOK, LEASE, OLD};
 
@@ -128,11 +128,35 @@ async fn each_queue_has_room_of_its_own() {
         swept.await.unwrap()
     };
     let (young, old) = (first_look(), NOW + OLD + Duration::from_secs(1));
-    assert_eq!(look(young, false, true).await, Swept::HeldBack);
-    assert_eq!(look(old, true, false).await, Swept::HeldBack);
+    let (free, full) = (Space::Free, Space::Full);
+    assert_eq!(look(young, full, free).await, Swept::HeldBack(Lane::Live));
+    assert_eq!(look(old, free, full).await, Swept::HeldBack(Lane::Backlog));
     let rung = |lane| ring_in(lane, &key, 0, Duration::ZERO);
-    assert_eq!(look(young, true, false).await, rung(Lane::Live));
-    assert_eq!(look(old, false, true).await, rung(Lane::Backlog));
+    assert_eq!(look(young, free, full).await, rung(Lane::Live));
+    assert_eq!(look(old, full, free).await, rung(Lane::Backlog));
+}
+
+#[tokio::test]
+async fn among_doorbells_that_nobody_answers_a_row_is_rung_for_once() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let look = async |space| {
+        let now = table.next_look(&key).await;
+        let room = Room {
+            live: space,
+            backlog: Space::Full,
+        };
+        let swept = table.ledger.look(&key, now, ATTEMPTS, room, now);
+        swept.await.unwrap()
+    };
+    // The catcher's may have been lost.
+    let rung = ring(&key, 0, Duration::ZERO);
+    assert_eq!(look(Space::Covered).await, rung);
+    for _ in 0..3 {
+        let swept = look(Space::Covered).await;
+        assert_eq!(swept, Swept::HeldBack(Lane::Live));
+    }
+    assert_eq!(look(Space::Free).await, rung);
 }
 
 #[tokio::test]
