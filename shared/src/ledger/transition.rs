@@ -229,13 +229,13 @@ pub fn erase(row: &Row, rest: &Scrubbed, now: Millis, keep: Duration) -> Change 
     };
     let change = Change::new(
         "erase an event",
-        "attribute_exists(pk) AND st <> :processing AND epoch = :seen",
+        // Nobody claimed it since, so that nobody is at work on it, and it is in the state it was in.
+        "epoch = :seen",
         &format!(
             "SET {ends}erased_at = :now, h = :h, fx = :fx{expires} REMOVE hdr, err, b, due \
              ADD epoch :one"
         ),
     )
-    .states(&[State::Processing])
     .with(":seen", item::n(row.epoch))
     .with(":now", item::ms(now))
     .with(":one", item::n(1))

@@ -8,7 +8,7 @@ use shared::timing::{KEEP_ROW, LEASE};
 
 use crate::settle::effect;
 use crate::support::{
-    ATTEMPTS, NOW, Table, after, dead, event, event_with, noise, number, retry_at,
+    ATTEMPTS, NOW, Table, after, dead, event, event_with, noise, number, retry_at, text,
 };
 
 const BY: By<'static> = By {
@@ -154,6 +154,29 @@ async fn of_a_worker_and_an_erasure_one_comes_first() {
             }
             other => panic!("round {round}: {other:?}"),
         }
+    }
+}
+
+#[tokio::test]
+async fn what_a_worker_took_meanwhile_is_looked_at_again() {
+    for (settlement, expected, state) in [
+        (None, Erased::Processing, "processing"),
+        (Some(Settlement::Done), Erased::Gone, "done"),
+    ] {
+        let table = Table::fresh().await;
+        let key = table.receive(&event("evt_1")).await;
+        let (proxy, ledger) = table.through_proxy().await;
+        let held = proxy.hold("UpdateItem", "erased_at");
+        let (erased, ()) = held
+            .around(ledger.erase(&key, BY, after(10_000)), async {
+                let lease = table.lease(&key, NOW).await;
+                if let Some(settlement) = settlement {
+                    table.settle(lease, settlement).await;
+                }
+            })
+            .await;
+        assert_eq!(erased.unwrap(), expected);
+        assert_eq!(text(&table.row(&key).await, "st"), state);
     }
 }
 
