@@ -13,6 +13,9 @@ use simulation::run::{Found, run};
 use simulation::scenario::Scenario;
 use simulation::witness::Figures;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Events of one world. More of them in one would cost memory, fewer of them time.
 const WORLD: usize = 10_000;
 
