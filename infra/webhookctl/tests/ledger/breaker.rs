@@ -102,6 +102,19 @@ async fn a_prober_that_dies_is_followed_by_another_and_its_late_word_is_not_hear
 }
 
 #[tokio::test]
+async fn who_may_probe_knows_it_though_the_answer_was_lost() {
+    let table = Table::fresh().await;
+    let (proxy, _) = table.through_proxy().await;
+    let one = Breakers::new(crate::support::quick(&proxy.url), &table.name);
+    fail(&one, 5, NOW).await;
+    proxy.lose_answer("UpdateItem", "BRK#d");
+    let pass = one.pass("d", at(30)).await;
+    assert!(matches!(pass, Pass::Probe(_)), "{pass:?}");
+    let other = table.breakers().pass("d", at(30)).await;
+    assert!(matches!(other, Pass::Down { .. }), "{other:?}");
+}
+
+#[tokio::test]
 async fn happy_calls_read_every_five_seconds_and_write_nothing() {
     let table = Table::fresh().await;
     let (proxy, _) = table.through_proxy().await;
