@@ -1,8 +1,8 @@
 //! Takes a clause out of a condition on its way to DynamoDB, to see whether a test notices.
 //!
 //! `infra/tests/clauses.py` does that with each clause of each condition. `MITT_SEEN` is a file to
-//! which every condition that passes is added; `MITT_CUT` is one with two lines, a condition and
-//! what is sent in its place.
+//! which every condition that passes is added, behind the test that sent it; `MITT_CUT` is one with
+//! two lines, a condition and what is sent in its place.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write as _;
@@ -95,18 +95,21 @@ fn asked() -> Option<(String, String)> {
     Some((of.to_owned(), to.trim_end_matches('\n').to_owned()))
 }
 
+/// The thread of a test has its name.
 fn note(condition: &str) {
     static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let Some(path) = variable("MITT_SEEN") else {
         return;
     };
+    let thread = std::thread::current();
+    let line = format!("{}\t{condition}", thread.name().unwrap_or_default());
     let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if seen.insert(condition.to_owned()) {
+    if seen.insert(line.clone()) {
         let mut file = std::fs::OpenOptions::new()
             .create(true)
             .append(true)
             .open(path)
             .expect("MITT_SEEN can be written");
-        writeln!(file, "{condition}").expect("MITT_SEEN can be written");
+        writeln!(file, "{line}").expect("MITT_SEEN can be written");
     }
 }
