@@ -13,8 +13,9 @@ DELIVERIES := 5000
 SECONDS := 60
 SEED := 1
 EVENTS := 100000
+COUNT := 0
 
-.PHONY: help run dev build release check test test-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions test-long properties foreign-signers fuzz clauses bench-verify \
+.PHONY: help run dev build release check test test-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions test-long properties foreign-signers fuzz clauses mutants bench-verify \
 	venv clean
 
 help: ## What there is
@@ -60,7 +61,8 @@ models: ## The protocol in every state it can reach, and what breaks without eac
 	$(CARGO) run --release --locked -p models
 
 simulate: ## The functions themselves in virtual time, among stores that fail; SEED=n repeats a run, EVENTS=n
-	$(CARGO) run --profile simulation --locked -p simulation -- --seed $(SEED) --events $(EVENTS)
+	$(CARGO) build --profile simulation --workspace --locked --bin simulation
+	target/simulation/simulation --seed $(SEED) --events $(EVENTS)
 
 vectors: ## Real signed requests of 70 providers; FILE=path takes another set
 	MITT_VECTORS=$(abspath $(FILE)) $(CARGO) test --workspace --locked --test vectors -- --nocapture
@@ -77,17 +79,20 @@ second-opinion: test-build $(CHECK)/stamp $(MINISTACK)/stamp ## The ledger and t
 foreign-signers: test-build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp ## The providers' SDKs as senders to the catcher, and as judges of us; needs Node 20
 	$(CARGO) test --workspace --locked --test functions -- --ignored foreign
 
-test-long: test-build ## What takes long, in one table: models, simulation, storm, cut clauses, SDKs, fuzz; STEPS="chaos fuzz" for some
+test-long: test-build ## What takes long, in one table: models, simulation, storm, cut clauses, mutants, SDKs, fuzz; STEPS="chaos fuzz" for some
 	$(PYTHON) infra/tests/long.py $(STEPS)
 
 properties: ## What holds for every provider, in CASES cases for each of two properties
-	MITT_CASES=$(CASES) $(CARGO) test --release --workspace --locked --test properties
+	MITT_CASES=$(CASES) $(CARGO) test --profile simulation --workspace --locked --test properties
 
 fuzz: .tools/bin/cargo-fuzz ## Each fuzz target for SECONDS; needs a nightly toolchain
 	PATH=$(CURDIR)/.tools/bin:$$PATH infra/fuzz/run $(SECONDS)
 
 clauses: test-build ## Each clause of each condition cut by itself: a test of the ledger must notice
 	$(PYTHON) infra/tests/clauses.py
+
+mutants: test-build .tools/bin/cargo-mutants ## The code that decides, changed in small things: a test must notice; COUNT=n tries some
+	$(PYTHON) infra/tests/mutants.py $(COUNT) $(SEED)
 
 bench-verify: ## What verification and the presets cost, in instructions; needs valgrind
 	$(CARGO) bench --workspace --locked --bench verify
@@ -108,6 +113,9 @@ $(SIGNERS)/node_modules/stamp: $(SIGNERS)/package-lock.json
 
 .tools/bin/cargo-fuzz:
 	$(CARGO) install --root .tools --locked cargo-fuzz
+
+.tools/bin/cargo-mutants:
+	$(CARGO) install --root .tools --locked cargo-mutants
 
 clean: ## Remove all that was built or installed
 	rm -rf target .venv .tools .mitt .aws-sam $(SIGNERS)/node_modules

@@ -1,7 +1,8 @@
-"""All that takes long, one after the other, and one table of what was found.
+"""All that takes long, and one table of what was found.
 
-Each step is a target of the Makefile, and its whole output stands in target/long. A step that
-fails does not keep the others from being run; the exit code says whether all of them held.
+Each step is a target of the Makefile, and its whole output stands in target/long. Those that mostly
+wait, because they play hours of trouble to real processes, run beside those that compute. A step
+that fails does not keep the others from being run; the exit code says whether all of them held.
 """
 
 import os
@@ -9,6 +10,7 @@ import re
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -48,43 +50,52 @@ def companions(text):
 
 
 # What the table is made of: a target, its settings, and what of its output is a figure.
-STEPS = [
+COMPUTE = [
     ("models", {}, whole_lines(r"\d+ cases, \d+ states")),
     ("simulate", {"EVENTS": "1000000"}, whole_lines(r" at most | events, |  (ok|BROKEN|BITES NOTHING)$|hours passed")),
+    ("clauses", {}, whole_lines(r"SURVIVED|conditions, \d+ clauses cut")),
+    ("mutants", {"COUNT": "60"}, whole_lines(r"SURVIVED|changes of")),
+    ("properties", {"CASES": "1000000"}, whole_lines(r"^test result|cases")),
+    ("fuzz", {"SECONDS": "30"}, whole_lines(r"runs, nothing found|failed;")),
+]
+WAIT = [
     ("chaos", {"DELIVERIES": "50000"}, storm),
     ("chaos-companions", {}, companions),
     ("chaos-cells", {}, storm),
-    ("clauses", {}, whole_lines(r"SURVIVED|conditions, \d+ clauses cut")),
-    ("properties", {}, whole_lines(r"^test result|cases")),
     ("foreign-signers", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
-    ("fuzz", {}, whole_lines(r"runs, nothing found|failed;")),
 ]
 
 
 def main():
     wanted = sys.argv[1:]
-    unknown = set(wanted) - {name for name, _, _ in STEPS}
+    unknown = set(wanted) - {name for name, _, _ in COMPUTE + WAIT}
     if unknown:
         sys.exit(f"there is no step {', '.join(sorted(unknown))}")
     LOGS.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    rows, failed = [], []
-    for name, settings, figures in STEPS:
+    with ThreadPoolExecutor() as pool:
+        # A process that waits is let in before one that computes.
+        lanes = [pool.submit(run_all, COMPUTE, wanted, ["nice"]), pool.submit(run_all, WAIT, wanted, [])]
+        rows = [row for lane in lanes for row in lane.result()]
+    print(table(rows, time.monotonic() - began))
+    sys.exit(any(verdict != "held" for _, _, verdict, _, _ in rows))
+
+
+def run_all(steps, wanted, before):
+    rows = []
+    for name, settings, figures in steps:
         if wanted and name not in wanted:
             continue
-        code, took = run(name, settings)
-        if code:
-            failed.append(name)
+        code, took = run(name, settings, before)
         found = figures((LOGS / f"{name}.log").read_text(errors="replace"))
         rows.append((name, settings, "held" if code == 0 else "FAILED", took, found))
-    print(table(rows, time.monotonic() - began))
-    sys.exit(bool(failed))
+    return rows
 
 
-def run(name, settings):
+def run(name, settings, before):
     print(f"{name} …", flush=True)
     began = time.monotonic()
-    command = ["make", name, *(f"{key}={value}" for key, value in settings.items())]
+    command = [*before, "make", name, *(f"{key}={value}" for key, value in settings.items())]
     # What this one was called with is not for those that it calls.
     environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     with open(LOGS / f"{name}.log", "w") as log:

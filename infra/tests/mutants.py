@@ -1,0 +1,129 @@
+"""Changes the code that decides, one small thing at a time, and sees a test fail.
+
+cargo-mutants says what can be changed. Its own runner lets the whole suite finish for each of them,
+which takes hours; here the first test that fails ends the run. What is changed is a copy.
+"""
+
+import json
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from clauses import ROOT, built, passes
+
+TREE = ROOT / "target/mutants/tree"
+# Not that of the project: cargo would take what was built of the copy for what was built of it.
+TARGET = ROOT / "target/mutants/target"
+TOOL = ROOT / ".tools/bin/cargo-mutants"
+
+# Where it is decided what becomes of an event and of a call.
+FILES = [
+    *(f"shared/src/ledger/{name}.rs" for name in "transition transition/order claim settle sweep receive order".split()),
+    *(f"shared/src/{name}.rs" for name in "backoff breaker breaker/health breaker/standing rates order outcome".split()),
+]
+
+# Longer than a suite takes, seconds: what hangs has noticed it, too.
+PATIENCE = 120
+
+# The least share of the changes that a test notices.
+LEAST = 0.95
+
+# Changes that leave the program as it is, and why.
+EQUAL = {}
+
+
+def main():
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    mutants = [mutant for mutant in listed() if name(mutant) not in EQUAL]
+    known = len(mutants)
+    if 0 < count < known:
+        mutants = sorted(random.Random(seed).sample(mutants, count), key=lambda mutant: mutant["name"])
+    copy()
+    judges = {Judge.UNITS: Judge("-p shared --lib"), Judge.LEDGER: Judge("--workspace --test ledger")}
+    for judge in judges.values():
+        if not judge.is_content():
+            sys.exit("a suite fails with nothing changed")
+    found = {"noticed": 0, "SURVIVED": 0, "does not build": 0}
+    for number, mutant in enumerate(mutants, 1):
+        verdict = tried(mutant, judges)
+        found[verdict] += 1
+        print(f"{number}/{len(mutants)} {verdict}: {mutant['name']}", flush=True)
+    built_ones = found["noticed"] + found["SURVIVED"]
+    share = found["noticed"] / max(built_ones, 1)
+    print(f"{built_ones} changes of {known}, {found['noticed']} noticed, {found['SURVIVED']} not: {share:.1%}")
+    sys.exit(share < LEAST)
+
+
+def listed():
+    command = [TOOL, "mutants", "--list", "--json", "-p", "shared"]
+    for file in FILES:
+        command += ["-f", file]
+    return json.loads(subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout)
+
+
+def name(mutant):
+    """What is changed, without the line, which moves."""
+    return re.sub(r":\d+:\d+:", ":", mutant["name"])
+
+
+def copy():
+    """The files that git knows, as they are now. A file that stays as it was is not built again."""
+    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+    for file in filter(None, files.split("\0")):
+        source, target = ROOT / file, TREE / file
+        if source.is_file() and not (target.is_file() and target.read_bytes() == source.read_bytes()):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(source.read_bytes())
+
+
+def tried(mutant, judges):
+    """Whether a test notices the change; a file that has tests of its own is judged by these first."""
+    file = TREE / mutant["file"]
+    whole = file.read_text()
+    file.write_text(changed(whole, mutant))
+    try:
+        for kind, judge in judges.items():
+            if kind == Judge.UNITS and "#[cfg(test)]" not in whole:
+                continue
+            verdict = judge.verdict()
+            if verdict != "SURVIVED":
+                return verdict
+        return "SURVIVED"
+    finally:
+        file.write_text(whole)
+
+
+def changed(text, mutant):
+    start, end = (place(text, mutant["span"][key]) for key in ("start", "end"))
+    return text[:start] + mutant["replacement"] + text[end:]
+
+
+def place(text, where):
+    lines = text.splitlines(keepends=True)
+    return sum(map(len, lines[: where["line"] - 1])) + where["column"] - 1
+
+
+class Judge:
+    """A suite of tests over the copy."""
+
+    UNITS, LEDGER = "units", "ledger"
+
+    def __init__(self, arguments):
+        self.arguments = arguments.split()
+
+    def verdict(self):
+        try:
+            suite = built(TREE, TARGET, self.arguments)
+        except subprocess.CalledProcessError:
+            return "does not build"
+        return "SURVIVED" if passes(suite, patience=PATIENCE) else "noticed"
+
+    def is_content(self):
+        return self.verdict() == "SURVIVED"
+
+
+if __name__ == "__main__":
+    main()
