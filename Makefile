@@ -88,8 +88,8 @@ properties: ## What holds for every provider, in CASES cases for each of two pro
 fuzz: .tools/bin/cargo-fuzz ## Each fuzz target for SECONDS; needs a nightly toolchain
 	PATH=$(CURDIR)/.tools/bin:$$PATH infra/fuzz/run $(SECONDS)
 
-clauses: test-build ## Each clause of each condition cut by itself: a test of the ledger must notice
-	$(PYTHON) infra/tests/clauses.py
+clauses: test-build ## Each clause of each condition cut by itself: a test of the ledger must notice; ONLY="words" for conditions with these
+	$(PYTHON) infra/tests/clauses.py $(ONLY)
 
 mutants: test-build .tools/bin/cargo-mutants ## The code that decides, changed in small things: a test must notice; COUNT=n tries some
 	$(PYTHON) infra/tests/mutants.py $(COUNT) $(SEED)

@@ -30,7 +30,7 @@ def storm(text):
     """The judge's table, without what was done to the run."""
     wanted = (
         "deliveries events acknowledged done effects answer took lost stuck duplicate_effect missing_effect"
-        " double_outcome stale_commit"
+        " double_outcome stale_commit leak late"
     ).split()
     rows = re.findall(r"^(\S[^:]*?)  +(-?\d+)$", text, re.M)
     kept = [(label, value) for label, value in rows if label.split()[0] in wanted or label.startswith("dead: ")]
@@ -43,7 +43,7 @@ def companions(text):
     for line in text.splitlines():
         if started := re.match(r"(no-[\w-]+): SEED=", line):
             name = started[1]
-        found = re.match(r"(lost|stuck|duplicate_effect|double_outcome|stale_commit)  +([1-9]\d*)$", line)
+        found = re.match(r"(lost|stuck|duplicate_effect|missing_effect|double_outcome|stale_commit|leak)  +([1-9]\d*)$", line)
         if found:
             rows.append(f"{name:<28} {found[1]:<20} {found[2]:>8}")
     return rows

@@ -88,12 +88,17 @@ def tried(mutant, judges):
         for kind, judge in judges.items():
             if kind == Judge.UNITS and "#[cfg(test)]" not in whole:
                 continue
-            verdict = judge.verdict()
+            verdict = judge.verdict(module(mutant["file"]))
             if verdict != "SURVIVED":
                 return verdict
         return "SURVIVED"
     finally:
         file.write_text(whole)
+
+
+def module(file):
+    """Where the tests of a file are, if they are where one would look."""
+    return Path(file.removeprefix("shared/src/").removeprefix("ledger/")).parts[0].removesuffix(".rs")
 
 
 def changed(text, mutant):
@@ -114,11 +119,14 @@ class Judge:
     def __init__(self, arguments):
         self.arguments = arguments.split()
 
-    def verdict(self):
+    def verdict(self, module=None):
+        """The tests of a module are asked first: most likely one of them notices."""
         try:
             suite = built(TREE, TARGET, self.arguments)
         except subprocess.CalledProcessError:
             return "does not build"
+        if module and not passes(suite, arguments=[module + "::"], patience=PATIENCE):
+            return "noticed"
         return "SURVIVED" if passes(suite, patience=PATIENCE) else "noticed"
 
     def is_content(self):

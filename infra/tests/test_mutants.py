@@ -1,6 +1,6 @@
 """A change is made where cargo-mutants says, and nowhere else."""
 
-from mutants import changed, name
+from mutants import changed, module, name
 
 
 def mutant(start, end, replacement):
@@ -20,3 +20,8 @@ def test_a_body_over_lines_is_replaced():
 
 def test_a_change_keeps_its_name_when_lines_move():
     assert name({"name": "a/b.rs:14:65: replace * with +"}) == "a/b.rs: replace * with +"
+
+
+def test_the_tests_of_a_file_have_its_name():
+    assert module("shared/src/breaker/health.rs") == "breaker"
+    assert module("shared/src/ledger/claim.rs") == "claim"

@@ -306,6 +306,10 @@ pub fn companions() -> Vec<Companion> {
             s.killers = 100;
             s.ends_after_ms = DAY_MS.unsigned_abs() / 2;
         }),
+        of("counting an attempt once", Figure::Unexplained, |s| {
+            s.weakness = Some(Weakness::AttemptsCountedTwice);
+            s.destination_trouble = 5_000;
+        }),
         of("the fence of a claim", Figure::DoubleOutcomes, |s| {
             s.weakness = Some(Weakness::NoFence);
             s.freezes = 300;

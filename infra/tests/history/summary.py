@@ -34,7 +34,7 @@ def table(history, violations):
             ("answer p100, ms", answered[-1]),
         ]
     lines += [("took, s", history.run["took_s"])]
-    rules = ["lost", "stuck", "duplicate_effect", "missing_effect", "double_outcome", "stale_commit"]
+    rules = ["lost", "stuck", "duplicate_effect", "missing_effect", "double_outcome", "stale_commit", "leak"]
     lines += [(rule, broken.pop(rule, 0)) for rule in rules]
     lines += sorted(broken.items())
     width = max(len(label) for label, _ in lines)

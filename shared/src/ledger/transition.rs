@@ -201,12 +201,12 @@ pub fn dead_letter(
 pub fn exhaust(seen: u64, row: &Row, attempts: u32, reason: &str, now: Millis) -> Change {
     Change::new(
         "record an exhausted event",
-        "epoch = :seen AND (st IN (:received, :failed) OR (st = :processing AND lu < :over)) \
-         AND (att >= :max OR cr >= :crashes)",
+        // Only a row in processing has a lease.
+        "epoch = :seen AND (st IN (:received, :failed) OR lu < :over) AND (att >= :max OR cr >= :crashes)",
         "SET st = :dead_letter, reason = :reason, err = :err, dead_at = :now, gpk = :gpk, gsk = :now, h = :h \
          REMOVE own, lu, due",
     )
-    .states(&[State::Received, State::Failed, State::Processing])
+    .states(&[State::Received, State::Failed])
     .with(":seen", item::n(seen))
     .with(":over", item::ms(now - CLOCK_MARGIN))
     .with(":max", item::n(attempts))
@@ -262,10 +262,11 @@ pub fn erase(row: &Row, rest: &Scrubbed, now: Millis, keep: Duration) -> Change 
 pub fn sweep_ring(seen: Millis, next: Millis, now: Millis) -> Change {
     Change::new(
         "note a ring by the sweep",
-        "gsk = :seen AND (st IN (:received, :failed) OR (st = :processing AND lu < :over))",
+        // Only a row in processing has a lease.
+        "gsk = :seen AND (st IN (:received, :failed) OR lu < :over)",
         "SET gsk = :next, enq = :now ADD enq_n :one",
     )
-    .states(&[State::Received, State::Failed, State::Processing])
+    .states(&[State::Received, State::Failed])
     .with(":seen", item::ms(seen))
     .with(":over", item::ms(now - CLOCK_MARGIN))
     .with(":next", item::ms(next))
@@ -277,10 +278,10 @@ pub fn sweep_ring(seen: Millis, next: Millis, now: Millis) -> Change {
 pub fn sweep_wait(seen: Millis, next: Millis) -> Change {
     Change::new(
         "put the sweep off",
-        "gsk = :seen AND st = :processing",
+        // Whatever ends the work on it gives it another time, or none.
+        "gsk = :seen",
         "SET gsk = :next",
     )
-    .states(&[State::Processing])
     .with(":seen", item::ms(seen))
     .with(":next", item::ms(next))
 }

@@ -63,3 +63,33 @@ async fn without_keys_the_downstream_does_it_twice() {
     };
     without(Protection::Keys, "no-keys", weather, "duplicate_effect").await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes: make chaos-companions"]
+async fn without_the_deed_what_is_done_was_never_done() {
+    let weather = Weather::calm(DELIVERIES / 5);
+    without(Protection::Deed, "no-deed", weather, "missing_effect").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes: make chaos-companions"]
+async fn without_an_honest_answer_the_provider_does_not_try_again() {
+    let weather = Weather {
+        faults: 0.8,
+        ..Weather::calm(DELIVERIES / 5)
+    };
+    without(
+        Protection::HonestAnswer,
+        "no-honest-answer",
+        weather,
+        "lost",
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes: make chaos-companions"]
+async fn without_silence_a_secret_is_read_in_logs_and_rows() {
+    let weather = Weather::calm(DELIVERIES / 5);
+    without(Protection::Silence, "no-silence", weather, "leak").await;
+}

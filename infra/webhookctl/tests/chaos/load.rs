@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 
 use crate::history::History;
 use crate::sender::{Canaries, Kind, SOURCES, Webhook};
-use crate::weather::Sky;
+use crate::weather::{Protection, Sky};
 
 /// Requests that are under way at the same time. Lambda starts a process for each; here, more
 /// than the machine can run would measure the machine.
@@ -164,6 +164,11 @@ impl Load {
         drop(slot);
         // The gateway answers for a function that died; that is not the function's answer.
         let status = answer.ok().map(|answer| answer.status().as_u16());
+        let status = if self.sky.is_without(Protection::HonestAnswer) {
+            Some(200)
+        } else {
+            status
+        };
         self.history.answer(&json!({
             "at": Millis::now().0, "source": source, "id": id, "delivery": number,
             "status": status, "took_ms": took,

@@ -24,6 +24,12 @@ pub(crate) enum Protection {
     Sweep,
     /// The downstream does once what comes twice under a key.
     Keys,
+    /// The downstream has done what it says that it did.
+    Deed,
+    /// The provider is told what became of its event.
+    HonestAnswer,
+    /// Nothing that is secret is told: here, the name of a source is taken for a secret.
+    Silence,
 }
 
 /// What is to happen.

@@ -274,6 +274,17 @@ async fn no_pointer_stands_in_the_way_for_ever() {
 }
 
 #[tokio::test]
+async fn who_stands_behind_a_damaged_event_looks_again_soon() {
+    let table = Table::fresh().await;
+    let damaged = table.receive_strict("evt_1", 1).await;
+    table.edit(&damaged, |row| drop(row.remove("bref"))).await;
+    table.receive_strict("evt_2", 2).await;
+    let ahead = table.ahead("evt_2", 2, NOW).await.unwrap();
+    assert_eq!(ahead.event, None);
+    assert_eq!(ahead.until, after(5_000));
+}
+
+#[tokio::test]
 async fn an_event_without_a_pointer_gets_its_place() {
     let table = Table::fresh().await;
     // It is replayed, or it came before the source was strict.

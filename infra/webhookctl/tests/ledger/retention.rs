@@ -136,6 +136,7 @@ async fn the_body_of_a_dead_letter_does_not_expire() {
     // It looks once an hour, and at what died since.
     assert_eq!(hold(NOW + hour + hour / 2).await, None);
     assert_eq!(hold(NOW + hour * 2).await, Some(0));
+    assert_eq!(hold(NOW + hour * 2 + hour / 2).await, None);
 
     // One that is replayed and done expires again.
     let row = |row: &mut shared::ledger::Item| {

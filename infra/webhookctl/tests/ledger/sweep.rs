@@ -6,7 +6,7 @@ use futures::future::join_all;
 use shared::clock::Millis;
 use shared::event::EventKey;
 use shared::ledger::transition::WORK_SHARDS;
-use shared::ledger::{Claim, Room, Settlement, Space, State, Swept};
+use shared::ledger::{Claim, Room, Settled, Settlement, Space, State, Swept};
 use shared::queue::{Doorbell, Lane};
 use shared::timing::{FIRST_LOOK, LEASE, OLD};
 
@@ -115,6 +115,33 @@ async fn a_lost_doorbell_is_rung_for_ever_more_rarely() {
         now = next;
     }
     assert_eq!(pauses, [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]);
+}
+
+#[tokio::test]
+async fn what_got_its_attempt_back_meanwhile_is_not_used_up() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let last = |row: &mut shared::ledger::Item| drop(row.insert("att".into(), n(ATTEMPTS - 1)));
+    table.edit(&key, last).await;
+    let lease = table.lease(&key, NOW).await;
+    let (proxy, ledger) = table.through_proxy().await;
+    let held = proxy.hold("UpdateItem", "dead_at");
+    let seen = table.next_look(&key).await;
+    let put_off = Settlement::PutOff {
+        why: "it is full".into(),
+        due: lease_over(),
+        ring: None,
+    };
+    let (swept, settled) = held
+        .around(
+            ledger.look(&key, seen, ATTEMPTS, true, lease_over()),
+            table.settle(lease, put_off.clone()),
+        )
+        .await;
+    assert_eq!(settled, Settled::Recorded(put_off));
+    assert_eq!(swept.unwrap(), Swept::Left);
+    let row = table.ledger.event(&key).await.unwrap().unwrap();
+    assert_eq!((row.state, row.attempts), (State::Failed, ATTEMPTS - 1));
 }
 
 #[tokio::test]

@@ -212,7 +212,7 @@ impl Bindings {
         }
         for (path, value) in &update.add {
             let more = whole(Some(self.value(value)?))?;
-            let sum = match self.find(path, old)? {
+            let sum = match self.find(path, &new)? {
                 None => more,
                 some => whole(some)? + more,
             };

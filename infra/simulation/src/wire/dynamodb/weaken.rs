@@ -1,7 +1,7 @@
 //! Protections of the production code, switched off where its requests arrive.
 
 use super::Item;
-use super::expression::{Compare, Condition, Operand, Part, Update};
+use super::expression::{Compare, Condition, Operand, Part, Path, Update};
 
 /// One protection that does not work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,8 @@ pub enum Weakness {
     OwnWriteUnseen,
     /// A claim does not count as an attempt.
     AttemptsNotCounted,
+    /// A claim counts as two attempts.
+    AttemptsCountedTwice,
     /// A claim does not raise the fencing token.
     EpochStays,
     /// The sweep does not count how often it rang.
@@ -38,15 +40,24 @@ impl Weakness {
     }
 
     pub(super) fn weaken_update(self, update: &mut Update) {
+        let names = |path: &Path, names: &[&str]| matches!(path.first(), Some(Part::Name(name)) if names.contains(&name.as_str()));
         let uncounted: &[&str] = match self {
+            Self::AttemptsCountedTwice => {
+                let again: Vec<_> = update
+                    .add
+                    .iter()
+                    .filter(|(path, _)| names(path, &["att"]))
+                    .cloned()
+                    .collect();
+                update.add.extend(again);
+                return;
+            }
             Self::AttemptsNotCounted => &["att", "cr"],
             Self::EpochStays => &["epoch"],
             Self::PausesStay => &["enq_n"],
             _ => return,
         };
-        update.add.retain(|(path, _)| {
-            !matches!(path.first(), Some(Part::Name(name)) if uncounted.contains(&name.as_str()))
-        });
+        update.add.retain(|(path, _)| !names(path, uncounted));
     }
 
     /// What a refused write shows.
