@@ -14,10 +14,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 # Longer than the suite takes by far: what hangs without a clause has noticed it, too.
-PATIENCE = 240
+PATIENCE = 150
 
 # Clauses that may go, and why no test can notice it.
-EQUAL = {}
+FENCE = "st = :processing AND epoch = :epoch AND own = :own"
+EQUAL = {
+    # DynamoDB holds that what is not there is unequal to everything; its documentation does not say so.
+    (f"{FENCE} AND (attribute_not_exists(fx.#n) OR fx.#n.s <> :done)", f"{FENCE} AND fx.#n.s <> :done"),
+}
 
 
 def main():
@@ -31,6 +35,7 @@ def main():
         conditions = sorted(senders)
         conditions = [condition for condition in conditions if only in condition]
         cuts = [(condition, cut) for condition in conditions for cut in sorted(without_one(condition))]
+        cuts = [cut for cut in cuts if cut not in EQUAL]
         survived = []
         for number, (condition, cut) in enumerate(cuts, 1):
             file = Path(folder, "cut")
@@ -39,7 +44,7 @@ def main():
             cut_here = {"MITT_CUT": str(file)}
             killed = not (passes(suite, cut_here, ["--exact", *senders[condition]]) and passes(suite, cut_here))
             print(f"{number}/{len(cuts)} {'noticed' if killed else 'SURVIVED'}: {condition}  ->  {cut}", flush=True)
-            if not killed and (condition, cut) not in EQUAL:
+            if not killed:
                 survived.append((condition, cut))
     print(f"{len(conditions)} conditions, {len(cuts)} clauses cut, {len(cuts) - len(survived)} noticed, {len(survived)} not")
     sys.exit(bool(survived))

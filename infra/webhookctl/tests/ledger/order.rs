@@ -355,6 +355,33 @@ async fn who_waits_is_called_up_and_nobody_else() {
 }
 
 #[tokio::test]
+async fn who_is_due_or_at_work_is_not_called_up() {
+    let table = Table::fresh().await;
+    let due = after(10_000);
+    let event = table.receive_strict("evt_1", 1).await;
+    let lease = table.lease(&event, NOW).await;
+    let waiting = Settlement::PutOff {
+        why: WAITS.into(),
+        due,
+        ring: None,
+    };
+    table.settle(lease, waiting).await;
+    let before = table.row(&event).await;
+    let called = table.ledger.call_up_next(&entity(), after(20_000)).await;
+    assert_eq!(called.unwrap(), Some(key("evt_1")));
+    assert_eq!(table.row(&event).await, before);
+    // By a worker whose clock is ahead.
+    table.lease(&event, due).await;
+    let before = table.row(&event).await;
+    table
+        .ledger
+        .call_up_next(&entity(), after(1))
+        .await
+        .unwrap();
+    assert_eq!(table.row(&event).await, before);
+}
+
+#[tokio::test]
 async fn a_remark_stands_in_the_history() {
     let table = Table::fresh().await;
     for (id, settlement, note) in [

@@ -118,6 +118,25 @@ async fn a_lost_doorbell_is_rung_for_ever_more_rarely() {
 }
 
 #[tokio::test]
+async fn only_what_is_open_and_as_the_index_saw_it_is_looked_at_later() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let seen = table.next_look(&key).await;
+    let later = async |seen: Millis| {
+        let next = seen + Duration::from_secs(600);
+        table.ledger.look_later(&key, seen, next, seen).await
+    };
+    let before = table.row(&key).await;
+    assert!(!later(seen - Duration::from_secs(1)).await.unwrap());
+    assert_eq!(table.row(&key).await, before);
+    // At work: its lease would be over long before.
+    table.lease(&key, NOW).await;
+    let (before, seen) = (table.row(&key).await, table.next_look(&key).await);
+    assert!(!later(seen).await.unwrap());
+    assert_eq!(table.row(&key).await, before);
+}
+
+#[tokio::test]
 async fn what_got_its_attempt_back_meanwhile_is_not_used_up() {
     let table = Table::fresh().await;
     let key = table.receive(&event("evt_1")).await;
