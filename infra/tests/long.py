@@ -74,28 +74,27 @@ def main():
     LOGS.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     with ThreadPoolExecutor() as pool:
-        # A process that waits is let in before one that computes.
-        lanes = [pool.submit(run_all, COMPUTE, wanted, ["nice"]), pool.submit(run_all, WAIT, wanted, [])]
+        lanes = [pool.submit(run_all, steps, wanted) for steps in (COMPUTE, WAIT)]
         rows = [row for lane in lanes for row in lane.result()]
     print(table(rows, time.monotonic() - began))
     sys.exit(any(verdict != "held" for _, _, verdict, _, _ in rows))
 
 
-def run_all(steps, wanted, before):
+def run_all(steps, wanted):
     rows = []
     for name, settings, figures in steps:
         if wanted and name not in wanted:
             continue
-        code, took = run(name, settings, before)
+        code, took = run(name, settings)
         found = figures((LOGS / f"{name}.log").read_text(errors="replace"))
         rows.append((name, settings, "held" if code == 0 else "FAILED", took, found))
     return rows
 
 
-def run(name, settings, before):
+def run(name, settings):
     print(f"{name} …", flush=True)
     began = time.monotonic()
-    command = [*before, "make", name, *(f"{key}={value}" for key, value in settings.items())]
+    command = ["make", name, *(f"{key}={value}" for key, value in settings.items())]
     # What this one was called with is not for those that it calls.
     environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     with open(LOGS / f"{name}.log", "w") as log:

@@ -170,6 +170,20 @@ impl Ledger {
             .and_then(|(bytes, zstd)| unpack(&bytes, zstd, row.body_len, &sha)))
     }
 
+    /// The body of an event that has no row yet, if it is in the bucket.
+    pub(super) async fn placed_body(
+        &self,
+        placed: &Placed,
+        sha: &Sha,
+    ) -> anyhow::Result<Option<Body>> {
+        let Place::Bucket(key) = &placed.at else {
+            return Ok(None);
+        };
+        let packed = self.bucket_body(key).await?;
+        let len = u64::try_from(placed.len)?;
+        Ok(packed.and_then(|(bytes, zstd)| unpack(&bytes, zstd, len, sha).ok()))
+    }
+
     async fn bucket_body(&self, key: &str) -> anyhow::Result<Option<(Vec<u8>, bool)>> {
         let (s3, bucket) = self
             .bodies

@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use sha2::{Digest as _, Sha256};
 
 use super::transition::{Fence, order as transition};
-use super::{BadRow, Item, Ledger, Row, State, Write, item};
+use super::{BadRow, Body, Item, Ledger, Placed, Row, State, Write, item};
 use crate::clock::Millis;
 use crate::config::Config;
 use crate::event::{Event, EventKey};
@@ -110,6 +110,26 @@ impl Ledger {
         let source = event.key.source();
         let place = order.place(source, &event.headers, &event.body, event.received_at)?;
         Some(Pointer::new(place.entity, &place.version?, &event.key))
+    }
+
+    /// The same for an event that may have come out of the spill queue with a reference to its body.
+    pub(super) async fn pointer_of(
+        &self,
+        event: &Event,
+        placed: &Placed,
+    ) -> anyhow::Result<Option<Pointer>> {
+        let has_line = self.strict.contains_key(event.key.source());
+        if !has_line || !event.body.is_empty() {
+            return Ok(self.pointer(event));
+        }
+        let body = self.placed_body(placed, &event.sha).await?;
+        // Without a body nothing will be worked on, and nobody has to wait for it.
+        Ok(body.and_then(|Body(body)| {
+            self.pointer(&Event {
+                body,
+                ..event.clone()
+            })
+        }))
     }
 
     /// Lets an event stand in the line of its entity. One that stands there keeps its place.

@@ -59,7 +59,7 @@ impl Ledger {
                 .keep_apart(event, placed, "a known body under another id", now)
                 .await;
         }
-        if let Some(pointer) = self.pointer(event) {
+        if let Some(pointer) = self.pointer_of(event, placed).await? {
             self.line_up(&pointer, now).await?;
         }
         match self
