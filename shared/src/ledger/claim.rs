@@ -179,19 +179,13 @@ pub(super) fn refusal(row: &Row, owner: &str, now: Millis, attempts: u32) -> Ref
     } else {
         None
     };
-    match row.state {
-        State::Done | State::DeadLetter | State::Quarantined => Refusal::Settled(row.state),
-        State::Processing if !row.lease_is_over(now) => Refusal::Held,
-        State::Processing => match used_up {
-            Some(reason) => Refusal::Exhaust { seen, reason },
-            None => Refusal::TakeOver { seen },
-        },
-        State::Received | State::Failed => match (used_up, row.due) {
-            (Some(reason), _) => Refusal::Exhaust { seen, reason },
-            (None, Some(due)) if row.state == State::Failed && due > now => Refusal::NotDue(due),
-            // It became claimable between the two: try again.
-            _ => Refusal::Held,
-        },
+    match (row.state, used_up) {
+        (State::Done | State::DeadLetter | State::Quarantined, _) => Refusal::Settled(row.state),
+        (State::Processing, _) if !row.lease_is_over(now) => Refusal::Held,
+        (_, Some(reason)) => Refusal::Exhaust { seen, reason },
+        (State::Processing, None) => Refusal::TakeOver { seen },
+        // It is the row that was refused itself: with an attempt left, only its time can be why.
+        (State::Received | State::Failed, None) => row.due.map_or(Refusal::Held, Refusal::NotDue),
     }
 }
 

@@ -27,6 +27,7 @@ async fn a_claim_counts_its_attempt_and_yields_the_row_as_it_is() {
     assert_eq!(lease.row.lease_until, Some(lease.until()));
     let owner = lease.row.owner.clone().unwrap();
     assert!(owner.starts_with("worker/") && owner.len() == 19, "{owner}");
+    assert_eq!(lease.owner(), owner);
     // A worker begins nothing in the last seconds.
     let last = lease.until() - CLOCK_MARGIN;
     assert!(lease.holds(last - Duration::from_millis(1)) && !lease.holds(last));
