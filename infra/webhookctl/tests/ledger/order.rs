@@ -1,5 +1,7 @@
 //! The lock of an entity, its guard, and the line of strict order.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 use shared::clock::Millis;
 use shared::config::Config;
@@ -271,6 +273,49 @@ async fn no_pointer_stands_in_the_way_for_ever() {
     assert_eq!(table.line().await.len(), 41);
     assert_eq!(table.ahead("evt_99", 99, then).await, None);
     assert_eq!(table.line().await, ["evt_99"]);
+}
+
+#[tokio::test]
+async fn a_place_in_line_outlives_its_event() {
+    let table = Table::fresh().await;
+    table.receive_strict("evt_1", 1).await;
+    let all = table.all().await;
+    let mut places = all.iter().filter(|item| text(item, "sk").starts_with("P#"));
+    let expires = places.next().map(|place| number(place, "ttl"));
+    assert_eq!(expires, Some((NOW + KEEP_ORDER).secs()));
+}
+
+#[tokio::test]
+async fn what_one_attempt_cannot_clean_up_is_left_to_the_next() {
+    let table = Table::fresh().await;
+    // As many as one looks at.
+    for number in 0..500 {
+        let lost = pointer(&format!("lost_{number}"), number);
+        table.ledger.line_up(&lost, NOW).await.unwrap();
+    }
+    table.receive_strict("evt_999", 999).await;
+    let then = NOW + POINTER_GRACE;
+    let again = Ahead {
+        event: None,
+        until: then + Duration::from_secs(5),
+    };
+    assert_eq!(table.ahead("evt_999", 999, then).await, Some(again));
+    assert_eq!(table.ahead("evt_999", 999, then).await, None);
+    assert_eq!(table.line().await, ["evt_999"]);
+}
+
+#[tokio::test]
+async fn an_event_that_could_not_be_read_just_now_is_not_taken_for_a_damaged_one() {
+    let table = Table::fresh().await;
+    for number in [1, 2] {
+        table.receive_strict(&format!("evt_{number}"), number).await;
+    }
+    let (proxy, ledger) = table.through_proxy().await;
+    proxy.conflict("GetItem", 1);
+    let ahead = ledger.ahead_of(&pointer("evt_2", 2), NOW).await;
+    let error = format!("{:#}", ahead.unwrap_err());
+    assert!(error.contains("read an item of the ledger"), "{error}");
+    assert_eq!(table.line().await, ["evt_1", "evt_2"]);
 }
 
 #[tokio::test]
