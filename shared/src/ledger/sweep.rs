@@ -363,4 +363,13 @@ mod tests {
         }
         assert_eq!(at(&row("received", &[("gsk", 6)])), Look::Leave);
     }
+
+    #[test]
+    fn a_row_of_the_next_version_is_rung_for_and_one_of_a_later_is_left() {
+        let newest = i64::from(NEWEST_SCHEMA);
+        let look = at(&row("received", &[("sv", newest)]));
+        assert!(matches!(look, Look::Ring { .. }), "{look:?}");
+        let later = row("received", &[("sv", newest + 1)]);
+        assert_eq!(at(&later), Look::Leave);
+    }
 }
