@@ -221,6 +221,18 @@ async fn what_was_kept_apart_goes_by_itself() {
 }
 
 #[tokio::test]
+async fn what_was_kept_apart_stays_when_the_first_one_goes() {
+    let table = Table::with_bucket().await;
+    let [one, other] = [(); 2].map(|()| event_with("evt_1", Via::Webhook, noise(40_000)));
+    table.receive(&one).await;
+    let Received::Conflict(apart) = table.ledger.receive(&other, NOW).await.unwrap() else {
+        panic!("it is another body under the same id");
+    };
+    assert_eq!(erase(&table, &one).await, Erased::Gone);
+    assert_eq!(table.body(&apart).await, Ok(other.body().to_vec()));
+}
+
+#[tokio::test]
 async fn who_erases_is_written_down() {
     let table = Table::fresh().await;
     let deed = Deed {

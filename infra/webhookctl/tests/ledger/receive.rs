@@ -8,7 +8,7 @@ use shared::ledger::{BodyAt, Received, State};
 use shared::timing::{FIRST_LOOK, KEEP_ROW};
 
 use crate::support::{
-    ATTEMPTS, NOW, Table, after, dead, event, event_with, github, lease_over, ms, n, number,
+    ATTEMPTS, NOW, Table, after, dead, event, event_with, github, lease_over, ms, n, noise, number,
     signed, text,
 };
 
@@ -189,6 +189,22 @@ async fn another_body_under_a_known_id_is_kept_apart() {
             .unwrap();
         assert_eq!(kept.0, body);
     }
+}
+
+#[tokio::test]
+async fn what_comes_out_of_the_spill_queue_without_its_body_is_kept_apart_with_it() {
+    let table = Table::with_bucket().await;
+    let [first, second] = [(); 2].map(|()| event_with("evt_1", Via::Webhook, noise(40_000)));
+    table.receive(&first).await;
+    let placed = table.ledger.place(&second).await.unwrap();
+    let spilled = table.spilled(second.clone(), placed).await;
+    let (event, placed) = (spilled.event(), spilled.placed().unwrap());
+    assert!(event.body().is_empty(), "it is in the bucket");
+    let received = table.ledger.receive_placed(event, placed, after(1)).await;
+    let Received::Conflict(apart) = received.unwrap() else {
+        panic!("it is another body under the same id");
+    };
+    assert_eq!(table.body(&apart).await, Ok(second.body().to_vec()));
 }
 
 #[tokio::test]

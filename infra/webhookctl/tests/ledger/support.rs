@@ -12,12 +12,13 @@ use shared::clock::Millis;
 use shared::envelope::Envelope;
 use shared::event::{Event, EventKey, Fetched, Via};
 use shared::inbox::Inbox;
-use shared::ledger::{Claim, Item, Lease, Ledger, Settled, Settlement};
+use shared::ledger::{Claim, Item, Lease, Ledger, Placed, Settled, Settlement};
 use shared::preset::Preset;
 use shared::queue::Queue;
 use shared::secrets::Secret;
 use shared::settings::variable;
 use shared::sign::sign;
+use shared::spill::{Spill, Spilled};
 use shared::timing::LEASE;
 use shared::verify::{Arrival, Trust, Verifier};
 use webhookctl::stack::clients::{self, Endpoints};
@@ -151,6 +152,19 @@ impl Table {
         let sqs = self.services.endpoints.clients().sqs;
         let queue = Queue::new(sqs, "http://127.0.0.1:9/nobody");
         Inbox { ledger, queue }
+    }
+
+    /// An event with a body that is in its place, as it comes out of a spill queue.
+    pub(crate) async fn spilled(&self, event: Event, placed: Placed) -> Spilled {
+        let sqs = self.services.endpoints.clients().sqs;
+        let made = sqs.create_queue().queue_name(&self.name).send().await;
+        let url = made.unwrap().queue_url.unwrap();
+        let spill = Spill::new(sqs.clone(), &url);
+        let messages = spill.messages(&[Spilled::new(event, Some(placed))]);
+        spill.send(messages.unwrap()).await.unwrap();
+        let message = spill.receive(NOW).await.unwrap().remove(0);
+        sqs.delete_queue().queue_url(url).send().await.unwrap();
+        message.events.unwrap().remove(0)
     }
 
     pub(crate) async fn item(&self, pk: &str, sk: &str) -> Option<Item> {
