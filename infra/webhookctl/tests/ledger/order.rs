@@ -14,7 +14,8 @@ use shared::timing::{CLOCK_MARGIN, KEEP_ORDER, KEEP_ROW, LEASE, POINTER_GRACE};
 
 use crate::proxy::Proxy;
 use crate::support::{
-    NOW, Table, after, dead, event, event_with, lease_end, lease_over, number, retry_at, s, text,
+    NOW, Table, after, dead, event, event_with, lease_end, lease_over, noise, number, retry_at, s,
+    text,
 };
 
 const STRICT: &str = r#"
@@ -230,6 +231,22 @@ async fn an_event_stands_in_line_before_it_is_acknowledged() {
     assert_eq!(seen.1.event, None);
     assert!(seen.1.until > NOW);
     assert_eq!(table.ahead_event("evt_3", 3, NOW).await, Some(key("evt_2")));
+}
+
+#[tokio::test]
+async fn what_comes_out_of_the_spill_queue_without_its_body_stands_in_line() {
+    let table = Table::with_bucket().await;
+    let filler = hex::encode(noise(40_000));
+    let body = format!(r#"{{"id":"evt_1","e":"in_1","v":1,"filler":"{filler}"}}"#);
+    let event = event_with("evt_1", shared::event::Via::Webhook, body);
+    let placed = table.ledger.place(&event).await.unwrap();
+    let spilled = table.spilled(event, placed).await;
+    let (event, placed) = (spilled.event(), spilled.placed().unwrap());
+    assert!(event.body().is_empty(), "it is in the bucket");
+    let ledger = strict(&table.ledger);
+    let received = ledger.receive_placed(event, placed, after(1)).await;
+    assert_eq!(received.unwrap(), Received::New);
+    assert_eq!(table.line().await, ["evt_1"]);
 }
 
 #[tokio::test]
