@@ -91,4 +91,14 @@ mod tests {
         );
         assert_eq!(backoff.wait(1, Some(Duration::MAX), 0.0).as_secs(), 7200);
     }
+
+    #[test]
+    fn what_failed_together_is_spread_over_the_whole_of_the_extra_wait() {
+        let drawn: Vec<f64> = (0..1_000).map(|_| jitter()).collect();
+        assert!(drawn.iter().all(|jitter| (0.0..1.0).contains(jitter)));
+        for tenth in 0..10 {
+            let part = f64::from(tenth) / 10.0..f64::from(tenth + 1) / 10.0;
+            assert!(drawn.iter().any(|jitter| part.contains(jitter)), "{part:?}");
+        }
+    }
 }

@@ -219,9 +219,11 @@ mod tests {
                     "2",
                     "10",
                     "10.05",
+                    "10.111111111111111111111111",
                     "10.5",
                     "1795169681118",
                     "99999999999999999999",
+                    "111111111111111111111111",
                 ],
             ),
             sorted(
@@ -265,6 +267,8 @@ mod tests {
             (Compare::Number, ".5"),
             (Compare::Number, "2026-11-20"),
             (Compare::Number, "1111111111111111111111111"),
+            (Compare::Number, "1.5e9"),
+            (Compare::Number, "1.1111111111111111111111111"),
             (Compare::Time, "1795169681"),
             (Compare::Time, "yesterday"),
             (Compare::Time, "1969-12-31T23:59:59Z"),
@@ -303,6 +307,22 @@ mod tests {
         assert_eq!(place(Mode::LatestWins, "json:none", "json:v"), None);
         assert_eq!(place(Mode::LatestWins, "json:id", "json:none"), None);
         assert_eq!(place(Mode::Strict, "json:id", "json:id"), None);
+    }
+
+    #[test]
+    fn a_fetched_state_says_how_new_it_is() {
+        let current = Current {
+            url: "https://api.example.com/things/{entity}".into(),
+            secret: None,
+        };
+        let order = order(Mode::Fetch(current), "json:id", "header:x-at json:v");
+        let version_of = |state: &'static str| {
+            let version = order.version_of(&Bytes::from_static(state.as_bytes()));
+            version.map(|version| version.written)
+        };
+        assert_eq!(version_of(r#"{"v":5}"#), Some("5".to_owned()));
+        assert_eq!(version_of(r#"{"id":"in_1"}"#), None);
+        assert_eq!(version_of("gone"), None);
     }
 
     #[test]

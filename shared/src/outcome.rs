@@ -95,4 +95,12 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn of_two_that_keep_it_open_alike_the_first_is_told() {
+        let later = |why| Outcome::later(why, Millis(5));
+        assert_eq!(later("full").and(later("down")), later("full"));
+        let retry = Outcome::retry("502").and(Outcome::retry("503"));
+        assert_eq!(retry, Outcome::retry("502"));
+    }
 }

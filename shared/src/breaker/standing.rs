@@ -187,7 +187,10 @@ mod tests {
         assert_eq!(closed.position(at(60)), Position::Closed);
         assert_eq!(closed.pass(at(60)), Pass::Free);
         assert_eq!(closed.opened(at(61), 0.0).opens, 3);
-        assert_eq!(closed.opened(at(60 + 120), 0.0).opens, 1);
+        let fallen = closed.opened(at(60 + 120), 0.0);
+        assert_eq!(fallen.opens, 1);
+        // When it was last up does not matter while it stays down.
+        assert_eq!(fallen.opened(at(60 + 240), 0.0).opens, 2);
     }
 
     #[test]
@@ -200,7 +203,7 @@ mod tests {
                 .map(|(name, value)| (name.trim_start_matches(':').to_owned(), value))
                 .collect();
             assert_eq!(Standing::read(&stored), standing);
-            assert!(item::number::<i64>(&stored, "ttl").unwrap() > at(3600).secs());
+            assert!(item::number::<i64>(&stored, "ttl").unwrap() >= at(24 * 3600).secs());
         }
         assert_eq!(Standing::read(&Item::new()), Standing::default());
     }
