@@ -128,6 +128,28 @@ async fn happy_calls_read_every_five_seconds_and_write_nothing() {
 }
 
 #[tokio::test]
+async fn a_destination_of_which_a_fifth_fails_is_strained_and_no_other() {
+    let table = Table::fresh().await;
+    let breakers = table.breakers();
+    fail(&breakers, 2, NOW).await;
+    assert!(!breakers.is_strained("d", NOW), "two calls may be bad luck");
+    for destination in ["d", "other"] {
+        for _ in 0..8 {
+            breakers
+                .heard(destination, Pass::Free, Heard::Well, NOW, 0.0)
+                .await;
+        }
+    }
+    assert!(breakers.is_strained("d", NOW));
+    assert!(!breakers.is_strained("other", NOW));
+    assert!(
+        !breakers.is_strained("d", at(60)),
+        "it says nothing of the next minute"
+    );
+    assert_eq!(breakers.pass("d", NOW).await, Pass::Free, "but it works");
+}
+
+#[tokio::test]
 async fn without_the_table_nothing_is_spared_and_nothing_stops() {
     let table = Table::fresh().await;
     let breakers = Breakers::new(table.db.clone(), "no-such-table");
@@ -184,6 +206,11 @@ async fn a_rate_is_kept_over_all_processes() {
             minute(2)
         ]
     );
+    let window = format!("RATE#d#{}", NOW.0 / 60_000);
+    let counter = table.item("SYS", &window).await.unwrap();
+    assert_eq!(number(&counter, "n"), 12);
+    // It is not forgotten while a clock that is late still counts in it.
+    assert!(number(&counter, "ttl") >= minute(61).secs());
     let next = many[0]
         .take("d", rate(), false, minute(1), 0.0)
         .await
