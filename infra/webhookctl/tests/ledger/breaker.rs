@@ -58,6 +58,9 @@ async fn what_one_process_finds_out_spares_the_destination_from_all() {
 
     // Of many who ask when the time is over one may.
     let many: Vec<_> = (0..8).map(|_| table.breakers()).collect();
+    for breakers in &many {
+        assert_eq!(breakers.position("d", at(30)).await, Position::Probing);
+    }
     let passes = many.iter().map(|breakers| breakers.pass("d", at(30)));
     let mut passes = futures::future::join_all(passes).await;
     assert_eq!(probes(&passes), 1, "{passes:?}");
@@ -66,6 +69,14 @@ async fn what_one_process_finds_out_spares_the_destination_from_all() {
         .position(|pass| matches!(pass, Pass::Probe(_)))
         .unwrap();
     let probe = passes.swap_remove(winner);
+    let until_it_is_known = Pass::Down {
+        until: at(60),
+        spread: Duration::from_secs(30),
+    };
+    assert!(
+        passes.iter().all(|pass| *pass == until_it_is_known),
+        "{passes:?}"
+    );
     many[winner]
         .heard("d", probe, Heard::Unwell, at(31), 0.0)
         .await;
