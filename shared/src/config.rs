@@ -11,6 +11,7 @@ mod order;
 mod quarantine;
 mod rate;
 mod retention;
+mod sync;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -34,6 +35,8 @@ use order::FileOrder;
 use quarantine::FileQuarantine;
 pub use rate::Rate;
 use retention::FileRetention;
+use sync::FileSync;
+pub use sync::{Missing, SourceSync};
 
 /// The file as it was at build.
 pub const EMBEDDED: &str = include_str!("../../infra/sources.toml");
@@ -73,17 +76,6 @@ pub struct Source {
     pub sync: Option<SourceSync>,
     /// How the events of an entity are ordered, if they are.
     pub order: Option<Order>,
-}
-
-/// How the provider is asked what we missed.
-#[derive(Debug)]
-pub struct SourceSync {
-    /// The name of the API key below the path of backup-sync.
-    pub secret: String,
-    /// How far back the first run looks.
-    pub first_lookback: Duration,
-    /// How far behind the cursor a run begins, more than the provider's list lags.
-    pub overlap: Duration,
 }
 
 /// Where events may be sent to.
@@ -192,14 +184,6 @@ struct FileRetry {
     waits: Option<Vec<String>>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileSync {
-    secret: Option<String>,
-    first_lookback: Option<String>,
-    overlap: Option<String>,
-}
-
 impl FileSource {
     fn checked(self, forward: &Forward, hash: &str) -> anyhow::Result<Source> {
         check_name("a source's name", &self.name)?;
@@ -257,7 +241,7 @@ impl FileSource {
         }
         let sync = self
             .sync
-            .map(|sync| sync.checked(&preset, &self.name))
+            .map(|sync| sync.checked(&preset, &self.name, forward))
             .transpose()
             .context("sync")?;
         let order = self
@@ -317,27 +301,6 @@ impl FileRetry {
             );
         }
         Ok(backoff)
-    }
-}
-
-impl FileSync {
-    fn checked(self, preset: &Preset, source: &str) -> anyhow::Result<SourceSync> {
-        ensure!(
-            preset.sync.is_some(),
-            "preset {} lists no events to sync from",
-            preset.id
-        );
-        let secret = self.secret.unwrap_or_else(|| source.to_owned());
-        check_name("a secret's name", &secret)?;
-        let parsed = |text: Option<String>, default: Duration| {
-            text.map_or(Ok(default), |text| duration::parse(&text))
-        };
-        let quarter = Duration::from_secs(15 * 60);
-        Ok(SourceSync {
-            secret,
-            first_lookback: parsed(self.first_lookback, quarter)?,
-            overlap: parsed(self.overlap, quarter)?,
-        })
     }
 }
 

@@ -13,10 +13,31 @@ use anyhow::Context as _;
 use bytes::{Bytes, BytesMut};
 use futures::future::BoxFuture;
 use reqwest::Url;
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LINK, RETRY_AFTER};
 
 use crate::clock::Millis;
 use guard::Guard;
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Method {
+    #[default]
+    Get,
+    Post,
+    Put,
+}
+
+/// One request, whole.
+#[derive(Clone, Debug)]
+pub struct Call<'c> {
+    pub method: Method,
+    pub url: &'c str,
+    /// Encoded here, and added to what the URL has.
+    pub query: &'c [(String, String)],
+    pub headers: &'c [(&'c str, &'c str)],
+    pub body: Option<Bytes>,
+}
 
 /// How long a call may take: less than an effect may.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -54,10 +75,12 @@ fn choose_tls() {
 }
 
 /// What came back.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Answer {
     pub status: u16,
     pub retry_after: Option<Duration>,
+    /// The `Link` headers, joined by commas.
+    pub link: Option<String>,
     /// It is the stored answer to an earlier request under the same idempotency key.
     pub replayed: bool,
     /// At most 16 MiB of it; `None` when there was more.
@@ -134,6 +157,22 @@ impl Outbound {
             .await
     }
 
+    /// Sends any request.
+    pub async fn call(&self, call: Call<'_>, now: Millis) -> Result<Answer, Trouble> {
+        let url = self.target(call.url, call.query)?;
+        let method = match call.method {
+            Method::Get => reqwest::Method::GET,
+            Method::Post => reqwest::Method::POST,
+            Method::Put => reqwest::Method::PUT,
+        };
+        let mut request = self.client.request(method, url);
+        request = request.headers(header_map(call.headers)?);
+        if let Some(body) = call.body {
+            request = request.body(body);
+        }
+        self.send(request, now).await
+    }
+
     fn target(&self, url: &str, query: &[(String, String)]) -> Result<Url, Trouble> {
         let mut url =
             Url::parse(url).map_err(|error| Trouble::NotSent(format!("no URL: {error}")))?;
@@ -159,12 +198,16 @@ impl Outbound {
             .headers()
             .get("idempotent-replayed")
             .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"));
+        let links = response.headers().get_all(LINK).iter();
+        let links: Vec<&str> = links.filter_map(|value| value.to_str().ok()).collect();
+        let link = (!links.is_empty()).then(|| links.join(", "));
         let mut body = BytesMut::new();
         while let Some(chunk) = response.chunk().await.map_err(trouble)? {
             if body.len() + chunk.len() > LARGEST_ANSWER {
                 return Ok(Answer {
                     status,
                     retry_after,
+                    link,
                     replayed,
                     body: None,
                 });
@@ -174,6 +217,7 @@ impl Outbound {
         Ok(Answer {
             status,
             retry_after,
+            link,
             replayed,
             body: Some(body.freeze()),
         })

@@ -1,5 +1,6 @@
 //! Signs as a provider signs: for test webhooks and for what we send on ourselves.
 
+mod app;
 mod key_pair;
 mod place;
 mod token;
@@ -14,6 +15,7 @@ use crate::envelope::Envelope;
 use crate::preset::{Alg, Code, Format, Kind, Location, Part, Place, Scheme};
 use crate::secrets::Secret;
 use crate::verify::{Context, Group, Rejected, digest, encode, key, mac_sign, message, written};
+pub use app::app_token;
 pub use key_pair::{Algorithm, KeyPair};
 
 /// What it takes to sign as a scheme wants it.

@@ -3,22 +3,33 @@
 //! The cursor is the clock at the START of the last complete run; a run asks from an overlap
 //! before it, inclusively; the cursor moves only after every put; a failed put ends the run.
 //! Each of these rules is one whose breach was shown to lose events.
+//!
+//! A list that is read from a place and not from a time keeps that place beside the cursor, by the
+//! same rules.
 
+mod ask;
+mod github_app;
+mod item;
+mod link;
+mod missing;
 mod page;
+mod pages;
+mod span;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use serde::Serialize;
 use shared::clock::Millis;
 use shared::config::{Source, SourceSync};
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Paused, Received, SyncLease};
-use shared::preset::{Page, Sync};
+use shared::event::EventKey;
+use shared::preset::Sync;
 use shared::secrets::Secret;
 
 use crate::BackupSync;
-use page::{Listing, NoSuchPage};
+use ask::Pace;
+use pages::{End, NoSuchPage};
 
 /// How long a run may go on; the function is killed at 300 s.
 const BUDGET: Duration = Duration::from_secs(240);
@@ -32,6 +43,10 @@ pub struct SyncReport {
     pub listed: u64,
     /// Of them, those that we did not have: gaps.
     pub found: u64,
+    /// Of them, those that the provider was asked to deliver again.
+    pub asked: u64,
+    /// Of them, those that the provider does not have any more.
+    pub gone: u64,
     /// The whole span was asked for. If not, the next run goes on where this one stopped.
     pub complete: bool,
     /// Another run was at it.
@@ -47,6 +62,10 @@ struct Run<'r> {
     settings: &'r SourceSync,
     key: Secret,
     ends: Millis,
+    /// Before this the provider takes no request.
+    pace: Pace,
+    /// What was asked for again in this run: a delivery log names an event many times.
+    asked: BTreeSet<EventKey>,
     report: SyncReport,
 }
 
@@ -66,13 +85,13 @@ impl BackupSync {
         let mut reports = Vec::new();
         let mut failed = Vec::new();
         for source in self.parts.config.sources() {
-            let (Some(settings), Some(sync)) = (&source.sync, &source.verifier.preset.sync) else {
+            let Some(settings) = &source.sync else {
                 continue;
             };
             if only.is_some_and(|name| name != source.name) {
                 continue;
             }
-            match self.sync_one(source, settings, sync).await {
+            match self.sync_one(source, settings).await {
                 Ok(report) => {
                     tracing::info!(
                         source = source.name,
@@ -105,12 +124,7 @@ impl BackupSync {
         }
     }
 
-    async fn sync_one(
-        &self,
-        source: &Source,
-        settings: &SourceSync,
-        sync: &Sync,
-    ) -> anyhow::Result<SyncReport> {
+    async fn sync_one(&self, source: &Source, settings: &SourceSync) -> anyhow::Result<SyncReport> {
         let now = (self.clock)();
         let live = self.parts.secrets.live(&settings.secret, now).await?;
         let key = live
@@ -124,10 +138,12 @@ impl BackupSync {
         };
         let mut run = Run {
             source,
-            sync,
+            sync: &settings.list,
             settings,
             key,
             ends: now + BUDGET,
+            pace: None,
+            asked: BTreeSet::new(),
             report,
         };
         // The lease outlasts the function: who holds it is alive or was killed.
@@ -144,13 +160,12 @@ impl BackupSync {
         // The run begins with the lease: another one may have ended while we waited for it.
         let now = (self.clock)();
         match self.pages(&mut run, &lease, now).await {
-            Ok(Some(started)) => {
-                run.report.complete = self
-                    .parts
-                    .inbox
-                    .ledger
-                    .sync_advance(lease, started, (self.clock)())
-                    .await?;
+            Ok(Some(End { started, mark })) => {
+                let (ledger, now) = (&self.parts.inbox.ledger, (self.clock)());
+                run.report.complete = match mark {
+                    None => ledger.sync_advance(lease, started, now).await?,
+                    Some(mark) => ledger.sync_advance_to(lease, started, &mark, now).await?,
+                };
                 Ok(run.report)
             }
             Ok(None) => {
@@ -175,128 +190,6 @@ impl BackupSync {
                 Err(error)
             }
         }
-    }
-
-    /// Works through the pages; the start of the run when it is complete, `None` when time ran
-    /// out.
-    async fn pages(
-        &self,
-        run: &mut Run<'_>,
-        lease: &SyncLease,
-        now: Millis,
-    ) -> anyhow::Result<Option<Millis>> {
-        let (mut token, from, started) = match &lease.cursor.page {
-            Some(paused) => (Some(paused.token.clone()), paused.from, paused.started),
-            None => (None, run.first_second(lease.cursor.at, now), now),
-        };
-        loop {
-            if (self.clock)() > run.ends {
-                return Ok(None);
-            }
-            let Some(listing) = self.page(run, from, token.as_deref()).await? else {
-                return Ok(None);
-            };
-            run.report.pages += 1;
-            for item in &listing.items {
-                self.take(run, item).await?;
-            }
-            match listing.next {
-                None => return Ok(Some(started)),
-                Some(next) if token.as_ref() == Some(&next) => {
-                    bail!("the provider's list does not go on: its next page is the same one")
-                }
-                Some(next) => {
-                    let paused = Paused {
-                        token: next,
-                        from,
-                        started,
-                    };
-                    let until = run.ends + Duration::from_secs(60);
-                    if !self
-                        .parts
-                        .inbox
-                        .ledger
-                        .sync_page(lease, &paused, until)
-                        .await?
-                    {
-                        bail!("another run took over");
-                    }
-                    token = Some(paused.token);
-                }
-            }
-        }
-    }
-
-    /// Puts one listed event through the door, unless the ledger has it.
-    async fn take(&self, run: &mut Run<'_>, item: &page::Item) -> anyhow::Result<()> {
-        run.report.listed += 1;
-        let key = EventKey::new(&run.source.name, &item.id);
-        // Only to save the writes of a refused put; the put itself decides.
-        if self.parts.inbox.ledger.has(&key).await? {
-            return Ok(());
-        }
-        let preset = &run.source.verifier.preset;
-        let event = Event::fetched(Fetched {
-            source: &run.source.name,
-            provider: if preset.generic {
-                &run.source.name
-            } else {
-                &preset.id
-            },
-            preset: &preset.id,
-            id: &item.id,
-            kind: &item.kind,
-            body: item.body.clone(),
-            now: (self.clock)(),
-            via: Via::BackupSync,
-            config: self.parts.config.hash(),
-        });
-        let kept = self.parts.inbox.accept(&event, (self.clock)()).await?;
-        if kept.iter().any(|kept| kept.received == Received::New) {
-            run.report.found += 1;
-            tracing::warn!(event.id = %event.id(), event.key = %key, source = run.source.name, kind = item.kind, "found event {key}, which never arrived");
-        }
-        Ok(())
-    }
-}
-
-impl Run<'_> {
-    /// The earliest time to ask for.
-    fn first_second(&mut self, cursor: Option<Millis>, now: Millis) -> Millis {
-        let wanted = match cursor {
-            Some(cursor) => cursor - self.settings.overlap,
-            None => now - self.settings.first_lookback,
-        };
-        let reachable = now - Duration::from_secs(u64::from(self.sync.retention_days) * 24 * 3600);
-        if cursor.is_some_and(|cursor| cursor < reachable) {
-            self.report.unreachable_s = reachable.since(wanted).as_secs();
-            tracing::error!(
-                source = self.source.name,
-                seconds = self.report.unreachable_s,
-                "the list of {} does not reach back to the last sync: events of that time are out of reach",
-                self.source.name,
-            );
-        }
-        wanted.max(reachable)
-    }
-
-    /// The query of a page.
-    fn query(&self, from: Millis, token: Option<&str>) -> Vec<(String, String)> {
-        let since = from.secs().to_string();
-        let mut query: Vec<(String, String)> = self
-            .sync
-            .request
-            .query
-            .iter()
-            .map(|(name, value)| (name.clone(), value.replace("{since_unix}", &since)))
-            .collect();
-        let Page::Cursor { param, .. } = &self.sync.page;
-        query.extend(token.map(|token| (param.clone(), token.to_owned())));
-        query
-    }
-
-    fn read(&self, body: &[u8]) -> anyhow::Result<Listing> {
-        Listing::read(self.sync, body)
     }
 }
 

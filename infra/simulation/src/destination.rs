@@ -191,9 +191,8 @@ async fn answer(world: &Shared, request: &Request) -> Result<Answer, Trouble> {
 fn of(status: u16) -> Answer {
     Answer {
         status,
-        retry_after: None,
-        replayed: false,
         body: Some(Bytes::new()),
+        ..Answer::default()
     }
 }
 

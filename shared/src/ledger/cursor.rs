@@ -15,6 +15,8 @@ pub struct Cursor {
     pub at: Option<Millis>,
     /// A run that stopped before its end: where it was.
     pub page: Option<Paused>,
+    /// The place in the provider's list that the next run goes on from, where a list has one.
+    pub mark: Option<String>,
 }
 
 /// A run between two pages.
@@ -69,7 +71,11 @@ impl Ledger {
             source: source.to_owned(),
             owner: owner.to_owned(),
             epoch: item::number(&item, "epoch").context("the sync cursor has no epoch")?,
-            cursor: Cursor { at, page: paused },
+            cursor: Cursor {
+                at,
+                page: paused,
+                mark: item::text(&item, "mk").map(str::to_owned),
+            },
         }))
     }
 
@@ -93,6 +99,27 @@ impl Ledger {
         now: Millis,
     ) -> anyhow::Result<bool> {
         let change = transition::sync_advance(lease.fence(), started, now);
+        self.end_run(&lease, started, change).await
+    }
+
+    /// The same, with the place that the next run goes on from.
+    pub async fn sync_advance_to(
+        &self,
+        lease: SyncLease,
+        started: Millis,
+        mark: &str,
+        now: Millis,
+    ) -> anyhow::Result<bool> {
+        let change = transition::sync_advance_to(lease.fence(), started, mark, now);
+        self.end_run(&lease, started, change).await
+    }
+
+    async fn end_run(
+        &self,
+        lease: &SyncLease,
+        started: Millis,
+        change: transition::Change,
+    ) -> anyhow::Result<bool> {
         match self
             .change_item(&pk(&lease.source), "CURSOR", change)
             .await?

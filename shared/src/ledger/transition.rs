@@ -378,17 +378,30 @@ pub fn sync_advance(fence: Fence<'_>, cursor: Millis, now: Millis) -> Change {
     .with(":now", item::ms(now))
 }
 
+/// The same, with the place in the provider's list that the next run goes on from.
+pub fn sync_advance_to(fence: Fence<'_>, cursor: Millis, mark: &str, now: Millis) -> Change {
+    Change::new(
+        "advance the sync cursor",
+        &format!("{SYNC_FENCE} AND (attribute_not_exists(cur) OR cur <= :cur)"),
+        "SET cur = :cur, last_ok = :now, mk = :mark REMOVE page, pfrom, pstart, own, lu",
+    )
+    .sync_fenced(fence)
+    .with(":cur", item::ms(cursor))
+    .with(":mark", item::s(mark))
+    .with(":now", item::ms(now))
+}
+
 /// The run stops before its end; the next one goes on where it was.
 pub fn sync_release(fence: Fence<'_>) -> Change {
     Change::new("release the sync lease", SYNC_FENCE, "REMOVE own, lu").sync_fenced(fence)
 }
 
-/// The run stops, and where it was is forgotten.
+/// The run stops, and where it was is forgotten, with the place that it went on from.
 pub fn sync_restart(fence: Fence<'_>) -> Change {
     Change::new(
         "restart the sync",
         SYNC_FENCE,
-        "REMOVE page, pfrom, pstart, own, lu",
+        "REMOVE page, pfrom, pstart, mk, own, lu",
     )
     .sync_fenced(fence)
 }

@@ -32,7 +32,10 @@ pub use location::{Location, Locations, Place, Unreadable};
 pub use order::{Compare, OrderAt};
 pub use scheme::{BodyHash, Fetch, Scheme, Shape, Timestamp, Unit, UrlForm};
 pub use signature::{Duplicates, Encoding, Format, Signature};
-pub use sync::{Auth, Page, Request, Sync};
+pub use sync::{
+    Auth, Field, Mark, Next, Page, Put, Request, Since, Sorted, Sync, SyncKind, TimeAt, TimeUnit,
+    fill_item, fill_text,
+};
 pub use template::{Part, Template};
 
 include!(concat!(env!("OUT_DIR"), "/presets.rs"));
@@ -67,8 +70,9 @@ pub struct Preset {
     pub ack: Ack,
     #[serde(default)]
     pub retry: Retry,
-    #[serde(default)]
-    pub sync: Option<Sync>,
+    /// The lists of what happened there; one is the default.
+    #[serde(default, rename = "sync")]
+    pub syncs: Vec<Sync>,
     #[serde(default)]
     pub order: Option<OrderAt>,
 }
@@ -115,6 +119,14 @@ impl Preset {
         for handshake in &preset.handshakes {
             handshake.check().context("a handshake")?;
         }
+        for sync in &preset.syncs {
+            sync.check()
+                .with_context(|| format!("sync, variant {:?}", sync.variant))?;
+        }
+        ensure!(
+            preset.syncs.is_empty() || preset.sync("default").is_some(),
+            "one [[sync]] must be the default variant"
+        );
         let many = |at: &Locations| at.0.iter().any(|at| matches!(at, Location::Item(_)));
         ensure!(
             preset.event.batch.is_some() || !(many(&preset.event.id) || many(&preset.event.kind)),
@@ -134,6 +146,11 @@ impl Preset {
     /// The way of signing that the operator selected by name.
     pub fn scheme(&self, variant: &str) -> Option<&Scheme> {
         self.schemes.iter().find(|scheme| scheme.variant == variant)
+    }
+
+    /// The list that a source selected by name.
+    pub fn sync(&self, variant: &str) -> Option<&Sync> {
+        self.syncs.iter().find(|sync| sync.variant == variant)
     }
 }
 

@@ -186,7 +186,7 @@ mod tests {
             status,
             retry_after: Some(Duration::from_secs(7)),
             replayed,
-            body: None,
+            ..Answer::default()
         }
     }
 }

@@ -7,6 +7,7 @@ mod preset;
 mod presets;
 mod secrets;
 mod show;
+mod synced;
 mod traffic;
 
 use std::path::Path;

@@ -53,7 +53,7 @@ async fn the_first_run_has_no_cursor_and_the_next_one_the_start_of_the_first() {
         lease.cursor,
         Cursor {
             at: Some(after(3)),
-            page: None
+            ..Cursor::default()
         }
     );
     assert_eq!(number(&table.cursor().await, "epoch"), 2);
@@ -137,6 +137,7 @@ async fn a_run_that_stops_goes_on_where_it_was() {
     let paused = Cursor {
         at: None,
         page: Some(page("p2")),
+        mark: None,
     };
     assert_eq!(lease.cursor, paused);
     // The end of the run forgets the page.
@@ -152,7 +153,7 @@ async fn a_run_that_stops_goes_on_where_it_was() {
         lease.cursor,
         Cursor {
             at: Some(after(2)),
-            page: None
+            ..Cursor::default()
         }
     );
 }

@@ -15,13 +15,18 @@ What Mitt knows of each provider. This page is made from the files in `shared/pr
 `origin`, the sender alone; `token`, that the sender knew a secret; `nothing`. *Checked* is when the
 file was last compared with the provider's documentation.
 
+*Sync* says how what never arrived is found, where a source has a `[source.sync]`: `event log`, the
+provider lists its events, which are kept under the ids of the webhooks; `delivery log`, it lists its
+attempts to deliver them; `change cursor`, it tells only what has changed, which is kept as an event
+of its own, `mitt.changed`.
+
 ";
 
 pub(super) fn page() -> anyhow::Result<String> {
     let presets = all()?;
     let mut text = HEAD.to_owned();
-    text += "| preset | provider | scheme | header | proves | dedupe key | checked |\n";
-    text += "|---|---|---|---|---|---|---|\n";
+    text += "| preset | provider | scheme | header | proves | dedupe key | sync | checked |\n";
+    text += "|---|---|---|---|---|---|---|---|\n";
     let all: Vec<(Shown, &str)> = presets
         .iter()
         .map(|preset| {
@@ -41,6 +46,7 @@ pub(super) fn page() -> anyhow::Result<String> {
             code(&first.header),
             (*proves).to_owned(),
             cell(&shown.dedupe_key),
+            shown.syncs.first().map_or("-", |sync| sync.kind).to_owned(),
             shown.checked.clone(),
         ];
         let _ = writeln!(text, "| {} |", cells.join(" | "));
@@ -77,8 +83,16 @@ fn section(text: &mut String, shown: &Shown) {
     }
     let _ = writeln!(text, "- Answer: {}", shown.ack);
     let _ = writeln!(text, "- Retries: {}", shown.retry);
-    if let Some(sync) = &shown.sync {
-        let _ = writeln!(text, "- Sync: {sync}");
+    for sync in &shown.syncs {
+        let line = cell(&sync.line());
+        let _ = writeln!(
+            text,
+            "- Sync: {line} ([docs]({}), checked {})",
+            sync.docs, sync.checked
+        );
+        for field in &sync.fields {
+            let _ = writeln!(text, "  - `fields`: {field}");
+        }
     }
 }
 

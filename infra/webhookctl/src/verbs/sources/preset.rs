@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use shared::preset::{Handshake, Preset, Retry, Scheme};
 
+use super::synced::Synced;
 use crate::output::table::aligned;
 use crate::output::{Exit, Printer};
 use crate::preset_words as words;
@@ -26,7 +27,7 @@ pub(super) struct Shown {
     pub(super) handshakes: Vec<String>,
     pub(super) ack: String,
     pub(super) retry: String,
-    pub(super) sync: Option<String>,
+    pub(super) syncs: Vec<Synced>,
 }
 
 /// One way in which it signs.
@@ -73,10 +74,7 @@ impl Shown {
             handshakes: preset.handshakes.iter().map(handshake).collect(),
             ack: ack(preset),
             retry: retry(&preset.retry),
-            sync: preset.sync.as_ref().map(|sync| {
-                let days = sync.retention_days;
-                format!("{}, kept {days} days", sync.request.url)
-            }),
+            syncs: preset.syncs.iter().map(Synced::new).collect(),
         }
     }
 }
@@ -123,8 +121,11 @@ fn text(shown: &Shown) -> String {
     }
     lines.push(line("answer", &shown.ack));
     lines.push(line("retries", &shown.retry));
-    if let Some(sync) = &shown.sync {
-        lines.push(line("sync", sync));
+    for sync in &shown.syncs {
+        lines.push(line("sync", &sync.line()));
+        for field in &sync.fields {
+            lines.push(line("", field));
+        }
     }
     let _ = write!(text, "\n{}", aligned(&lines));
     for variant in &shown.variants {

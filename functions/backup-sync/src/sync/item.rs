@@ -1,0 +1,147 @@
+//! One item of a list: what it names, and what is made an event of it.
+
+use anyhow::{Context as _, anyhow};
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use shared::clock::Millis;
+use shared::json_path::{JsonPath, scalar};
+use shared::preset::{Location, Locations, Sync, SyncKind};
+
+/// The type of an event that says that something has changed.
+const CHANGED: &str = "mitt.changed";
+
+/// One event of a list.
+#[derive(Debug)]
+pub(super) struct Item {
+    /// The id of the event, as the webhook would have it.
+    pub(super) id: String,
+    pub(super) kind: String,
+    /// When it happened, where the list says it.
+    pub(super) at: Option<Millis>,
+    /// Our endpoint has answered it with a 2xx.
+    pub(super) delivered: bool,
+    /// The provider has not kept its body.
+    pub(super) bare: bool,
+    /// As it stands in the list.
+    pub(super) raw: Bytes,
+}
+
+impl Item {
+    /// Reads an item. One without an id, or without the time that it should have, makes the page a
+    /// bad one: it must not be skipped.
+    pub(super) fn read(sync: &Sync, raw: &RawValue) -> anyhow::Result<Self> {
+        let raw = raw.get().as_bytes();
+        let id = name(sync, raw)?;
+        let (id, kind) = if sync.kind == SyncKind::ChangeCursor {
+            // It stands for no webhook's event, and must not take the place of one.
+            (format!("changed:{id}"), CHANGED.to_owned())
+        } else {
+            let kind = first(&sync.event_type, raw).context("an event's type")?;
+            (id, kind.unwrap_or_default())
+        };
+        let at = match &sync.time {
+            None => None,
+            Some(time) => {
+                let text = first(&time.at, raw)?.context("an event of the list has no time")?;
+                let at = time.unit.read(&text);
+                Some(at.context("the time of an event of the list cannot be read")?)
+            }
+        };
+        let status = sync
+            .delivered
+            .as_ref()
+            .map(|at| find(at, raw))
+            .transpose()?;
+        let status = status.flatten().and_then(|text| text.parse::<u16>().ok());
+        let bare = sync.no_body.as_ref().map(|at| find(at, raw)).transpose()?;
+        Ok(Self {
+            id,
+            bare: bare.flatten().as_deref() == Some("true"),
+            kind,
+            at,
+            delivered: status.is_some_and(|status| (200..300).contains(&status)),
+            raw: Bytes::copy_from_slice(raw),
+        })
+    }
+
+    /// The body of the event, from the item and from what was fetched for it.
+    pub(super) fn body(&self, sync: &Sync, fetched: Option<&Bytes>) -> anyhow::Result<Bytes> {
+        let body = match &sync.body {
+            None => fetched.unwrap_or(&self.raw).clone(),
+            Some(Location::Json(path)) => part(path, fetched.context("nothing was fetched")?)?,
+            Some(Location::Item(path)) => part(path, &self.raw)?,
+            Some(other) => anyhow::bail!("a body is not in {other}"),
+        };
+        match &sync.wrap {
+            None => Ok(body),
+            Some(wrap) => wrapped(wrap, &body, &self.raw),
+        }
+    }
+}
+
+fn name(sync: &Sync, raw: &[u8]) -> anyhow::Result<String> {
+    let none = || "an event of the list has no id";
+    if sync.composite.is_empty() {
+        return first(&sync.id, raw)?.with_context(none);
+    }
+    let parts = sync.composite.iter().map(|at| {
+        let value = find(at, raw)?.filter(|value| !value.is_empty());
+        value.with_context(none)
+    });
+    Ok(parts.collect::<anyhow::Result<Vec<_>>>()?.join("/"))
+}
+
+fn first(locations: &Locations, raw: &[u8]) -> anyhow::Result<Option<String>> {
+    for at in &locations.0 {
+        if let Some(value) = find(at, raw)?.filter(|value| !value.is_empty()) {
+            return Ok(Some(value));
+        }
+    }
+    Ok(None)
+}
+
+fn find(at: &Location, raw: &[u8]) -> anyhow::Result<Option<String>> {
+    match at {
+        Location::Item(path) => path
+            .scalar(raw)
+            .map_err(|_| anyhow!("{path} of an event of the list cannot be read")),
+        Location::Const(value) => Ok(Some(value.clone())),
+        other => Err(anyhow!("an event of a list has no {other}")),
+    }
+}
+
+/// A part of a document: the text of a string, and anything else as it stands there.
+fn part(path: &JsonPath, document: &[u8]) -> anyhow::Result<Bytes> {
+    let raw = path
+        .raw(document)
+        .map_err(|_| anyhow!("what holds an event's body is no JSON"))?
+        .filter(|raw| raw.get() != "null")
+        .with_context(|| format!("an event has no body at {path}"))?;
+    if raw.get().starts_with('"') {
+        let text = scalar(raw).map_err(|_| anyhow!("the body of an event is no text"))?;
+        return Ok(Bytes::from(text.unwrap_or_default()));
+    }
+    Ok(Bytes::copy_from_slice(raw.get().as_bytes()))
+}
+
+/// Puts the body, or values of the item, into what the webhook has around them.
+fn wrapped(wrap: &str, body: &[u8], item: &[u8]) -> anyhow::Result<Bytes> {
+    let mut whole = Vec::with_capacity(wrap.len() + body.len());
+    let mut rest = wrap;
+    while let Some((before, after)) = rest.split_once("{item") {
+        whole.extend_from_slice(before.as_bytes());
+        let (path, after) = after.split_once('}').context("wrap: a { is not closed")?;
+        match path.strip_prefix(':') {
+            None => whole.extend_from_slice(body),
+            Some(path) => {
+                let path = JsonPath::parse(path).context("wrap: that is no path")?;
+                let value = path.raw(item).map_err(|_| anyhow!("an item is no JSON"))?;
+                let text = value.map_or("null", RawValue::get);
+                whole.extend_from_slice(text.as_bytes());
+            }
+        }
+        rest = after;
+    }
+    whole.extend_from_slice(rest.as_bytes());
+    Ok(whole.into())
+}

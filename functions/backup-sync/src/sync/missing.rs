@@ -1,0 +1,127 @@
+//! What is done about a listed event that never arrived.
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use shared::config::Missing;
+use shared::event::{Event, EventKey, Fetched, Via};
+use shared::ledger::Received;
+use shared::preset::Request;
+
+use super::Run;
+use super::ask::Refused;
+use super::item::Item;
+use super::span::{Span, about};
+use crate::BackupSync;
+
+/// What came of asking for one event.
+enum One {
+    /// Nothing had to be asked.
+    Listed,
+    Body(Bytes),
+    /// The provider lists it, and does not have it any more.
+    Gone,
+    OutOfTime,
+}
+
+impl Run<'_> {
+    /// Whether an item is one that this run is about.
+    pub(super) fn wants(&self, item: &Item, span: Span) -> bool {
+        let older = !self.sync.filters() && item.at.is_some_and(|at| at < span.from);
+        !older && !(self.settings.failed_only && item.delivered)
+    }
+}
+
+impl BackupSync {
+    /// Puts one listed event through the door, or has it delivered again, unless the ledger has
+    /// it. `false` when time ran out.
+    pub(super) async fn take(&self, run: &mut Run<'_>, item: &Item) -> anyhow::Result<bool> {
+        run.report.listed += 1;
+        let key = EventKey::new(&run.source.name, &item.id);
+        // Only to save the writes of a refused put; the put itself decides.
+        if self.parts.inbox.ledger.has(&key).await? {
+            return Ok(true);
+        }
+        let sync = run.sync;
+        if let (Missing::Redeliver, Some(request)) = (run.settings.missing, &sync.redeliver) {
+            return self.ask_again(run, item, &key, request).await;
+        }
+        let answer = match &sync.fetch {
+            _ if item.bare => One::Gone,
+            None => One::Listed,
+            Some(request) => self.one(run, item, request).await?,
+        };
+        let fetched = match answer {
+            One::Listed => None,
+            One::Body(body) => Some(body),
+            One::Gone => {
+                run.report.gone += 1;
+                tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived, and its provider does not have it any more");
+                return Ok(true);
+            }
+            One::OutOfTime => return Ok(false),
+        };
+        let body = item
+            .body(sync, fetched.as_ref())
+            .with_context(|| format!("event {key}"))?;
+        let preset = &run.source.verifier.preset;
+        let event = Event::fetched(Fetched {
+            source: &run.source.name,
+            provider: if preset.generic {
+                &run.source.name
+            } else {
+                &preset.id
+            },
+            preset: &preset.id,
+            id: &item.id,
+            kind: &item.kind,
+            body,
+            now: (self.clock)(),
+            via: Via::BackupSync,
+            config: self.parts.config.hash(),
+        });
+        let kept = self.parts.inbox.accept(&event, (self.clock)()).await?;
+        if kept.iter().any(|kept| kept.received == Received::New) {
+            run.report.found += 1;
+            tracing::warn!(event.id = %event.id(), event.key = %key, source = run.source.name, kind = item.kind, "found event {key}, which never arrived");
+        }
+        Ok(true)
+    }
+
+    /// Has the provider deliver it again: it then comes by webhook, as any other. Once in a run,
+    /// and again in the next one if it has not come by then.
+    async fn ask_again(
+        &self,
+        run: &mut Run<'_>,
+        item: &Item,
+        key: &EventKey,
+        request: &Request,
+    ) -> anyhow::Result<bool> {
+        if run.asked.contains(key) {
+            return Ok(true);
+        }
+        let answer = self.one(run, item, request).await?;
+        match answer {
+            One::OutOfTime => return Ok(false),
+            One::Gone => {
+                run.report.gone += 1;
+                tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived, and its provider does not deliver it again");
+            }
+            One::Body(_) | One::Listed => {
+                run.report.asked += 1;
+                tracing::warn!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived: asked for it to be delivered again");
+            }
+        }
+        run.asked.insert(key.clone());
+        Ok(true)
+    }
+
+    async fn one(&self, run: &mut Run<'_>, item: &Item, request: &Request) -> anyhow::Result<One> {
+        let question = about(request, &item.raw)?;
+        match self.ask(run, &question, |body, _| Ok(body.clone())).await {
+            Ok(Some(body)) => Ok(One::Body(body)),
+            Ok(None) => Ok(One::OutOfTime),
+            Err(Refused::Request(404 | 410 | 422, _)) => Ok(One::Gone),
+            Err(refused) => Err(refused.error().context(format!("ask for {}", item.id))),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! A run over the pages of a list, from where the last one stopped.
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::bail;
+use shared::clock::Millis;
+use shared::ledger::{Paused, SyncLease};
+use shared::preset::{Auth, Page, Sorted};
+
+use super::Run;
+use super::ask::Refused;
+use super::link;
+use super::page::{Listing, first_mark};
+use super::span::Span;
+use crate::BackupSync;
+
+/// How a complete run ended.
+#[derive(Debug)]
+pub(super) struct End {
+    /// When it began.
+    pub(super) started: Millis,
+    /// Where the next one goes on, if the list has such a place.
+    pub(super) mark: Option<String>,
+}
+
+/// The provider does not go on from what was noted.
+#[derive(Debug)]
+pub(super) struct NoSuchPage;
+
+impl fmt::Display for NoSuchPage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the list does not go on where the last run stopped; the next one begins anew")
+    }
+}
+
+impl BackupSync {
+    /// Works through the pages; the end of the run when it is complete, `None` when time ran out.
+    pub(super) async fn pages(
+        &self,
+        run: &mut Run<'_>,
+        lease: &SyncLease,
+        now: Millis,
+    ) -> anyhow::Result<Option<End>> {
+        let (span, mut token) = match &lease.cursor.page {
+            Some(paused) => {
+                let (from, started) = (paused.from, paused.started);
+                (Span { from, started }, Some(paused.token.clone()))
+            }
+            None => {
+                let from = run.first_second(lease, now);
+                let span = Span { from, started: now };
+                let Some(token) = self.place(run, lease, span).await? else {
+                    return Ok(None);
+                };
+                (span, token)
+            }
+        };
+        loop {
+            if (self.clock)() > run.ends {
+                return Ok(None);
+            }
+            let Some(listing) = self.page(run, span, token.as_deref()).await? else {
+                return Ok(None);
+            };
+            run.report.pages += 1;
+            for item in &listing.items {
+                if run.wants(item, span) && !self.take(run, item).await? {
+                    return Ok(None);
+                }
+            }
+            let started = span.started;
+            let next = if run.is_older(&listing, span) {
+                None
+            } else {
+                listing.next
+            };
+            let Some(next) = next else {
+                let mark = listing.mark;
+                return Ok(Some(End { started, mark }));
+            };
+            let next = run.next_token(&next)?;
+            if token.as_ref() == Some(&next) {
+                bail!("the provider's list does not go on: its next page is the same one");
+            }
+            let paused = Paused {
+                token: next,
+                from: span.from,
+                started,
+            };
+            let until = run.ends + Duration::from_secs(60);
+            let ledger = &self.parts.inbox.ledger;
+            if !ledger.sync_page(lease, &paused, until).await? {
+                bail!("another run took over");
+            }
+            token = Some(paused.token);
+        }
+    }
+
+    /// Where the list is read from: the start of it, or the place that the last run came to. The
+    /// outer `None` means that time ran out.
+    async fn place(
+        &self,
+        run: &mut Run<'_>,
+        lease: &SyncLease,
+        span: Span,
+    ) -> anyhow::Result<Option<Option<String>>> {
+        let sync = run.sync;
+        let Some(mark) = &sync.mark else {
+            return Ok(Some(None));
+        };
+        if let Some(at) = &lease.cursor.mark {
+            return Ok(Some(Some(at.clone())));
+        }
+        let Some(begin) = &mark.begin else {
+            return Ok(Some(None));
+        };
+        let question = span.list(sync, begin);
+        let read = |body: &bytes::Bytes, _: Option<&str>| first_mark(&mark.at, body);
+        let answer = self.ask(run, &question, read).await;
+        let Some(at) = answer.map_err(Refused::error)? else {
+            return Ok(None);
+        };
+        Ok(Some(Some(run.next_token(&at)?)))
+    }
+
+    /// A page; `None` when the provider wants us to wait for longer than the run may.
+    async fn page(
+        &self,
+        run: &mut Run<'_>,
+        span: Span,
+        token: Option<&str>,
+    ) -> anyhow::Result<Option<Listing>> {
+        let sync = run.sync;
+        if let Some(token) = token
+            && run.next_token(token).is_err()
+        {
+            // Noted when the source was asked at another place.
+            return Err(anyhow::Error::new(NoSuchPage));
+        }
+        let question = span.page(sync, token)?;
+        let read = |body: &bytes::Bytes, link: Option<&str>| Listing::read(sync, token, body, link);
+        match self.ask(run, &question, read).await {
+            Ok(listing) => Ok(listing),
+            Err(Refused::Request(status, error)) if token.is_some() => {
+                let lost = match &sync.mark {
+                    None => true,
+                    Some(mark) => mark.refused.contains(&status),
+                };
+                Err(if lost {
+                    error.context(NoSuchPage)
+                } else {
+                    error
+                })
+            }
+            Err(refused) => Err(refused.error()),
+        }
+    }
+}
+
+impl std::error::Error for NoSuchPage {}
+
+impl Run<'_> {
+    /// The earliest time to ask for.
+    fn first_second(&mut self, lease: &SyncLease, now: Millis) -> Millis {
+        let cursor = lease.cursor.at;
+        if self.sync.mark.is_some() {
+            if let Some(cursor) = cursor.filter(|_| lease.cursor.mark.is_none()) {
+                self.out_of_reach(now.since(cursor));
+            }
+            return now;
+        }
+        let wanted = match cursor {
+            Some(cursor) => cursor - self.settings.overlap,
+            None => now - self.settings.first_lookback,
+        };
+        let Some(days) = self.sync.retention_days else {
+            return wanted;
+        };
+        let reachable = now - Duration::from_secs(u64::from(days) * 24 * 3600);
+        if cursor.is_some_and(|cursor| cursor < reachable) {
+            self.out_of_reach(reachable.since(wanted));
+        }
+        wanted.max(reachable)
+    }
+
+    fn out_of_reach(&mut self, gap: Duration) {
+        self.report.unreachable_s = gap.as_secs();
+        tracing::error!(
+            source = self.source.name,
+            seconds = self.report.unreachable_s,
+            "the list of {} does not reach back to the last sync: events of that time are out of reach",
+            self.source.name,
+        );
+    }
+
+    /// Whether the list is at items of before the span.
+    fn is_older(&self, listing: &Listing, span: Span) -> bool {
+        let last = listing.items.last().and_then(|item| item.at);
+        self.sync.sorted == Sorted::NewestFirst && last.is_some_and(|at| at < span.from)
+    }
+
+    /// What names the next page, as it may be noted and asked.
+    fn next_token(&self, next: &str) -> anyhow::Result<String> {
+        match self.sync.page {
+            Page::LinkHeader | Page::NextUrl { .. } => {
+                let key = match &self.sync.auth {
+                    Auth::Query { name } => Some(name.as_str()),
+                    _ => None,
+                };
+                link::allowed(&self.sync.request.url, next, key)
+            }
+            _ => Ok(next.to_owned()),
+        }
+    }
+}

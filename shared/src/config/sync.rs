@@ -1,0 +1,133 @@
+//! What a source says about the list that it is synced from.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+
+use super::{Forward, check_name, duration};
+use crate::preset::{Preset, Sync, SyncKind};
+
+/// How far behind the cursor a run begins, unless the preset knows that it takes more.
+const OVERLAP: Duration = Duration::from_secs(15 * 60);
+
+/// How the provider is asked what we missed.
+#[derive(Debug)]
+pub struct SourceSync {
+    /// What is asked for: the list of the preset, with this source's values in it.
+    pub list: Sync,
+    /// The name of the API key below the path of backup-sync.
+    pub secret: String,
+    /// How far back the first run looks.
+    pub first_lookback: Duration,
+    /// How far behind the cursor a run begins, more than the provider's list lags.
+    pub overlap: Duration,
+    pub missing: Missing,
+    /// What the list says was delivered is taken to have arrived, and is not looked for.
+    pub failed_only: bool,
+}
+
+/// What is done about an event that never arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Missing {
+    /// The event is taken from the provider's API.
+    #[default]
+    Take,
+    /// The provider is asked to deliver it again: it comes by webhook, signed.
+    Redeliver,
+}
+
+/// The `sync` table of a source.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileSync {
+    variant: Option<String>,
+    #[serde(default)]
+    fields: BTreeMap<String, String>,
+    secret: Option<String>,
+    first_lookback: Option<String>,
+    overlap: Option<String>,
+    #[serde(default)]
+    missing: Missing,
+    #[serde(default)]
+    failed_only: bool,
+}
+
+impl FileSync {
+    pub(super) fn checked(
+        self,
+        preset: &Preset,
+        source: &str,
+        forward: &Forward,
+    ) -> anyhow::Result<SourceSync> {
+        let variant = self.variant.as_deref().unwrap_or("default");
+        let Some(list) = preset.sync(variant) else {
+            let known: Vec<_> = preset.syncs.iter().map(|sync| &sync.variant[..]).collect();
+            ensure!(
+                !known.is_empty(),
+                "preset {} lists no events to sync from",
+                preset.id
+            );
+            bail!(
+                "preset {} has no sync {variant:?}; it has {}",
+                preset.id,
+                known.join(", ")
+            );
+        };
+        let list = list.filled(&self.fields)?;
+        check_sync_url(&list.request.url, forward)?;
+        let secret = self.secret.unwrap_or_else(|| source.to_owned());
+        check_name("a secret's name", &secret)?;
+        if self.missing == Missing::Redeliver {
+            ensure!(
+                list.redeliver.is_some(),
+                "missing = \"redeliver\": preset {} knows of no way to ask for a redelivery; \
+                 missing = \"take\" takes the event from the list",
+                preset.id
+            );
+        }
+        ensure!(
+            !self.failed_only || list.delivered.is_some(),
+            "failed_only: the list of preset {} does not say what was delivered; leave it out",
+            preset.id
+        );
+        ensure!(
+            list.kind != SyncKind::ChangeCursor
+                || list.mark.is_none()
+                || self.first_lookback.is_none(),
+            "first_lookback: the list of preset {} is read from a place and not from a time; \
+             leave it out",
+            preset.id
+        );
+        let parsed =
+            |text: Option<&str>, default: Duration| text.map_or(Ok(default), duration::parse);
+        let own = parsed(list.overlap.as_deref(), OVERLAP).context("the preset's overlap")?;
+        Ok(SourceSync {
+            secret,
+            first_lookback: parsed(self.first_lookback.as_deref(), OVERLAP)
+                .context("first_lookback")?,
+            overlap: parsed(self.overlap.as_deref(), own).context("overlap")?,
+            missing: self.missing,
+            failed_only: self.failed_only,
+            list,
+        })
+    }
+}
+
+/// The key goes to this host: never in the clear, but to this machine in tests.
+fn check_sync_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
+    let host = url.split(['/', '?', '#']).nth(2).unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let loopback = matches!(name, "127.0.0.1" | "localhost" | "[::1]");
+    ensure!(
+        url.starts_with("https://") || (loopback && forward.allow_loopback),
+        "{url:?}: the list is asked for over https, as the API key is sent with it"
+    );
+    ensure!(
+        !host.is_empty() && !host.contains(['@', '{']),
+        "{url:?} names no host"
+    );
+    Ok(())
+}
