@@ -8,6 +8,7 @@
 //! same rules.
 
 mod ask;
+mod exchange;
 mod github_app;
 mod item;
 mod link;
@@ -62,6 +63,8 @@ struct Run<'r> {
     settings: &'r SourceSync,
     key: Secret,
     ends: Millis,
+    /// The token that was had for the key, where the provider wants one.
+    bearer: Option<String>,
     /// Before this the provider takes no request.
     pace: Pace,
     /// What was asked for again in this run: a delivery log names an event many times.
@@ -142,6 +145,7 @@ impl BackupSync {
             settings,
             key,
             ends: now + BUDGET,
+            bearer: None,
             pace: None,
             asked: BTreeSet::new(),
             report,

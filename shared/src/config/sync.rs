@@ -131,3 +131,113 @@ fn check_sync_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
     );
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn sync(preset: &str, sync: &str) -> anyhow::Result<SourceSync> {
+        let config = Config::parse(&format!(
+            "schema = 1\n[[source]]\nname = \"s\"\npreset = \"{preset}\"\n\
+             [[source.action]]\nkind = \"keep\"\n[source.sync]\n{sync}\n"
+        ))?;
+        let mut sources = config.sources.into_values();
+        let source = sources.next().context("there is one")?;
+        source.sync.context("it has a sync")
+    }
+
+    const GITHUB: &str = "fields = { owner = \"acme\", repo = \"a.b\", hook = \"12\" }";
+
+    #[test]
+    fn the_values_of_a_source_stand_in_the_requests() {
+        let github = sync("github", GITHUB).unwrap();
+        let url = "https://api.github.com/repos/acme/a.b/hooks/12/deliveries";
+        assert_eq!(github.list.request.url, url);
+        let fetch = github.list.fetch.unwrap().url;
+        assert_eq!(fetch, format!("{url}/{{item:id}}"));
+        assert_eq!((github.missing, github.failed_only), (Missing::Take, false));
+
+        let gitlab = "fields = { project = \"group/my project\", hook = \"1\" }";
+        let gitlab = sync("gitlab", gitlab).unwrap();
+        let url = &gitlab.list.request.url;
+        assert!(
+            url.contains("/projects/group%2Fmy%20project/hooks/1/"),
+            "{url}"
+        );
+
+        let graph = "fields = { resource = \"users/7/messages\", tenant = \"t\", client = \"c\" }";
+        let graph = sync("microsoft-graph", graph).unwrap();
+        assert!(
+            graph
+                .list
+                .request
+                .url
+                .ends_with("/v1.0/users/7/messages/delta")
+        );
+        assert_eq!(sync("stripe", "").unwrap().overlap, OVERLAP);
+        let hour = Duration::from_secs(3600);
+        let jira = "fields = { site = \"acme\", email = \"a@acme.test\" }";
+        assert_eq!(sync("jira", jira).unwrap().overlap, hour);
+    }
+
+    #[test]
+    fn a_wrong_sync_is_refused_with_what_was_meant() {
+        for (preset, text, said) in [
+            ("slack", "", "lists no events"),
+            (
+                "github",
+                "",
+                "field hook is missing: the number of the webhook",
+            ),
+            ("github", "", "fields = { hook = "),
+            ("github", "variant = \"team\"", "it has default, org, app"),
+            (
+                "github",
+                "fields = { ownr = \"a\" }",
+                "it takes: hook, owner, repo",
+            ),
+            (
+                "github",
+                &GITHUB.replace("acme", "a/b"),
+                "does not look like",
+            ),
+            (
+                "github",
+                &GITHUB.replace("a.b", ".."),
+                "another place of the API",
+            ),
+            ("github", &GITHUB.replace("12", ""), "1 to 300 characters"),
+            (
+                "shopify",
+                "fields = { shop = \"evil.test#\" }",
+                "field shop",
+            ),
+            (
+                "stripe",
+                "missing = \"redeliver\"",
+                "no way to ask for a redelivery",
+            ),
+            ("stripe", "missing = \"ask\"", "`redeliver`"),
+            (
+                "stripe",
+                "failed_only = true",
+                "does not say what was delivered",
+            ),
+            (
+                "asana",
+                "fields = { resource = \"1\" }\nfirst_lookback = \"1h\"",
+                "from a place and not from a time",
+            ),
+            ("stripe", "overlap = \"soon\"", "no duration"),
+        ] {
+            let error = format!("{:#}", sync(preset, text).map(|_| ()).unwrap_err());
+            assert!(error.contains(said), "{preset} {text}\n{error}");
+        }
+        let clear = "schema = 1\n[[source]]\nname = \"s\"\npreset = \"stripe\"\n\
+                     params = { api = \"http://api.stripe.com\" }\n\
+                     [[source.action]]\nkind = \"keep\"\n[source.sync]\n";
+        let error = format!("{:#}", Config::parse(clear).map(|_| ()).unwrap_err());
+        assert!(error.contains("over https"), "{error}");
+    }
+}

@@ -22,6 +22,8 @@ pub(super) struct Question {
     pub(super) url: String,
     pub(super) query: Vec<(String, String)>,
     pub(super) body: Option<String>,
+    /// A status that is an answer as well, though it is no 2xx.
+    pub(super) also: Option<u16>,
 }
 
 /// Why something was not answered.
@@ -63,7 +65,11 @@ impl BackupSync {
                 return Ok(None);
             }
             tries += 1;
-            let (error, asked) = match judge(self.send(run, question).await?) {
+            let sent = match self.send(run, question).await {
+                Ok(answer) => judge(answer, question.also),
+                Err(refused) => Err(refused),
+            };
+            let (error, asked) = match sent {
                 Ok((body, link)) => match read(&body, link.as_deref()) {
                     Ok(read) => return Ok(Some(read)),
                     Err(error) => (error, None),
@@ -101,7 +107,7 @@ impl BackupSync {
         &self,
         run: &mut Run<'_>,
         question: &Question,
-    ) -> anyhow::Result<Result<Answer, Trouble>> {
+    ) -> Result<Result<Answer, Trouble>, Refused> {
         let now = (self.clock)();
         if let Some(rate) = run.sync.rate.filter(|rate| *rate > 0) {
             run.pace = Some(now + Duration::from_secs(60) / rate);
@@ -123,6 +129,13 @@ impl BackupSync {
             }
             Auth::Header { name, prefix } => headers.push((name, format!("{prefix}{key}"))),
             Auth::Query { name } => query.push((name.clone(), key.to_owned())),
+            Auth::Exchange { url, user, form } => {
+                if run.bearer.is_none() {
+                    run.bearer = Some(self.exchange(url, user.as_deref(), form, key).await?);
+                }
+                let token = run.bearer.as_deref().unwrap_or_default();
+                headers.push(("authorization", format!("Bearer {token}")));
+            }
             Auth::GithubApp { issuer } => {
                 let token = github_app::token(issuer, key, now).context("the key of the app")?;
                 headers.push(("authorization", format!("Bearer {token}")));
@@ -143,14 +156,17 @@ impl BackupSync {
     }
 }
 
-fn basic(user: &str, password: &str, key: &str) -> String {
+pub(super) fn basic(user: &str, password: &str, key: &str) -> String {
     use base64::Engine as _;
     let [user, password] = [user, password].map(|text| text.replace("{secret}", key));
     let pair = base64::engine::general_purpose::STANDARD.encode(format!("{user}:{password}"));
     format!("Basic {pair}")
 }
 
-fn judge(answer: Result<Answer, Trouble>) -> Result<(Bytes, Option<String>), Refused> {
+pub(super) fn judge(
+    answer: Result<Answer, Trouble>,
+    also: Option<u16>,
+) -> Result<(Bytes, Option<String>), Refused> {
     let answer = match answer {
         Ok(answer) => answer,
         Err(Trouble::NotSent(error) | Trouble::Unclear(error)) => {
@@ -160,6 +176,7 @@ fn judge(answer: Result<Answer, Trouble>) -> Result<(Bytes, Option<String>), Ref
     let error = anyhow::anyhow!("the provider's list answered {}", answer.status);
     match (answer.status, answer.body) {
         (200..=299, Some(body)) => Ok((body, answer.link)),
+        (status, Some(body)) if also == Some(status) => Ok((body, answer.link)),
         (200..=299, None) => Err(Refused::Final(anyhow::anyhow!(
             "a page of the provider's list is larger than 16 MiB"
         ))),
@@ -191,25 +208,26 @@ mod tests {
         };
         let wait = Some(Duration::from_secs(9));
         for status in [429, 403, 503] {
-            let judged = judge(Ok(answer(status, wait)));
+            let judged = judge(Ok(answer(status, wait)), None);
             assert!(
                 matches!(judged, Err(Refused::Later(_, asked)) if asked == wait),
                 "{status}"
             );
         }
         assert!(matches!(
-            judge(Ok(answer(403, None))),
+            judge(Ok(answer(403, None)), None),
             Err(Refused::Final(_))
         ));
         assert!(matches!(
-            judge(Ok(answer(410, wait))),
+            judge(Ok(answer(410, wait)), None),
             Err(Refused::Request(410, _))
         ));
         assert!(matches!(
-            judge(Ok(answer(302, None))),
+            judge(Ok(answer(302, None)), Some(412)),
             Err(Refused::Request(302, _))
         ));
-        assert!(judge(Ok(answer(202, None))).is_ok());
+        assert!(judge(Ok(answer(202, None)), None).is_ok());
+        assert!(judge(Ok(answer(412, None)), Some(412)).is_ok());
     }
 
     #[test]

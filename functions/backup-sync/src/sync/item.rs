@@ -4,6 +4,7 @@ use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use shared::clock::Millis;
+use shared::event::Sha;
 use shared::json_path::{JsonPath, scalar};
 use shared::preset::{Location, Locations, Sync, SyncKind};
 
@@ -106,6 +107,7 @@ fn find(at: &Location, raw: &[u8]) -> anyhow::Result<Option<String>> {
             .scalar(raw)
             .map_err(|_| anyhow!("{path} of an event of the list cannot be read")),
         Location::Const(value) => Ok(Some(value.clone())),
+        Location::BodySha256 => Ok(Some(Sha::of(raw).hex())),
         other => Err(anyhow!("an event of a list has no {other}")),
     }
 }

@@ -74,12 +74,18 @@ fn next(
     Ok(match &sync.page {
         Page::Once => None,
         Page::LinkHeader => link.and_then(link::next),
-        Page::Cursor { next, more, .. } => match says(more.as_ref(), body)? {
+        Page::Cursor {
+            next,
+            more,
+            until_empty,
+            ..
+        } => match says(more.as_ref(), body)? {
             Some(false) => None,
+            _ if *until_empty && items.is_empty() => None,
             more => {
                 let token = named(next, body, items)?;
                 ensure!(
-                    more.is_none() || token.is_some(),
+                    token.is_some() || (more.is_none() && !until_empty),
                     "a page says that there is more and not where"
                 );
                 token

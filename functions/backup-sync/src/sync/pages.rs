@@ -115,7 +115,8 @@ impl BackupSync {
         let Some(begin) = &mark.begin else {
             return Ok(Some(None));
         };
-        let question = span.list(sync, begin);
+        let mut question = span.list(sync, begin);
+        question.also = mark.begin_status;
         let read = |body: &bytes::Bytes, _: Option<&str>| first_mark(&mark.at, body);
         let answer = self.ask(run, &question, read).await;
         let Some(at) = answer.map_err(Refused::error)? else {
@@ -164,8 +165,9 @@ impl Run<'_> {
     /// The earliest time to ask for.
     fn first_second(&mut self, lease: &SyncLease, now: Millis) -> Millis {
         let cursor = lease.cursor.at;
-        if self.sync.mark.is_some() {
-            if let Some(cursor) = cursor.filter(|_| lease.cursor.mark.is_none()) {
+        if let Some(mark) = &self.sync.mark {
+            // The place was lost, and the list goes on from now.
+            if let (Some(cursor), None, Some(_)) = (cursor, &lease.cursor.mark, &mark.begin) {
                 self.out_of_reach(now.since(cursor));
             }
             return now;

@@ -53,6 +53,7 @@ impl Span {
                 .map(|(name, value)| (name.clone(), fill(value, false)))
                 .collect(),
             body: request.body.as_ref().map(|body| fill(body, true)),
+            also: None,
         }
     }
 }
@@ -66,6 +67,7 @@ pub(super) fn about(request: &Request, item: &[u8]) -> anyhow::Result<Question> 
         url: fill_item(&request.url, item)?,
         query: query.collect::<anyhow::Result<_>>()?,
         body: request.body.clone(),
+        also: None,
     })
 }
 

@@ -21,13 +21,19 @@ impl Sync {
         let named = self.id.0.iter().chain(&self.composite).chain(times);
         for at in named.chain(&self.event_type.0).chain(&self.delivered) {
             ensure!(
-                matches!(at, Location::Item(_) | Location::Const(_)),
-                "{at}: what an item says is in item: or const:"
+                matches!(
+                    at,
+                    Location::Item(_) | Location::Const(_) | Location::BodySha256
+                ),
+                "{at}: what an item says is in item:, const: or body:sha256"
             );
         }
         self.check_span().context("the span")?;
         self.check_body()?;
         self.check_page().context("page")?;
+        if let Auth::Exchange { url, .. } = &self.auth {
+            self.check_host(url).context("auth")?;
+        }
         self.check_requests()
     }
 
@@ -132,19 +138,14 @@ impl Sync {
             self.check_request(request)
                 .with_context(|| format!("the request {}", request.url))?;
         }
-        let mut texts = self.texts();
-        for name in self.fields.keys() {
-            let (plain, path) = (
-                format!("{{field:{name}}}"),
-                format!("{{field:{name}|path}}"),
-            );
-            ensure!(
-                texts.any(|text| text.contains(&plain) || text.contains(&path)),
-                "field {name} is used nowhere"
-            );
-            texts = self.texts();
-        }
         Ok(())
+    }
+
+    /// Whether a field stands anywhere. One that is a part of the address does not where the
+    /// address was set.
+    pub(super) fn uses(&self, name: &str) -> bool {
+        self.texts()
+            .any(|text| fields_in(text).any(|field| field == name))
     }
 
     /// Every text that a field may stand in.
@@ -155,6 +156,10 @@ impl Sync {
         let auth: Vec<&str> = match &self.auth {
             Auth::Basic { user, password } => vec![user, password],
             Auth::GithubApp { issuer } => vec![issuer],
+            Auth::Exchange { url, user, form } => {
+                let others = user.iter().chain(form.values()).map(String::as_str);
+                std::iter::once(url.as_str()).chain(others).collect()
+            }
             Auth::Bearer {} | Auth::Header { .. } | Auth::Query { .. } => Vec::new(),
         };
         let headers = self.headers.values().map(String::as_str);
@@ -168,7 +173,30 @@ impl Sync {
     }
 
     fn check_request(&self, request: &Request) -> anyhow::Result<()> {
-        let (_, after) = request.url.split_once("://").context("it is no URL")?;
+        self.check_host(&request.url)?;
+        for text in request.texts() {
+            for name in fields_in(text) {
+                ensure!(
+                    self.fields.contains_key(name),
+                    "{{field:{name}}} is not among its fields"
+                );
+            }
+        }
+        if let Some(body) = &request.body {
+            // What is put into strings changes nothing about its being JSON.
+            let filled = fill_text(body, "0", "0", true);
+            let json: Result<BTreeMap<String, serde_json::Value>, _> =
+                serde_json::from_str(&filled);
+            json.context("its body is no JSON object")?;
+        }
+        Ok(())
+    }
+}
+
+impl Sync {
+    /// The key goes to this host.
+    fn check_host(&self, url: &str) -> anyhow::Result<()> {
+        let (_, after) = url.split_once("://").context("it is no URL")?;
         let host = after.split('/').next().unwrap_or_default();
         for name in fields_in(host) {
             let field = self.fields.get(name);
@@ -181,20 +209,6 @@ impl Sync {
             !host.contains("{item:"),
             "an item does not choose the host that is asked"
         );
-        for text in request.texts() {
-            for name in fields_in(text) {
-                ensure!(
-                    self.fields.contains_key(name),
-                    "{{field:{name}}} is not among its fields"
-                );
-            }
-        }
-        if let Some(body) = &request.body {
-            let filled = fill_text(body, "0", "0", true);
-            let json: Result<BTreeMap<String, serde_json::Value>, _> =
-                serde_json::from_str(&filled);
-            json.context("its body is no JSON object")?;
-        }
         Ok(())
     }
 }
@@ -205,4 +219,100 @@ fn fields_in(text: &str) -> impl Iterator<Item = &str> {
         let (name, _) = after.split_once('}')?;
         Some(name.strip_suffix("|path").unwrap_or(name))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crate::preset::Preset;
+
+    /// A preset whose sync has this in place of that.
+    fn with(from: &str, to: &str) -> anyhow::Result<Preset> {
+        const SYNC: &str = "kind = \"delivery-log\"\ndocs = \"https://acme.test\"\nchecked = \"2026-11\"\n\
+            auth = { kind = \"bearer\" }\nid = [\"item:id\"]\ntime = { at = [\"item:at\"] }\n\
+            request = { method = \"POST\", url = \"https://{field:site}.acme.test/{field:hook}\", body = '{\"q\":\"{since}\"}' }\n\
+            page = { style = \"cursor\", to = \"body:after\", next = \"json:next\" }\n\
+            fetch = { url = \"https://{field:site}.acme.test/{item:id}\" }\n\
+            fields.site = { what = \"the site\", allow = '^[a-z]+$' }\n\
+            fields.hook = { what = \"the hook\" }\n";
+        assert!(SYNC.contains(from), "{from}");
+        let text = format!(
+            "schema = 1\nid = \"a\"\nname = \"A\"\ndocs = \"https://acme.test\"\n\
+             checked = \"2026-11\"\n[[verify]]\nkind = \"hmac\"\nsig = {{ from = \"header:x\" }}\n\
+             [event]\n[[sync]]\n{}",
+            SYNC.replacen(from, to, 1)
+        );
+        Preset::parse(&text, &BTreeMap::new())
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_sync_is_said() {
+        with("id", "id").unwrap();
+        for (from, to, said) in [
+            ("id = [\"item:id\"]\n", "", "what names an event"),
+            ("item:id", "json:id", "item:, const: or body:sha256"),
+            (
+                "time = { at = [\"item:at\"] }",
+                "sorted = \"newest-first\"",
+                "needs the time",
+            ),
+            ("{since}", "all", "an order"),
+            ("json:next", "rel:next", "next-url"),
+            ("json:next", "next", "names no next page"),
+            ("body:after", "after", "no place of a request"),
+            (", body = '{\"q\":\"{since}\"}'", "", "goes into the body"),
+            ("'{\"q\":\"{since}\"}'", "'[]'", "no JSON object"),
+            (", allow = '^[a-z]+$'", "", "part of the host"),
+            (
+                "https://{field:site}.acme.test/{item:id}",
+                "https://{item:id}",
+                "does not choose the host",
+            ),
+            ("{field:hook}", "{field:hok}", "{field:hok} is not among"),
+            ("{field:hook}", "{item:id}", "goes with fetch and redeliver"),
+            (
+                "delivery-log",
+                "event-log\"\ndelivered = \"item:s",
+                "delivery-log",
+            ),
+            (
+                "fields.hook",
+                "mark = { at = \"m\", refused = [] }\nfields.hook",
+                "a list with a mark",
+            ),
+            (
+                "fields.hook",
+                "body = \"header:x\"\nfields.hook",
+                "item: or json:",
+            ),
+            ("fields.hook", "fiels.hook", "`fields`"),
+            ("{ kind = \"bearer\" }", "{ kind = \"beerer\" }", "`bearer`"),
+        ] {
+            // Without an order, a list that cannot be asked for a time is read whole.
+            let text = with(from, to);
+            if said == "an order" {
+                text.unwrap();
+                continue;
+            }
+            let error = format!("{:#}", text.map(|_| ()).unwrap_err());
+            assert!(error.contains(said), "{to}\n{error}");
+        }
+    }
+
+    #[test]
+    fn every_field_of_an_embedded_list_stands_somewhere() {
+        let mut count = 0;
+        for id in Preset::ids() {
+            let preset = Preset::embedded(id, &BTreeMap::new()).unwrap();
+            for sync in &preset.syncs {
+                count += 1;
+                assert!(sync.request.url.starts_with("https://"), "{id}");
+                for name in sync.fields.keys() {
+                    assert!(sync.uses(name), "{id}: {name}");
+                }
+            }
+        }
+        assert!(count >= 28, "{count}");
+    }
 }

@@ -45,6 +45,9 @@ impl Sync {
         let mut values = BTreeMap::new();
         for (name, field) in &self.fields {
             let Some(value) = given.get(name).or(field.default.as_ref()) else {
+                if !self.uses(name) {
+                    continue;
+                }
                 bail!(
                     "field {name} is missing: {}; write it as fields = {{ {name} = \"…\" }}",
                     field.what
@@ -65,6 +68,10 @@ impl Sync {
         if let Auth::GithubApp { issuer } = &mut sync.auth {
             put(issuer);
         }
+        if let Auth::Exchange { url, user, form } = &mut sync.auth {
+            *url = fill(url, &values, segment);
+            user.iter_mut().chain(form.values_mut()).for_each(put);
+        }
         let begin = sync.mark.as_mut().and_then(|mark| mark.begin.as_mut());
         let others = [Some(&mut sync.request), begin];
         let more = [sync.fetch.as_mut(), sync.redeliver.as_mut()];
@@ -81,9 +88,7 @@ impl Request {
             let encoded = utf8_percent_encode(value, PATH).to_string();
             url.replace(&format!("{{field:{name}|path}}"), &encoded)
         });
-        self.url = fill(&paths, values, |value| {
-            utf8_percent_encode(value, SEGMENT).to_string()
-        });
+        self.url = fill(&paths, values, segment);
         for text in self.query.values_mut() {
             *text = fill(text, values, str::to_owned);
         }
@@ -115,6 +120,10 @@ impl Field {
         }
         Ok(())
     }
+}
+
+fn segment(value: &str) -> String {
+    utf8_percent_encode(value, SEGMENT).to_string()
 }
 
 fn fill(text: &str, values: &BTreeMap<&str, &str>, write: impl Fn(&str) -> String) -> String {

@@ -19,6 +19,9 @@ pub enum Page {
         to: Put,
         next: Next,
         more: Option<JsonPath>,
+        /// There is always a token; a page of no items is the last.
+        #[serde(default)]
+        until_empty: bool,
     },
     /// The `Link` header names the next page. <https://www.rfc-editor.org/rfc/rfc8288>
     LinkHeader,
@@ -71,6 +74,8 @@ pub struct Mark {
     /// Asked before the first run, for a mark that leads to what changes from now on. Without it,
     /// the first run reads the list from its beginning.
     pub begin: Option<Request>,
+    /// The status of the answer to it, where that is not a 2xx.
+    pub begin_status: Option<u16>,
     /// Answers by which the provider says that a mark leads nowhere any more.
     pub refused: Vec<u16>,
 }

@@ -42,6 +42,14 @@ pub enum Auth {
     Query { name: String },
     /// A token that is signed with the secret, the private key of a GitHub App.
     GithubApp { issuer: String },
+    /// A bearer token that lives for an hour or so and is had for the secret. `form` is posted to
+    /// `url`; `{secret}` stands for the secret in it, and in the password of `user`.
+    /// <https://www.rfc-editor.org/rfc/rfc6749#section-4.4>
+    Exchange {
+        url: String,
+        user: Option<String>,
+        form: BTreeMap<String, String>,
+    },
 }
 
 impl Request {

@@ -39,6 +39,7 @@ impl Synced {
                 }
                 Auth::Header { name, prefix } => format!("header {name}: {prefix}{{secret}}"),
                 Auth::Query { name } => format!("query parameter {name}"),
+                Auth::Exchange { url, .. } => format!("token had for the secret at {url}"),
                 Auth::GithubApp { .. } => "token signed with the app's private key".to_owned(),
             },
             kept_days: sync.retention_days,
