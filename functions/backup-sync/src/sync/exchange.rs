@@ -55,7 +55,7 @@ impl BackupSync {
             ),
             other => other,
         })?;
-        Ok(token(&body)?)
+        token(&body).map_err(|error| Refused::Later(error, None))
     }
 }
 

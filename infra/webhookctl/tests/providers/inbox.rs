@@ -1,0 +1,241 @@
+//! A running inbox with one source, and the stand-in of its provider.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_ssm::types::ParameterType;
+use serde_json::{Value, json};
+use shared::clock::Millis;
+use shared::config::Config;
+use shared::envelope::{Envelope, Headers};
+use shared::event::EventKey;
+use shared::ledger::{Ledger, Listed, Row};
+use shared::secrets::Secret;
+use shared::sign;
+use shared::verify::Arrival;
+use webhookctl::stack::{Options, Stack};
+
+use super::play::{Happened, Play, Webhook};
+use super::stand_in::StandIn;
+
+pub(crate) struct Inbox {
+    play: Arc<Play>,
+    stand_in: StandIn,
+    stack: Stack,
+    ledger: Ledger,
+    config: Config,
+    folder: PathBuf,
+    began: Millis,
+}
+
+impl Inbox {
+    pub(crate) async fn start(play: Play) -> Self {
+        let play = Arc::new(play);
+        let stand_in = StandIn::start(play.clone()).await;
+        let unique = format!(
+            "{}-{}",
+            stand_in.base.rsplit_once(':').unwrap().1,
+            std::process::id()
+        );
+        let folder = std::env::temp_dir().join(format!("mitt-providers-{unique}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = sources(&play, &stand_in.base);
+        let config = Config::parse(&text).unwrap();
+        let file = folder.join("sources.toml");
+        std::fs::write(&file, &text).unwrap();
+        let template = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_webhookctl"));
+        let stack = Stack::start(Options {
+            sources_file: Some(file),
+            ..Options::new(template, program.parent().unwrap())
+        })
+        .await
+        .unwrap();
+        let clients = stack.clients();
+        let bodies = (clients.s3, stack.bucket("Bodies").unwrap().to_owned());
+        let ledger = Ledger::new(clients.dynamodb, stack.table().unwrap(), Some(bodies));
+        let inbox = Self {
+            play,
+            stand_in,
+            stack,
+            ledger,
+            config,
+            folder,
+            began: Millis::now(),
+        };
+        inbox.put("BackupSync", inbox.play.key).await;
+        if let Some((secret, _)) = inbox.play.webhook {
+            inbox.put("Catcher", secret).await;
+        }
+        inbox
+    }
+
+    pub(crate) fn play(&self) -> &Play {
+        &self.play
+    }
+
+    pub(crate) fn stand_in(&self) -> &StandIn {
+        &self.stand_in
+    }
+
+    async fn put(&self, function: &str, value: &str) {
+        let path = self.stack.secrets_path(function).unwrap();
+        let put = self.stack.clients().ssm.put_parameter();
+        let put = put.name(format!("{path}/s/current")).value(value);
+        put.r#type(ParameterType::SecureString)
+            .send()
+            .await
+            .unwrap();
+    }
+
+    /// The nth of so many events happens, within the last minutes and in whole seconds.
+    pub(crate) fn happen(&self, number: usize, of: usize) -> Happened {
+        self.happened_ago(
+            number,
+            u64::try_from(of.saturating_sub(number)).unwrap() + 5,
+        )
+    }
+
+    /// Something happens, so many seconds ago.
+    pub(crate) fn happened_ago(&self, number: usize, ago: u64) -> Happened {
+        let ago = Duration::from_secs(ago);
+        let event = Happened {
+            id: format!("evt-{number:04}"),
+            number: 70_000 + number,
+            at: Millis::from_secs((self.began - ago).secs()),
+            status: 502,
+        };
+        self.stand_in.happen(event.clone());
+        event
+    }
+
+    /// The webhook, signed as the provider signs.
+    pub(crate) fn webhook(&self, event: &Happened) -> Option<Envelope> {
+        let (secret, webhook) = self.play.webhook?;
+        let Webhook { headers, body } = webhook(event);
+        let now = Millis::now();
+        let envelope = Envelope {
+            method: "POST".to_owned(),
+            url: format!("{}/in/s", self.stack.front_url()),
+            headers: headers.into_iter().collect::<Headers>(),
+            body,
+            received_at: now,
+        };
+        let verifier = &self.config.source("s").unwrap().verifier;
+        let scheme = verifier.preset.scheme("default").unwrap();
+        Some(sign::signed(scheme, &Secret::new("test", secret), envelope, now).unwrap())
+    }
+
+    /// Sends the webhook; `false` where nobody but the provider can.
+    pub(crate) async fn deliver(&self, event: &Happened) -> bool {
+        let Some(envelope) = self.webhook(event) else {
+            return false;
+        };
+        let http = shared::outbound::unguarded(Duration::from_secs(30)).unwrap();
+        let mut request = http.post(&envelope.url).body(envelope.body.clone());
+        for (name, value) in envelope.headers.iter() {
+            request = request.header(name, value);
+        }
+        let answer = request.send().await.unwrap();
+        assert!(answer.status().is_success(), "{}", answer.status());
+        true
+    }
+
+    /// The key that the catcher gives the webhook of an event.
+    fn key(&self, event: &Happened) -> EventKey {
+        let Some(envelope) = self.webhook(event) else {
+            return EventKey::new("s", &event.id);
+        };
+        let (secret, _) = self.play.webhook.unwrap();
+        let verifier = &self.config.source("s").unwrap().verifier;
+        let stored = [Secret::new("test", secret)];
+        match verifier.verify(&envelope, &stored) {
+            Ok(Arrival::Event(event)) => event.key().clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) async fn row(&self, event: &Happened) -> Option<Row> {
+        self.ledger.event(&self.key(event)).await.unwrap()
+    }
+
+    pub(crate) async fn body(&self, event: &Happened) -> Value {
+        let body = self.ledger.event_body(&self.key(event)).await.unwrap();
+        let Some(Ok(body)) = body else {
+            panic!("no body of {}", event.id);
+        };
+        serde_json::from_slice(&body.0).unwrap()
+    }
+
+    /// All events that there are, whatever their keys.
+    pub(crate) async fn listed(&self) -> Vec<Listed> {
+        let now = Millis::now();
+        let hour = |at: Millis| at.0.div_euclid(3_600_000);
+        let mut listed = Vec::new();
+        for hour in hour(self.began)..=hour(now) {
+            let from = Millis(hour * 3_600_000);
+            let to = Millis(from.0 + 3_599_999);
+            listed.extend(
+                self.ledger
+                    .received_in_hour("s", from, to, 1_000)
+                    .await
+                    .unwrap(),
+            );
+        }
+        listed
+    }
+
+    pub(crate) async fn events(&self) -> usize {
+        self.listed().await.len()
+    }
+
+    /// The report of a run that went well.
+    pub(crate) async fn sync(&self) -> Value {
+        let invocation = self
+            .stack
+            .invoke("BackupSync", &json!({"task": "sync"}))
+            .await
+            .unwrap();
+        if let Some(error) = invocation.error() {
+            panic!("{}: {}", self.play.preset, error.message);
+        }
+        invocation.json().unwrap()["sources"][0].clone()
+    }
+
+    pub(crate) async fn sync_error(&self) -> String {
+        let invocation = self
+            .stack
+            .invoke("BackupSync", &json!({"task": "sync"}))
+            .await
+            .unwrap();
+        invocation.error().unwrap().message.clone()
+    }
+
+    pub(crate) async fn end(self) {
+        let log = self.stack.log_file("BackupSync").unwrap();
+        let log = std::fs::read_to_string(log).unwrap_or_default();
+        assert!(!log.contains(self.play.key), "the key is in the log");
+        self.stack.stop().await;
+        std::fs::remove_dir_all(&self.folder).unwrap();
+    }
+}
+
+fn sources(play: &Play, base: &str) -> String {
+    format!(
+        "schema = 1\n[forward]\nallow_loopback = true\n[[source]]\nname = \"s\"\n\
+         preset = \"{}\"\nparams = {{ {} }}\n[[source.action]]\nkind = \"keep\"\n\
+         [source.sync]\nfirst_lookback_line\n{}\n",
+        play.preset,
+        play.params.replace("BASE", base),
+        play.settings,
+    )
+    .replace(
+        "first_lookback_line",
+        if play.looks_back {
+            "first_lookback = \"1h\""
+        } else {
+            ""
+        },
+    )
+}

@@ -1,0 +1,258 @@
+//! The sync of each preset, on the real binaries, against a stand-in that answers as the provider's
+//! documentation says: what never arrived is found once, under the id of its webhook.
+
+#![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
+
+mod inbox;
+mod play;
+mod plays;
+mod stand_in;
+
+use inbox::Inbox;
+use play::{Happened, Play};
+use serde_json::Value;
+use shared::clock::Millis;
+use shared::event::Via;
+use shared::ledger::State;
+use stand_in::Failure;
+
+macro_rules! providers {
+    ($($kind:ident: $($name:ident)*;)*) => {
+        $($(
+            #[tokio::test]
+            async fn $name() {
+                $kind(plays::$name()).await;
+            }
+        )*)*
+    };
+}
+
+providers! {
+    event_is_found_once: stripe github github_org github_app gitlab workos paddle paypal
+        gocardless square chargebee mailgun okta zendesk fireflies;
+    change_is_found_once: shopify box_ asana airtable microsoft_graph microsoft_graph_directory
+        dropbox notion hubspot linear jira;
+}
+
+/// A list of events: what never arrived is found under the id of its webhook, whether that came
+/// before, comes later, or never.
+async fn event_is_found_once(play: Play) {
+    let inbox = Inbox::start(play).await;
+    let play = inbox.play();
+    let count = play.size * 2 + 1;
+    let events: Vec<Happened> = (0..count).map(|n| inbox.happen(n, count)).collect();
+    let (first, second) = (&events[0], &events[1]);
+    let came = inbox.deliver(first).await;
+
+    // The first pages are asked for too often, break off, and are answered.
+    inbox
+        .stand_in()
+        .fail(&[Failure::TooMany, Failure::BadPage, Failure::ServerError]);
+    let report = inbox.sync().await;
+    let missing = if came { count - 1 } else { count };
+    assert_eq!(report["found"], missing, "{report}");
+    assert_eq!(report["complete"], true, "{report}");
+    for event in &events {
+        let row = inbox.row(event).await.unwrap();
+        let via = if came && event.id == first.id {
+            Via::Webhook
+        } else {
+            Via::BackupSync
+        };
+        assert_eq!(row.via, via, "{}", event.id);
+        assert_eq!(row.kind, (inbox.play().kind)(event));
+    }
+    assert_eq!(inbox.events().await, count);
+
+    // The webhook that comes after all is known, and has what was kept of it.
+    if inbox.deliver(second).await {
+        let kept: Value = inbox.body(second).await;
+        let sent = inbox.webhook(second).unwrap();
+        let sent: Value = serde_json::from_slice(&sent.body).unwrap();
+        assert!(holds(&sent, &kept), "{sent}\n{kept}");
+    }
+    let row = inbox.row(second).await.unwrap();
+    assert_eq!(
+        (row.via, row.state != State::Quarantined),
+        (Via::BackupSync, true)
+    );
+    assert_eq!(inbox.events().await, count);
+
+    let report = inbox.sync().await;
+    assert_eq!(report["found"], 0, "{report}");
+
+    // It shows up in the list when the run that it happened before is over.
+    let late = inbox.happen(count, count);
+    let report = inbox.sync().await;
+    assert_eq!(report["found"], 1, "{report}");
+    assert!(inbox.row(&late).await.is_some());
+    assert_eq!(inbox.events().await, count + 1);
+    inbox.end().await;
+}
+
+/// A list of changes: each is kept once, beside what a webhook says.
+async fn change_is_found_once(play: Play) {
+    let inbox = Inbox::start(play).await;
+    let play = inbox.play();
+    let count = play.size * 2 + 1;
+    if play.from_now_on {
+        let before = inbox.happened_ago(9_000, 3_000);
+        let report = inbox.sync().await;
+        assert_eq!(
+            (&report["found"], &report["complete"]),
+            (&0.into(), &true.into()),
+            "{report}"
+        );
+        assert_eq!(inbox.events().await, 0, "{}", before.id);
+    }
+    for n in 0..count {
+        inbox.happen(n, count);
+    }
+    inbox
+        .stand_in()
+        .fail(&[Failure::TooMany, Failure::BadPage, Failure::ServerError]);
+    let report = inbox.sync().await;
+    assert_eq!(report["found"], count, "{report}");
+    assert_eq!(report["complete"], true, "{report}");
+    for listed in inbox.listed().await {
+        assert_eq!(listed.kind, "mitt.changed");
+    }
+    let report = inbox.sync().await;
+    assert_eq!(report["found"], 0, "{report}");
+    inbox.happen(count, count);
+    let report = inbox.sync().await;
+    assert_eq!(report["found"], 1, "{report}");
+    assert_eq!(inbox.events().await, count + 1);
+    inbox.end().await;
+}
+
+/// GitHub delivers again what it is asked to, and then it comes by webhook.
+#[tokio::test]
+async fn a_redelivery_is_asked_for_and_arrives_by_webhook() {
+    let mut play = plays::github();
+    play.settings = format!("{}\nmissing = \"redeliver\"", play.settings);
+    let inbox = Inbox::start(play).await;
+    let events: Vec<Happened> = (0..5).map(|n| inbox.happen(n, 5)).collect();
+    let report = inbox.sync().await;
+    assert_eq!(
+        (&report["found"], &report["asked"]),
+        (&0.into(), &5.into()),
+        "{report}"
+    );
+    assert_eq!(inbox.events().await, 0);
+    let asked = inbox.stand_in().asked_again();
+    assert_eq!(asked.len(), 5);
+    for event in &events {
+        assert!(asked.contains(&event.id) && inbox.deliver(event).await);
+    }
+    let report = inbox.sync().await;
+    assert_eq!(
+        (&report["asked"], &report["complete"]),
+        (&0.into(), &true.into()),
+        "{report}"
+    );
+    assert_eq!(inbox.row(&events[0]).await.unwrap().via, Via::Webhook);
+    inbox.end().await;
+}
+
+/// What the provider says was delivered need not be looked for.
+#[tokio::test]
+async fn only_failed_deliveries_are_looked_for_where_that_is_wished() {
+    let mut play = plays::github();
+    play.settings = format!("{}\nfailed_only = true", play.settings);
+    let inbox = Inbox::start(play).await;
+    let delivered = inbox.happen(0, 2);
+    let failed = inbox.happen(1, 2);
+    inbox.stand_in().delivered(&delivered.id);
+    let report = inbox.sync().await;
+    assert_eq!(
+        (&report["listed"], &report["found"]),
+        (&1.into(), &1.into()),
+        "{report}"
+    );
+    assert!(inbox.row(&failed).await.is_some());
+    assert!(inbox.row(&delivered).await.is_none());
+    inbox.end().await;
+}
+
+/// An event that the provider lists and does not have any more keeps no other from being found.
+#[tokio::test]
+async fn an_event_that_is_gone_is_told_and_the_run_goes_on() {
+    let inbox = Inbox::start(plays::github()).await;
+    let gone = inbox.happen(0, 2);
+    let there = inbox.happen(1, 2);
+    inbox.stand_in().forget(&gone.id);
+    let report = inbox.sync().await;
+    assert_eq!(
+        (&report["found"], &report["gone"]),
+        (&1.into(), &1.into()),
+        "{report}"
+    );
+    assert_eq!(report["complete"], true);
+    assert!(inbox.row(&there).await.is_some() && inbox.row(&gone).await.is_none());
+    inbox.end().await;
+}
+
+/// A place in a list that the provider has forgotten is told as a gap, and the list goes on from
+/// now.
+#[tokio::test]
+async fn a_place_that_is_lost_is_told_as_a_gap() {
+    let inbox = Inbox::start(plays::asana()).await;
+    assert_eq!(inbox.sync().await["complete"], true);
+    inbox.happen(0, 1);
+    inbox.stand_in().forget_places();
+    let error = inbox.sync_error().await;
+    assert!(error.contains("begins anew"), "{error}");
+    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+    let report = inbox.sync().await;
+    assert!(report["unreachable_s"].as_u64().unwrap() >= 1, "{report}");
+    inbox.happen(1, 1);
+    assert_eq!(inbox.sync().await["found"], 1);
+    inbox.end().await;
+}
+
+/// The key goes nowhere else, whatever a page says.
+#[tokio::test]
+async fn a_next_page_elsewhere_is_not_asked_for() {
+    let inbox = Inbox::start(plays::mailgun()).await;
+    for n in 0..5 {
+        inbox.happen(n, 5);
+    }
+    inbox
+        .stand_in()
+        .point_elsewhere("http://localhost:9/v3/events?page=2");
+    let error = inbox.sync_error().await;
+    assert!(error.contains("another place"), "{error}");
+    let asked = inbox.stand_in().requests();
+    assert_eq!(asked, 1);
+    inbox.end().await;
+}
+
+/// A rate is kept to: so many requests a minute, whatever the pages are.
+#[tokio::test]
+async fn a_provider_is_asked_no_more_often_than_it_takes() {
+    let inbox = Inbox::start(plays::paddle()).await;
+    let count = inbox.play().size * 3 + 1;
+    for n in 0..count {
+        inbox.happen(n, count);
+    }
+    let began = Millis::now();
+    assert_eq!(inbox.sync().await["found"], count);
+    // 120 a minute: half a second between four of them.
+    let took = Millis::now().since(began);
+    assert!(took.as_millis() >= 1_500, "{took:?}");
+    inbox.end().await;
+}
+
+/// Whether all that stands in `part` stands in `whole` as well.
+fn holds(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => part
+            .iter()
+            .all(|(name, value)| whole.get(name).is_some_and(|other| holds(other, value))),
+        (Value::Array(whole), Value::Array(part)) => {
+            whole.len() == part.len() && whole.iter().zip(part).all(|(a, b)| holds(a, b))
+        }
+        (whole, part) => whole == part,
+    }
+}

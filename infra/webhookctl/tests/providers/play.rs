@@ -1,0 +1,207 @@
+//! What a provider does, as its documentation says.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use serde_json::Value;
+use shared::clock::Millis;
+
+/// The key that every stand-in wants.
+pub(crate) const KEY: &str = "key-of-the-provider";
+
+/// Something that happened at a provider.
+#[derive(Clone, Debug)]
+pub(crate) struct Happened {
+    pub(crate) id: String,
+    pub(crate) number: usize,
+    pub(crate) at: Millis,
+    /// The status that our endpoint answered, as the provider knows it.
+    pub(crate) status: u16,
+}
+
+impl Happened {
+    pub(crate) fn secs(&self) -> i64 {
+        self.at.secs()
+    }
+
+    pub(crate) fn rfc3339(&self) -> String {
+        self.at.rfc3339()
+    }
+}
+
+/// A request to the provider's API.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) query: BTreeMap<String, String>,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
+    /// Scheme, host and port that it came to.
+    pub(crate) base: String,
+}
+
+impl Request {
+    pub(crate) fn is(&self, method: &str, path: &str) -> bool {
+        self.method == method && self.path == path
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+
+    pub(crate) fn query(&self, name: &str) -> Option<&str> {
+        self.query.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_default()
+    }
+
+    pub(crate) fn is_bearer(&self, key: &str) -> bool {
+        self.header("authorization") == format!("Bearer {key}")
+    }
+}
+
+/// Which part of the list is asked for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Asked {
+    pub(crate) since: Option<Millis>,
+    pub(crate) skip: Skip,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Skip {
+    #[default]
+    Nothing,
+    /// Up to this event.
+    After(String),
+    /// So many.
+    Count(usize),
+}
+
+impl Skip {
+    pub(crate) fn after(id: Option<&str>) -> Self {
+        id.map_or(Self::Nothing, |id| Self::After(id.to_owned()))
+    }
+
+    pub(crate) fn count(number: Option<&str>) -> Self {
+        number.map_or(Self::Nothing, |number| Self::Count(number.parse().unwrap()))
+    }
+}
+
+/// A page to write.
+pub(crate) struct Page<'p> {
+    pub(crate) items: Vec<Value>,
+    /// How far the list was read with it.
+    pub(crate) end: usize,
+    pub(crate) last: Option<String>,
+    pub(crate) more: bool,
+    pub(crate) request: &'p Request,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn status(status: u16) -> Self {
+        Self {
+            status,
+            headers: Vec::new(),
+            body: "{}".to_owned(),
+        }
+    }
+}
+
+impl From<Value> for Answer {
+    fn from(json: Value) -> Self {
+        Self {
+            body: json.to_string(),
+            ..Self::status(200)
+        }
+    }
+}
+
+/// A webhook before it is signed.
+#[derive(Clone, Debug)]
+pub(crate) struct Webhook {
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Bytes,
+}
+
+impl Webhook {
+    pub(crate) fn json(headers: &[(&str, &str)], body: &Value) -> Self {
+        let owned = headers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Self {
+            headers: owned.collect(),
+            body: body.to_string().into(),
+        }
+    }
+}
+
+/// One provider.
+pub(crate) struct Play {
+    pub(crate) preset: &'static str,
+    /// Parameters of the preset; `BASE` stands for the stand-in.
+    pub(crate) params: &'static str,
+    /// Lines of `[source.sync]`.
+    pub(crate) settings: String,
+    /// What is in Parameter Store, where it is not [`KEY`].
+    pub(crate) key: &'static str,
+    /// How many items a page has.
+    pub(crate) size: usize,
+    pub(crate) newest_first: bool,
+    /// Whether a first run may look back.
+    pub(crate) looks_back: bool,
+    /// What happened before the first run is not listed.
+    pub(crate) from_now_on: bool,
+    /// What a request for a page asks for; else the status that it is refused with.
+    pub(crate) asked: fn(&Request) -> Result<Asked, u16>,
+    pub(crate) item: fn(&Happened) -> Value,
+    pub(crate) page: fn(Page<'_>) -> Answer,
+    /// Any other request: for a token, for one event.
+    pub(crate) other: fn(&Request, &[Happened]) -> Option<Answer>,
+    /// The secret of the webhooks, and one of them; none where nobody but the provider can sign.
+    pub(crate) webhook: Option<(&'static str, fn(&Happened) -> Webhook)>,
+    /// The type that an event is kept under.
+    pub(crate) kind: fn(&Happened) -> String,
+}
+
+impl Play {
+    /// One whose list is of events, with the pieces that most have alike.
+    pub(crate) fn of(preset: &'static str) -> Self {
+        Self {
+            preset,
+            params: "api = \"BASE\"",
+            settings: String::new(),
+            key: KEY,
+            size: 3,
+            newest_first: false,
+            looks_back: true,
+            from_now_on: false,
+            asked: |_| Err(404),
+            item: |_| Value::Null,
+            page: |_| Answer::status(404),
+            other: |_, _| None,
+            webhook: None,
+            kind: |_| "mitt.changed".to_owned(),
+        }
+    }
+}
+
+/// The time of a query, in seconds.
+pub(crate) fn secs(text: Option<&str>) -> Option<Millis> {
+    text.map(|text| Millis::from_secs(text.parse().unwrap()))
+}
+
+/// The same in RFC 3339.
+pub(crate) fn time(text: Option<&str>) -> Option<Millis> {
+    let time = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_millisecond();
+    text.map(|text| Millis(time(text)))
+}
