@@ -13,7 +13,7 @@ use shared::config::Config;
 use shared::inbox::Inbox;
 use shared::keyring::Keyring;
 use shared::ledger::Ledger;
-use shared::outbound::Outbound;
+use shared::outbound::{Inside, Outbound};
 use shared::quarantine::Quarantine;
 use shared::queue::Queue;
 use shared::secrets::Secrets;
@@ -73,6 +73,22 @@ impl Sandboxes {
         )))
     }
 
+    /// Another one, with sources of its own and a provider outside.
+    pub fn backup_sync_of(
+        &self,
+        sources: &str,
+        provider: Inside,
+    ) -> anyhow::Result<Rc<Sandbox<BackupSync>>> {
+        let parts = self.parts_of(sources, Patience::LONG)?;
+        let outbound = Outbound::to_inside(provider)?;
+        Ok(self.sandbox(BackupSync::with_outbound(parts, outbound, clock::read)))
+    }
+
+    /// The ledger, for those who look what is in it.
+    pub fn ledger(&self) -> anyhow::Result<Ledger> {
+        Ok(self.parts(Patience::LONG)?.inbox.ledger)
+    }
+
     fn sandbox<F>(&self, function: F) -> Rc<Sandbox<F>> {
         let mut world = self.world.lock();
         let most = world.scenario.skew_ms;
@@ -82,9 +98,12 @@ impl Sandboxes {
     }
 
     fn parts(&self, patience: Patience) -> anyhow::Result<Parts> {
+        self.parts_of(&sources(&self.world), patience)
+    }
+
+    fn parts_of(&self, sources: &str, patience: Patience) -> anyhow::Result<Parts> {
         let aws = self.aws(patience);
-        let config =
-            Config::parse(&sources(&self.world)).context("the sources of the simulation")?;
+        let config = Config::parse(sources).context("the sources of the simulation")?;
         let bodies = Some((aws.s3(), "bodies".to_owned()));
         let ledger = Ledger::new(aws.dynamodb(), TABLE, bodies)
             .keeping(config.retentions())

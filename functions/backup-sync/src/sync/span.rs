@@ -34,7 +34,7 @@ impl Span {
             Page::Offset { to, .. } | Page::Number { to, .. } => {
                 put(&mut question, to, token, true)?;
             }
-            Page::Once => bail!("a list of one page goes on at {token:?}"),
+            Page::Once => bail!("a list of one page has no other"),
         }
         Ok(question)
     }

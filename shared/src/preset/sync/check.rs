@@ -87,6 +87,10 @@ impl Sync {
             Some(other) => bail!("body = \"{other}\": a body is in item: or json:"),
         }
         ensure!(
+            self.redeliver.is_none() || self.time.is_some(),
+            "redeliver needs the time of a delivery: without it, each run would ask again"
+        );
+        ensure!(
             self.kind == SyncKind::DeliveryLog
                 || (self.redeliver.is_none() && self.delivered.is_none()),
             "redeliver and delivered go with kind = \"delivery-log\""
