@@ -260,7 +260,7 @@ fn any_change(dice: &mut Dice, row: &Row, item: &Item) -> Change {
         owner: owner.map_or("a", String::as_str),
     };
     let look = number("gsk").filter(|_| stands).map_or(NOW, Millis);
-    match dice.below(20) {
+    match dice.below(22) {
         0 | 1 => transition::claim("a", NOW, Millis(NOW.0 + 35_000), 10),
         2 | 3 => transition::take_over(seen, "b", NOW, Millis(NOW.0 + 35_000), 10),
         4 => transition::intent(fence, "http", &effect),
@@ -278,6 +278,8 @@ fn any_change(dice: &mut Dice, row: &Row, item: &Item) -> Change {
         16 => transition::hold_body(),
         17 => transition::release_body(NOW),
         18 => transition::held_until(NOW),
+        19 => transition::sync_advance_to(fence, NOW, "m", NOW),
+        20 => transition::sync_restart(fence),
         _ => transition::sync_page(fence, "p", NOW, NOW, NOW),
     }
 }

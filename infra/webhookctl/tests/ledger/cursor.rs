@@ -305,3 +305,42 @@ async fn attributes_of_newer_code_are_kept() {
         .unwrap();
     assert_eq!(text(&table.cursor().await, "zz"), "of a later version");
 }
+
+#[tokio::test]
+async fn a_place_in_a_list_is_kept_by_every_run_until_the_provider_refuses_it() {
+    let table = Table::fresh().await;
+    let ledger = &table.ledger;
+    let lease = table.sync("one", NOW).await.unwrap();
+    let ended = ledger.sync_advance_to(lease, after(1), "m1", after(2_000));
+    assert!(ended.await.unwrap());
+
+    // A run that breaks off leaves the place and where it was.
+    let lease = table.sync("two", after(3_000)).await.unwrap();
+    assert_eq!(lease.cursor.mark.as_deref(), Some("m1"));
+    let paused = Paused {
+        started: after(3_000),
+        ..page("p2")
+    };
+    assert!(
+        ledger
+            .sync_page(&lease, &paused, after(9_000))
+            .await
+            .unwrap()
+    );
+    ledger.sync_release(lease).await.unwrap();
+    let lease = table.sync("three", after(10_000)).await.unwrap();
+    assert_eq!(lease.cursor.mark.as_deref(), Some("m1"));
+    assert_eq!(lease.cursor.page, Some(paused));
+    let ended = ledger.sync_advance_to(lease, after(3_000), "m2", after(11_000));
+    assert!(ended.await.unwrap());
+
+    let lease = table.sync("four", after(20_000)).await.unwrap();
+    assert_eq!(lease.cursor.mark.as_deref(), Some("m2"));
+    ledger.sync_restart(lease).await.unwrap();
+    let lease = table.sync("five", after(30_000)).await.unwrap();
+    let lost = Cursor {
+        at: Some(after(3_000)),
+        ..Cursor::default()
+    };
+    assert_eq!(lease.cursor, lost);
+}
