@@ -65,17 +65,28 @@ impl Item {
         })
     }
 
-    /// The body of the event, from the item and from what was fetched for it.
-    pub(super) fn body(&self, sync: &Sync, fetched: Option<&Bytes>) -> anyhow::Result<Bytes> {
+    /// The body of the event, from the item and from what was fetched for it; `None` when the
+    /// provider has none.
+    pub(super) fn body(
+        &self,
+        sync: &Sync,
+        fetched: Option<&Bytes>,
+    ) -> anyhow::Result<Option<Bytes>> {
         let body = match &sync.body {
-            None => fetched.unwrap_or(&self.raw).clone(),
+            None => {
+                let whole = fetched.unwrap_or(&self.raw);
+                // It may have broken off.
+                serde_json::from_slice::<&RawValue>(whole)
+                    .map_err(|_| anyhow!("what was fetched of an event is no JSON"))?;
+                Some(whole.clone())
+            }
             Some(Location::Json(path)) => part(path, fetched.context("nothing was fetched")?)?,
             Some(Location::Item(path)) => part(path, &self.raw)?,
             Some(other) => anyhow::bail!("a body is not in {other}"),
         };
-        match &sync.wrap {
-            None => Ok(body),
-            Some(wrap) => wrapped(wrap, &body, &self.raw),
+        match (&sync.wrap, body) {
+            (Some(wrap), Some(body)) => wrapped(wrap, &body, &self.raw).map(Some),
+            (_, body) => Ok(body),
         }
     }
 }
@@ -113,17 +124,19 @@ fn find(at: &Location, raw: &[u8]) -> anyhow::Result<Option<String>> {
 }
 
 /// A part of a document: the text of a string, and anything else as it stands there.
-fn part(path: &JsonPath, document: &[u8]) -> anyhow::Result<Bytes> {
+fn part(path: &JsonPath, document: &[u8]) -> anyhow::Result<Option<Bytes>> {
     let raw = path
         .raw(document)
         .map_err(|_| anyhow!("what holds an event's body is no JSON"))?
-        .filter(|raw| raw.get() != "null")
-        .with_context(|| format!("an event has no body at {path}"))?;
+        .filter(|raw| raw.get() != "null");
+    let Some(raw) = raw else {
+        return Ok(None);
+    };
     if raw.get().starts_with('"') {
         let text = scalar(raw).map_err(|_| anyhow!("the body of an event is no text"))?;
-        return Ok(Bytes::from(text.unwrap_or_default()));
+        return Ok(text.map(Bytes::from));
     }
-    Ok(Bytes::copy_from_slice(raw.get().as_bytes()))
+    Ok(Some(Bytes::copy_from_slice(raw.get().as_bytes())))
 }
 
 /// Puts the body, or values of the item, into what the webhook has around them.

@@ -15,12 +15,16 @@ use crate::BackupSync;
 
 /// What came of asking for one event.
 enum One {
-    /// Nothing had to be asked.
-    Listed,
-    Body(Bytes),
+    Has(Bytes),
     /// The provider lists it, and does not have it any more.
     Gone,
     OutOfTime,
+}
+
+impl From<Option<Bytes>> for One {
+    fn from(found: Option<Bytes>) -> Self {
+        found.map_or(Self::Gone, Self::Has)
+    }
 }
 
 impl Run<'_> {
@@ -45,14 +49,19 @@ impl BackupSync {
         if let (Missing::Redeliver, Some(request)) = (run.settings.missing, &sync.redeliver) {
             return self.ask_again(run, item, &key, request).await;
         }
-        let answer = match &sync.fetch {
+        let body = match &sync.fetch {
             _ if item.bare => One::Gone,
-            None => One::Listed,
-            Some(request) => self.one(run, item, request).await?,
+            None => item
+                .body(sync, None)
+                .with_context(|| format!("event {key}"))?
+                .into(),
+            Some(request) => {
+                let read = |fetched: &Bytes, _: Option<&str>| item.body(sync, Some(fetched));
+                self.one(run, item, request, read).await?
+            }
         };
-        let fetched = match answer {
-            One::Listed => None,
-            One::Body(body) => Some(body),
+        let body = match body {
+            One::Has(body) => body,
             One::Gone => {
                 run.report.gone += 1;
                 tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived, and its provider does not have it any more");
@@ -60,9 +69,6 @@ impl BackupSync {
             }
             One::OutOfTime => return Ok(false),
         };
-        let body = item
-            .body(sync, fetched.as_ref())
-            .with_context(|| format!("event {key}"))?;
         let preset = &run.source.verifier.preset;
         let event = Event::fetched(Fetched {
             source: &run.source.name,
@@ -99,14 +105,14 @@ impl BackupSync {
         if run.asked.contains(key) {
             return Ok(true);
         }
-        let answer = self.one(run, item, request).await?;
-        match answer {
+        let read = |answer: &Bytes, _: Option<&str>| Ok(Some(answer.clone()));
+        match self.one(run, item, request, read).await? {
             One::OutOfTime => return Ok(false),
             One::Gone => {
                 run.report.gone += 1;
                 tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived, and its provider does not deliver it again");
             }
-            One::Body(_) | One::Listed => {
+            One::Has(_) => {
                 run.report.asked += 1;
                 tracing::warn!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived: asked for it to be delivered again");
             }
@@ -115,10 +121,17 @@ impl BackupSync {
         Ok(true)
     }
 
-    async fn one(&self, run: &mut Run<'_>, item: &Item, request: &Request) -> anyhow::Result<One> {
+    /// Asks for something about one item.
+    async fn one(
+        &self,
+        run: &mut Run<'_>,
+        item: &Item,
+        request: &Request,
+        read: impl Fn(&Bytes, Option<&str>) -> anyhow::Result<Option<Bytes>>,
+    ) -> anyhow::Result<One> {
         let question = about(request, &item.raw)?;
-        match self.ask(run, &question, |body, _| Ok(body.clone())).await {
-            Ok(Some(body)) => Ok(One::Body(body)),
+        match self.ask(run, &question, read).await {
+            Ok(Some(answer)) => Ok(answer.into()),
             Ok(None) => Ok(One::OutOfTime),
             Err(Refused::Request(404 | 410 | 422, _)) => Ok(One::Gone),
             Err(refused) => Err(refused.error().context(format!("ask for {}", item.id))),

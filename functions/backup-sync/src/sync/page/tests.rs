@@ -221,25 +221,34 @@ fn a_body_is_the_item_a_part_of_it_or_what_was_fetched() {
         let listing = read(&sync, None, item, None).unwrap();
         let fetched = fetched.map(|text| Bytes::copy_from_slice(text.as_bytes()));
         let body = listing.items[0].body(&sync, fetched.as_ref());
-        body.map(|body| String::from_utf8(body.to_vec()).unwrap())
+        body.map(|body| body.map(|body| String::from_utf8(body.to_vec()).unwrap()))
     };
     assert_eq!(
-        body("body = \"item:payload\"", None).unwrap(),
+        body("body = \"item:payload\"", None).unwrap().unwrap(),
         r#"{"a": 1}"#
     );
-    assert_eq!(body("body = \"item:text\"", None).unwrap(), r#"{"b":2}"#);
     assert_eq!(
-        body("wrap = '{\"event-data\":{item},\"n\":{item:id},\"none\":{item:x}}'\nbody = \"item:payload\"", None).unwrap(),
+        body("body = \"item:text\"", None).unwrap().unwrap(),
+        r#"{"b":2}"#
+    );
+    assert_eq!(
+        body("wrap = '{\"event-data\":{item},\"n\":{item:id},\"none\":{item:x}}'\nbody = \"item:payload\"", None).unwrap().unwrap(),
         r#"{"event-data":{"a": 1},"n":"1","none":null}"#
     );
     let fetch = "fetch = { url = \"https://api.acme.test/{item:id}\" }\n";
-    assert_eq!(body(fetch, Some("whole")).unwrap(), "whole");
+    assert_eq!(body(fetch, Some("{ }")).unwrap().unwrap(), "{ }");
+    assert!(body(fetch, Some("{")).is_err());
     let part = format!("{fetch}body = \"json:request.payload\"");
     assert_eq!(
-        body(&part, Some(r#"{"request":{"payload":[1]}}"#)).unwrap(),
+        body(&part, Some(r#"{"request":{"payload":[1]}}"#))
+            .unwrap()
+            .unwrap(),
         "[1]"
     );
-    for bad in ["", "{}", r#"{"request":{"payload":null}}"#] {
+    for none in ["{}", r#"{"request":{"payload":null}}"#] {
+        assert_eq!(body(&part, Some(none)).unwrap(), None, "{none}");
+    }
+    for bad in ["", r#"{"request":{"payload":[1"#] {
         assert!(body(&part, Some(bad)).is_err(), "{bad}");
     }
 }
