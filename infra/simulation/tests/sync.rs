@@ -217,7 +217,7 @@ async fn a_day(events: u64) {
         missed += u64::from(!ledger.has(&key).await.unwrap());
     }
     let unknown = world.lock().unknown.clone();
-    println!(
+    eprintln!(
         "{events} events, {calls} calls for {pages} pages, {} deaths, {missed} missed",
         deaths.len()
     );

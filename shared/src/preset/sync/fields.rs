@@ -59,7 +59,7 @@ impl Sync {
             values.insert(name.as_str(), value.as_str());
         }
         let mut sync = self.clone();
-        let put = |text: &mut String| *text = fill(text, &values, |value| value.to_owned());
+        let put = |text: &mut String| *text = fill(text, &values, str::to_owned);
         sync.headers.values_mut().for_each(put);
         if let Auth::Basic { user, password } = &mut sync.auth {
             put(user);
