@@ -327,10 +327,15 @@ def test_no_role_may_delete_an_event_scan_or_do_anything_at_all(template):
                 assert "${" in text, f"{role}: {text} is not of this stack"
 
 
+# All that the catcher may name when it changes an event: its key, how it came, and how it came too.
+NOTED = ["pk", "sk", "via", "also_webhook"]
+
+
 def test_functions_reach_only_their_rows_of_the_table(template):
     rows = {
         "CatcherRole": {
             "PutEvents": ("PutItem", ["E#*", "O#*", "Q#*"]),
+            "NoteSecondWay": ("UpdateItem", ["E#*"]),
             "CountRefused": ("UpdateItem", ["Q#*"]),
             "ReadKeys": ("GetItem", ["K#*"]),
         },
@@ -351,15 +356,22 @@ def test_functions_reach_only_their_rows_of_the_table(template):
         for sid, statement in granted.items():
             actions, keys = allowed[sid]
             assert listed(statement["Action"]) == [f"dynamodb:{action}" for action in actions.split()], sid
-            assert statement["Condition"] == {
+            condition = {
                 "ForAllValues:StringLike": {"dynamodb:LeadingKeys": keys},
                 "Null": {"dynamodb:LeadingKeys": False},
-            }, sid
+            }
+            if sid == "NoteSecondWay":
+                condition["ForAllValues:StringEquals"] = {"dynamodb:Attributes": NOTED}
+                condition["Null"]["dynamodb:Attributes"] = False
+                condition["StringEqualsIfExists"] = {"dynamodb:ReturnValues": "NONE"}
+            assert statement["Condition"] == condition, sid
 
 
-def test_the_catcher_changes_no_event_that_it_has_written(template):
-    changes = [s for s in statements(template, "CatcherRole") if "dynamodb:UpdateItem" in listed(s["Action"])]
-    assert [s["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] for s in changes] == [["Q#*"]]
+def test_the_catcher_changes_nothing_of_an_event_but_how_it_came(template):
+    changes = [s["Condition"] for s in statements(template, "CatcherRole") if "dynamodb:UpdateItem" in listed(s["Action"])]
+    events = [c for c in changes if c["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] != ["Q#*"]]
+    assert [c["ForAllValues:StringEquals"]["dynamodb:Attributes"] for c in events] == [NOTED]
+    assert [c["StringEqualsIfExists"]["dynamodb:ReturnValues"] for c in events] == ["NONE"]
 
 
 def test_only_the_processor_takes_a_policy_from_outside(template):
@@ -502,7 +514,9 @@ BROKEN = [
     (test_no_role_may_delete_an_event_scan_or_do_anything_at_all, "parameter/${AWS::StackName}/ingress/*", "*"),
     (test_functions_reach_only_their_rows_of_the_table, "dynamodb:LeadingKeys: [E#*]", "dynamodb:LeadingKeys: ['*']"),
     (test_functions_reach_only_their_rows_of_the_table, "                  'Null': { dynamodb:LeadingKeys: false }\n", ""),
-    (test_the_catcher_changes_no_event_that_it_has_written, "dynamodb:LeadingKeys: [Q#*]", "dynamodb:LeadingKeys: [E#*, Q#*]"),
+    (test_the_catcher_changes_nothing_of_an_event_but_how_it_came, "dynamodb:Attributes: [pk, sk, via, also_webhook]", "dynamodb:Attributes: [pk, sk, via, also_webhook, st]"),
+    (test_the_catcher_changes_nothing_of_an_event_but_how_it_came, "dynamodb:ReturnValues: NONE", "dynamodb:ReturnValues: ALL_NEW"),
+    (test_functions_reach_only_their_rows_of_the_table, "dynamodb:LeadingKeys: false, dynamodb:Attributes: false", "dynamodb:LeadingKeys: false"),
     (test_only_the_processor_takes_a_policy_from_outside, "!Ref DestinationPolicyArn, !Ref", "arn:aws:iam::aws:policy/AdministratorAccess, !Ref"),
     (test_functions_reach_only_their_rows_of_the_table, "dynamodb:LeadingKeys: [SYS]", "dynamodb:LeadingKeys: [E#*, SYS]"),
     (test_only_this_account_may_use_a_role, "Service: lambda.amazonaws.com", "AWS: '*'"),

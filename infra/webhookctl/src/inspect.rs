@@ -6,7 +6,7 @@ mod row;
 mod view;
 
 pub use document::{SCHEMA, document};
-pub use lines::{full, seven_lines};
+pub use lines::{full, later, seven_lines};
 pub use row::{EventRow, columns};
 #[cfg(test)]
 pub(crate) use view::tests;

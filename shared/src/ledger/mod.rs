@@ -17,6 +17,7 @@
 //! | lock of an entity, its guard | `O#{source}#{entity}` | `L`, `V` |
 //! | place of an event in strict order | same | `P#{version} {hash of the event's key}` |
 
+mod also;
 mod body;
 mod claim;
 mod cursor;
@@ -41,6 +42,7 @@ use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 
 use crate::order::Order;
+pub use also::{AlsoSeen, Seen};
 pub use body::{Body, NoBody, Placed};
 pub(crate) use body::{Packed, Place, unpack};
 pub use claim::{Abandoned, Claim, Lease};

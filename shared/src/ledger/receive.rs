@@ -120,10 +120,14 @@ impl Ledger {
             Write::Applied(_) => Ok(None),
             Write::Refused(old) => {
                 let old = old.unwrap_or_default();
+                let refusal = refusal(&old, event, &write_id, now);
                 if let Ok(row) = Row::read(&old) {
                     self.hold_again(&row, now).await;
+                    if matches!(refusal, Refusal::Known(_)) {
+                        self.note_other_way(&row, event).await;
+                    }
                 }
-                Ok(Some(refusal(&old, event, &write_id, now)))
+                Ok(Some(refusal))
             }
         }
     }
@@ -274,7 +278,7 @@ pub(super) fn time_partition(key: &EventKey, at: Millis) -> String {
 
 /// Tells this put from every other one. Without it, an SDK's second try of a put that had been
 /// applied would look like a duplicate.
-fn write_id() -> anyhow::Result<String> {
+pub(super) fn write_id() -> anyhow::Result<String> {
     let mut bytes = [0; 9];
     crate::chance::fill(&mut bytes)?;
     Ok(hex::encode(bytes))

@@ -5,7 +5,7 @@ use std::fmt;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::{Item, item};
+use super::{AlsoSeen, Item, item};
 use crate::clock::Millis;
 use crate::event::{Batch, EventId, EventKey, Proven, Sha, Via, words};
 
@@ -71,6 +71,8 @@ pub struct Row {
     pub content_type: Option<String>,
     pub headers: BTreeMap<String, String>,
     pub via: Via,
+    /// By which other ways it came later.
+    pub also: Vec<AlsoSeen>,
     pub kind: String,
     pub provider: String,
     pub preset: String,
@@ -202,6 +204,7 @@ impl Row {
             via: item::text(row, "via")
                 .and_then(Via::parse)
                 .unwrap_or(Via::Webhook),
+            also: super::also::read(row),
             kind: text("ty").unwrap_or_default(),
             provider: text("pvd").unwrap_or_default(),
             preset: text("pre").unwrap_or_default(),

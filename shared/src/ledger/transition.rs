@@ -4,6 +4,7 @@
 //! change after a claim carries the fence `st = processing AND epoch = … AND own = …`, so that
 //! only the newest claim may write.
 
+pub mod also;
 pub mod order;
 
 use std::collections::HashMap;

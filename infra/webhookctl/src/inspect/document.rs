@@ -29,6 +29,7 @@ pub fn document(view: &EventView, now_millis: i64) -> impl Serialize {
         side_effects: view.effects.iter().map(side_effect).collect(),
         received_at: rfc3339(view.received_at),
         via: view.via.clone(),
+        also_seen: view.also.iter().map(|also| also_seen(view, also)).collect(),
         body: view.body.clone(),
         proven: view.proven.clone(),
         secret: view.secret.clone(),
@@ -63,6 +64,7 @@ struct Document {
     side_effects: Vec<SideEffect>,
     received_at: String,
     via: String,
+    also_seen: Vec<AlsoSeen>,
     body: Body,
     proven: String,
     secret: Option<String>,
@@ -78,6 +80,15 @@ struct Lease {
     expired_for_s: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     left_s: Option<i64>,
+}
+
+/// Another way that it came by.
+#[derive(Serialize)]
+struct AlsoSeen {
+    via: String,
+    at: String,
+    /// Seconds after it was received; negative if it came this way before.
+    later_s: i64,
 }
 
 #[derive(Serialize)]
@@ -104,6 +115,14 @@ fn lease(view: &EventView, until: i64, now_millis: i64) -> Lease {
         expired,
         expired_for_s: expired.then_some(seconds),
         left_s: (!expired).then_some(seconds),
+    }
+}
+
+fn also_seen(view: &EventView, (via, at): &(String, i64)) -> AlsoSeen {
+    AlsoSeen {
+        via: via.clone(),
+        at: rfc3339(*at),
+        later_s: at.saturating_sub(view.received_at) / 1000,
     }
 }
 
@@ -137,7 +156,7 @@ mod tests {
             r#""fingerprint":"c41f09","retryable":true},"side_effects":[{"#,
             r#""name":"open-issue","key":"issue:evt_01JX9M9M7S7","state":"not_committed","#,
             r#""keyed":true,"checked_at":"2026-11-20T10:13:58Z"}],"#,
-            r#""received_at":"2026-11-20T09:12:04.118Z","via":"webhook","body":{"bytes":1284,"#,
+            r#""received_at":"2026-11-20T09:12:04.118Z","via":"webhook","also_seen":[],"body":{"bytes":1284,"#,
             r#""content_type":"application/json","sha256":"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"#,
             r#"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"},"proven":"body","secret":"v3","timeline":[{"#,
             r#""at":"2026-11-20T09:12:04.118Z","what":"stored","detail":"202 in 4 ms"}],"#,

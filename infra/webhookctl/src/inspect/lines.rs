@@ -61,7 +61,7 @@ fn received(view: &EventView, now_millis: i64) -> String {
          proven: {}{secret}\n",
         rfc3339(view.received_at),
         age(view.received_at, now_millis),
-        safe(&view.via),
+        safe(&ways(view)),
         safe(&view.id),
         safe(&view.source),
         safe(&view.event_type),
@@ -70,6 +70,15 @@ fn received(view: &EventView, now_millis: i64) -> String {
         short_hash(&body.sha256),
         safe(&view.proven),
     )
+}
+
+/// How it came, first and later.
+fn ways(view: &EventView) -> String {
+    let also = view
+        .also
+        .iter()
+        .map(|(via, at)| format!("; also seen via {via}, {}", later(*at, view.received_at)));
+    also.fold(view.via.clone(), |ways, also| ways + &also)
 }
 
 fn effects(view: &EventView, now_millis: i64) -> String {
@@ -100,6 +109,13 @@ fn timeline(view: &EventView, now_millis: i64) -> String {
         return "  nothing recorded\n".to_owned();
     }
     aligned(&view.timeline.iter().map(row).collect::<Vec<_>>())
+}
+
+/// `12m later`, or `3s earlier`.
+pub fn later(at_millis: i64, than_millis: i64) -> String {
+    let apart = at_millis.saturating_sub(than_millis) / 1000;
+    let word = if apart < 0 { "earlier" } else { "later" };
+    format!("{} {word}", duration(apart.saturating_abs()))
 }
 
 /// A lease of 0.4 s is not one of `0s`.

@@ -27,6 +27,8 @@ pub struct EventView {
     pub effects: Vec<Effect>,
     pub received_at: i64,
     pub via: String,
+    /// By which other ways it came, and when.
+    pub also: Vec<(String, i64)>,
     pub body: Body,
     /// What the signature proved: `body`, `fields`, `origin`, `token` or `nothing`.
     pub proven: String,
@@ -190,6 +192,7 @@ pub(crate) mod tests {
             }],
             received_at: NOW - 3_756_882,
             via: "webhook".into(),
+            also: Vec::new(),
             body: Body {
                 bytes: 1284,
                 content_type: "application/json".into(),

@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 use shared::config::Config;
 use shared::ledger::{EffectState as Stored, Moment as Stage, Row, State};
 
-use crate::inspect::{Body, Effect, EffectState, EventView, LastError, Moment, Status};
+use crate::inspect::{Body, Effect, EffectState, EventView, LastError, Moment, Status, later};
 
 /// What is shown of an event. The configuration says how many attempts its source has.
 pub fn view(row: &Row, config: &Config) -> EventView {
@@ -57,6 +57,11 @@ pub fn view(row: &Row, config: &Config) -> EventView {
             .collect(),
         received_at: row.received_at.0,
         via: row.via.as_str().to_owned(),
+        also: row
+            .also
+            .iter()
+            .map(|also| (also.via.as_str().to_owned(), also.at.0))
+            .collect(),
         body: Body {
             bytes: row.body_len,
             content_type: row.content_type.clone().unwrap_or_default(),
@@ -100,7 +105,17 @@ fn timeline(row: &Row) -> Vec<Moment> {
             format!("{}: {}", stage.what, stage.note)
         },
     });
-    received.into_iter().chain(stages).collect()
+    let mut timeline: Vec<Moment> = received.into_iter().chain(stages).collect();
+    for also in &row.also {
+        let behind = timeline.iter().position(|moment| moment.at > also.at.0);
+        let seen = Moment {
+            at: also.at.0,
+            what: "also seen".into(),
+            detail: format!("via {}, {}", also.via, later(also.at.0, row.received_at.0)),
+        };
+        timeline.insert(behind.unwrap_or(timeline.len()), seen);
+    }
+    timeline
 }
 
 fn status(state: State) -> Status {
@@ -191,6 +206,27 @@ last_error     GitHub API 502 during issue creation
 next_action    retry-safe, side effect not committed
 ";
         assert_eq!(seven_lines(&event, 1_795_169_681_000), expected);
+    }
+
+    #[test]
+    fn an_event_that_came_a_second_way_says_so_in_its_place() {
+        let mut row = row();
+        let received = 1_795_165_924_118_i64;
+        let late = AttributeValue::N((received + 12 * 60_000).to_string());
+        row.insert("via".into(), AttributeValue::S("backup_sync".into()));
+        row.insert("also_webhook".into(), late);
+        let config = Config::parse(EMBEDDED).unwrap();
+        let event = view(&Row::read(&row).unwrap(), &config);
+        let whats: Vec<&str> = event.timeline.iter().map(|m| m.what.as_str()).collect();
+        assert_eq!(whats, ["stored", "also seen", "attempt 3"]);
+        assert_eq!(event.timeline[1].detail, "via webhook, 12m later");
+        let text = crate::inspect::full(&event, received);
+        assert!(
+            text.contains("by backup_sync; also seen via webhook, 12m later\n"),
+            "{text}"
+        );
+        let json = serde_json::to_value(crate::inspect::document(&event, received)).unwrap();
+        assert_eq!(json["also_seen"][0]["later_s"], 720);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod also;
 mod batches;
 mod bodies;
 mod breaker;

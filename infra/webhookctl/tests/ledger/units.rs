@@ -180,6 +180,24 @@ async fn each_way_that_an_attempt_ends_has_its_cost() {
 }
 
 #[tokio::test]
+async fn a_poll_of_what_came_by_webhook_writes_nothing_and_the_other_order_once() {
+    let metered = Metered::fresh().await;
+    let (ledger, meter) = (&metered.ledger, &metered.meter);
+    // The refused puts cost a unit each, of which nothing is told; a sync does not even try them.
+    let poll = |id: &str| event_with(id, Via::BackupSync, "{}");
+    metered.open("evt_1").await;
+    assert!(ledger.seen(event("evt_1").key()).await.unwrap().is_some());
+    ledger.receive(&poll("evt_1"), NOW).await.unwrap();
+    assert_eq!(meter.read(), (0.0, 0.0), "the ordinary order");
+    ledger.receive(&poll("evt_2"), NOW).await.unwrap();
+    assert_eq!(meter.read(), (1.0, 2.0), "found by the sync");
+    for cost in [1.0, 0.0, 0.0] {
+        ledger.receive(&event("evt_2"), NOW).await.unwrap();
+        assert_eq!(meter.read(), (cost, 0.0), "the webhook, and again");
+    }
+}
+
+#[tokio::test]
 async fn a_take_over_an_intent_and_a_refusal_cost_one_unit_each() {
     let metered = Metered::fresh().await;
     let (ledger, meter) = (&metered.ledger, &metered.meter);
