@@ -289,6 +289,7 @@ RIGHTS = {
     "BackupSyncRole": {
         "Inbox": "dynamodb:GetItem dynamodb:PutItem dynamodb:UpdateItem dynamodb:Query",
         "Inbox/index/work": "dynamodb:Query",
+        "Inbox/index/time": "dynamodb:Query",
         "Bodies": "s3:PutObject s3:PutObjectTagging s3:ListBucket",
         "Doorbell": "sqs:SendMessage sqs:GetQueueAttributes",
         "Backlog": "sqs:SendMessage sqs:GetQueueAttributes",

@@ -10,6 +10,8 @@
 //! [`Quarantine`](quarantine::Quarantine); the public keys that it may wait for are on the
 //! [`Keyring`](keyring::Keyring). Where an action sends to is a *destination*; one that is down is spared
 //! by its [breaker](breaker::Breakers), and one that takes only so much has a [rate](rates::Rates).
+//! Of what a *sync* lists, the events that did not come by webhook are *gaps*, and the [`coverage`] of
+//! a source says how many there were.
 //!
 //! Three sentences carry the design. An event is in the ledger before anyone is told of it. Only
 //! the newest claim may write. The queue is a doorbell: losing a message loses time, never an
@@ -32,6 +34,7 @@ pub mod verify;
 pub mod backoff;
 pub mod breaker;
 pub mod config;
+pub mod coverage;
 pub mod effects;
 pub mod inbox;
 pub mod keyring;

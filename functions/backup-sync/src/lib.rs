@@ -6,6 +6,7 @@
 //! spilled into the ledger. `{"task":"sync"}` every 15 minutes: asks providers for events since the
 //! cursor and puts what never arrived through the same door.
 
+mod coverage;
 mod drain;
 mod keys;
 mod sweep;

@@ -29,6 +29,7 @@ use shared::preset::Sync;
 use shared::secrets::Secret;
 
 use crate::BackupSync;
+use crate::coverage::Counting;
 use ask::Pace;
 use pages::{End, NoSuchPage};
 
@@ -70,6 +71,7 @@ struct Run<'r> {
     /// What was asked for again in this run: a delivery log names an event many times.
     asked: BTreeSet<EventKey>,
     report: SyncReport,
+    counting: Option<Counting>,
 }
 
 impl BackupSync {
@@ -149,6 +151,7 @@ impl BackupSync {
             pace: None,
             asked: BTreeSet::new(),
             report,
+            counting: None,
         };
         // The lease outlasts the function: who holds it is alive or was killed.
         let Some(lease) = self
@@ -165,6 +168,7 @@ impl BackupSync {
         let now = (self.clock)();
         match self.pages(&mut run, &lease, now).await {
             Ok(Some(End { started, mark })) => {
+                self.count(run.counting.take(), settings).await;
                 let (ledger, now) = (&self.parts.inbox.ledger, (self.clock)());
                 run.report.complete = match mark {
                     None => ledger.sync_advance(lease, started, now).await?,

@@ -7,6 +7,7 @@ use anyhow::{Context, ensure};
 use aws_sdk_ssm::types::ParameterType;
 use serde_json::{Value, json};
 use shared::clock::Millis;
+use shared::coverage::{Counts, Day};
 use shared::event::{EventKey, Via};
 use shared::ledger::Ledger;
 use webhookctl::demo::provider::Failure;
@@ -72,6 +73,70 @@ async fn a_run_that_breaks_off_goes_on_where_it_was_and_nothing_is_found_twice()
         .event(&EventKey::new("stripe-main", "evt_late"))
         .await?;
     assert_eq!(late.context("it is in the ledger")?.via, Via::BackupSync);
+    world.end().await
+}
+
+#[tokio::test]
+async fn what_came_and_what_never_came_is_counted_when_its_time_is_over() -> anyhow::Result<()> {
+    let world = World::start("coverage").await?;
+    let now = Millis::now();
+    world.synced_at(now.secs() - 7_200).await?;
+    // Of three events an hour ago, one came by webhook; one more came that the list does not have.
+    for id in ["evt_came", "evt_missed_1", "evt_missed_2"] {
+        world.happen(id, now.secs() - 3_600)?;
+    }
+    // Too young to be judged.
+    world.happen("evt_young", now.secs() - 300)?;
+    for id in ["evt_came", "evt_unlisted"] {
+        world.came(id, Millis(now.0 - 3_590_000)).await?;
+    }
+    for found in [3, 0] {
+        let report = world.sync().await?;
+        assert_eq!(report["found"].as_u64(), Some(found), "{report}");
+        let counts = world.counts(now).await?;
+        assert_eq!((counts.webhook, counts.both, counts.sync), (1, 1, 2));
+        let mut gaps: Vec<&str> = counts.gaps.iter().map(|gap| gap.id.as_str()).collect();
+        gaps.sort_unstable();
+        assert_eq!(gaps, ["evt_missed_1", "evt_missed_2"]);
+    }
+    // A run that died before it could move the cursor lists it all once more.
+    world.synced_at(now.secs() - 7_200).await?;
+    world.sync().await?;
+    let counts = world.counts(now).await?;
+    assert_eq!((counts.webhook, counts.both, counts.sync), (1, 1, 2));
+    world.end().await
+}
+
+#[tokio::test]
+async fn a_run_in_two_parts_counts_each_page_once() -> anyhow::Result<()> {
+    let world = World::start("coverage-parts").await?;
+    let now = Millis::now();
+    world.synced_at(now.secs() - 7_200).await?;
+    for n in 0..EVENTS {
+        let created = now.secs() - 3_600 + i64::try_from(n)?;
+        world.happen(&format!("evt_{n:04}"), created)?;
+    }
+    world
+        .stand_ins
+        .provider
+        .fail_from_request(2, &[Failure::ServerError; 6]);
+    world.sync().await.unwrap_err();
+    assert_eq!(world.counts(now).await?.all(), 0, "nothing is counted yet");
+    let report = world.sync().await?;
+    assert_eq!(report["complete"], true);
+    assert_eq!(world.counts(now).await?.sync, EVENTS);
+    world.end().await
+}
+
+#[tokio::test]
+async fn what_happened_before_the_first_run_was_not_missed() -> anyhow::Result<()> {
+    let world = World::start("coverage-first").await?;
+    let now = Millis::now();
+    world.happen("evt_before", now.secs() - 800)?;
+    world.sync().await?;
+    // The next run asks for the quarter of an hour before the first one, too.
+    world.sync().await?;
+    assert_eq!(world.counts(now).await?.all(), 0);
     world.end().await
 }
 
@@ -268,6 +333,50 @@ impl World {
         let event =
             json!({"id": id, "object": "event", "created": created, "type": "invoice.paid"});
         self.stand_ins.provider.happen(&event.to_string().into())
+    }
+
+    /// As if the last complete run had begun then.
+    async fn synced_at(&self, secs: i64) -> anyhow::Result<()> {
+        let clients = self.stack.clients();
+        let put = clients.dynamodb.put_item().table_name(self.stack.table()?);
+        let text = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.into());
+        let number = |n: i64| aws_sdk_dynamodb::types::AttributeValue::N(n.to_string());
+        let put = put
+            .item("pk", text("SYNC#stripe-main"))
+            .item("sk", text("CURSOR"))
+            .item("cur", number(secs * 1000))
+            .item("epoch", number(1));
+        put.send().await?;
+        Ok(())
+    }
+
+    /// An event that came by webhook.
+    async fn came(&self, id: &str, at: Millis) -> anyhow::Result<()> {
+        let body = format!(r#"{{"id":"{id}","created":{}}}"#, at.secs());
+        let event = shared::event::Event::fetched(shared::event::Fetched {
+            source: "stripe-main",
+            provider: "stripe",
+            preset: "stripe",
+            id,
+            kind: "invoice.paid",
+            body: body.into(),
+            now: at,
+            via: Via::Webhook,
+            config: "test",
+        });
+        self.ledger.receive(&event, at).await?;
+        Ok(())
+    }
+
+    /// The figures of yesterday and today: an hour ago may have been yesterday.
+    async fn counts(&self, now: Millis) -> anyhow::Result<Counts> {
+        let day = Day::of(now);
+        let mut sum = Counts::default();
+        let days = self.ledger.day_counts("stripe-main", day.before(1), day);
+        for count in days.await? {
+            sum.merge(count.counts);
+        }
+        Ok(sum)
     }
 
     async fn invoke(&self, task: Value) -> anyhow::Result<Value> {

@@ -52,7 +52,7 @@ impl Seen {
 
 impl Ledger {
     /// How an event came, if it is there. Nothing may be decided by it: it reads what was true a
-    /// moment ago, at half the price.
+    /// moment ago, at half the price, as [`has`](Self::has) does.
     pub async fn seen(&self, key: &EventKey) -> anyhow::Result<Option<Seen>> {
         let ways = Via::ALL.iter().map(|via| attribute(*via));
         let wanted: Vec<String> = ways.chain(["via".into(), "rcv".into()]).collect();

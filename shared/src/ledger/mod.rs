@@ -14,12 +14,14 @@
 //! | what operators did | `LOG#{yyyymm}` | `{time}#{random}` |
 //! | bodies of dead letters | `SYS` | `HELD` |
 //! | sync cursor | `SYNC#{source}` | `CURSOR` |
+//! | which events came which way | same | `DAY#{yyyymmdd}`, of a run between two pages `TALLY` |
 //! | lock of an entity, its guard | `O#{source}#{entity}` | `L`, `V` |
 //! | place of an event in strict order | same | `P#{version} {hash of the event's key}` |
 
 mod also;
 mod body;
 mod claim;
+mod coverage;
 mod cursor;
 mod erase;
 pub(crate) mod item;
@@ -31,6 +33,7 @@ mod retention;
 mod row;
 mod settle;
 mod sweep;
+mod sync_state;
 pub mod transition;
 
 use std::collections::{BTreeMap, HashMap};
@@ -46,6 +49,7 @@ pub use also::{AlsoSeen, Seen};
 pub use body::{Body, NoBody, Placed};
 pub(crate) use body::{Packed, Place, unpack};
 pub use claim::{Abandoned, Claim, Lease};
+pub use coverage::{Comparison, DayCount};
 pub use cursor::{Cursor, Paused, SyncLease};
 pub use erase::{By, Erased};
 pub use log::Deed;
@@ -56,6 +60,7 @@ pub use retention::{BODY_DAYS, Retention, Retentions};
 pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
 pub use settle::{Settled, Settlement};
 pub use sweep::{Look, Room, Space, Swept};
+pub use sync_state::SyncState;
 use transition::Change;
 
 /// The attributes of an item.

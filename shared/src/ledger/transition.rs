@@ -5,6 +5,7 @@
 //! only the newest claim may write.
 
 pub mod also;
+pub mod coverage;
 pub mod order;
 
 use std::collections::HashMap;

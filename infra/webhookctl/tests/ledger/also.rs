@@ -91,7 +91,8 @@ async fn a_row_that_went_in_between_is_not_made_anew_by_a_note() {
     let (proxy, ledger) = table.through_proxy().await;
     let webhook = by(Via::Webhook, after(LATE));
     let held = proxy.hold("UpdateItem", "also_webhook");
-    let gone = table.delete(&key.pk(), "M");
+    let pk = key.pk();
+    let gone = table.delete(&pk, "M");
     let (received, ()) = held
         .around(ledger.receive(&webhook, after(LATE)), gone)
         .await;

@@ -12,6 +12,7 @@ mod bodies;
 mod breaker;
 mod capacity;
 mod claim;
+mod coverage;
 mod cursor;
 mod cut;
 mod effects;

@@ -1,0 +1,315 @@
+//! What a run of the sync has seen, counted: which events came by webhook, which only we found.
+//!
+//! The figures are a help: trouble with them is in the log, and never keeps the sync from going on.
+
+use std::collections::BTreeMap;
+
+use shared::clock::Millis;
+use shared::coverage::{Counts, Day, Piece, Sighting, Tally, Window};
+use shared::event::{EventKey, Via};
+use shared::json_path::JsonPath;
+use shared::ledger::{Comparison, DayCount, Ledger, Listed, Paused, Seen, State, SyncLease};
+
+use crate::BackupSync;
+
+/// So many events of a window are compared with the list; with more, none are.
+const MOST_COMPARED: usize = 20_000;
+
+/// So many that are not in the list are looked at one by one.
+const MOST_JUDGED: usize = 200;
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// The counting of one run.
+pub(crate) struct Counting {
+    source: String,
+    /// The first run counts nothing: what happened before there was an inbox was not missed.
+    is_first: bool,
+    started: Millis,
+    /// The earliest time that the list was asked for.
+    asked_from: Millis,
+    tally: Tally,
+    /// Where the run goes on if it breaks off now, and what it had counted there.
+    place: Option<(String, BTreeMap<Day, Counts>)>,
+}
+
+impl Counting {
+    /// Notes an event of the list. `happened` is the provider's time of it.
+    pub(crate) fn saw(
+        &mut self,
+        key: &EventKey,
+        kind: &str,
+        happened: Option<Millis>,
+        seen: &Seen,
+    ) {
+        self.tally.saw(Sighting {
+            id: key.id().to_owned(),
+            kind: kind.to_owned(),
+            // Without a time of its own it happened when we got it, or before.
+            happened: happened.unwrap_or(seen.received_at),
+            webhook: seen.by_webhook(),
+            kept: seen.received_at,
+        });
+    }
+}
+
+impl BackupSync {
+    /// Begins to count, or goes on where an earlier invocation of the run had stopped; `None` if
+    /// that is not known any more.
+    pub(crate) async fn counting(
+        &self,
+        source: &str,
+        lease: &SyncLease,
+        span: (Millis, Millis),
+        overlap: std::time::Duration,
+    ) -> Option<Counting> {
+        let (asked_from, started) = span;
+        let window = Window::closed(asked_from, started, overlap);
+        let is_first = lease.cursor.at.is_none();
+        let (tally, place) = match &lease.cursor.page {
+            Some(page) if !is_first => {
+                let carried = self.carried(source, page).await?;
+                let place = (page.token.clone(), carried.clone());
+                (Tally::resumed(window, carried), Some(place))
+            }
+            Some(_) | None => (Tally::new(window), None),
+        };
+        Some(Counting {
+            source: source.to_owned(),
+            is_first,
+            started,
+            asked_from,
+            tally,
+            place,
+        })
+    }
+
+    async fn carried(&self, source: &str, page: &Paused) -> Option<BTreeMap<Day, Counts>> {
+        let ledger = &self.parts.inbox.ledger;
+        match ledger.kept_tally(source, page.started, &page.token).await {
+            Ok(carried) => carried,
+            Err(error) => {
+                trouble(source, &error);
+                None
+            }
+        }
+    }
+
+    /// Called before a page is noted: the run may go on behind it in another invocation.
+    pub(crate) async fn keep_counting(&self, counting: &mut Option<Counting>, next: &str) {
+        let Some(now) = counting.as_mut().filter(|counting| !counting.is_first) else {
+            return;
+        };
+        let here = (next.to_owned(), now.tally.carried().clone());
+        let was = now.place.replace(here);
+        let places = [now.place.as_ref(), was.as_ref()];
+        let ledger = &self.parts.inbox.ledger;
+        if let Err(error) = ledger.keep_tally(&now.source, now.started, places).await {
+            trouble(&now.source, &error);
+            *counting = None;
+        }
+    }
+
+    /// Called when the whole list was seen, and before the cursor moves: a run that dies in between
+    /// is repeated, and adds nothing.
+    pub(crate) async fn count(&self, counting: Option<Counting>, time: &JsonPath) {
+        let Some(counting) = counting else { return };
+        let counted = if counting.is_first {
+            self.begin_to_count(&counting).await
+        } else {
+            self.count_days(&counting, time).await
+        };
+        if let Err(error) = counted {
+            trouble(&counting.source, &error);
+        }
+    }
+
+    /// What happened before the first complete run is of no day's figures.
+    async fn begin_to_count(&self, counting: &Counting) -> anyhow::Result<()> {
+        let today = Day::of(counting.started);
+        for day in [today.before(1), today] {
+            let begins = day.ends().min(counting.started);
+            let nothing = Piece {
+                day,
+                from: begins,
+                to: begins,
+                counts: Counts::default(),
+            };
+            let ledger = &self.parts.inbox.ledger;
+            ledger
+                .count_day(&counting.source, day, async |counted| {
+                    let begun = (nothing.clone(), Comparison { done: false });
+                    counted.is_none().then_some(begun)
+                })
+                .await?;
+        }
+        Ok(())
+    }
+
+    async fn count_days(&self, counting: &Counting, time: &JsonPath) -> anyhow::Result<()> {
+        let ledger = &self.parts.inbox.ledger;
+        for day in counting.tally.days() {
+            let won = ledger
+                .count_day(&counting.source, day, async |counted| {
+                    let mut piece = counting.tally.piece(day, counted)?;
+                    let only = self.only_by_webhook(counting, &piece, time).await;
+                    let only = only.unwrap_or_else(|error| {
+                        trouble(&counting.source, &error);
+                        None
+                    });
+                    let done = only.is_some();
+                    piece.counts.merge(only.unwrap_or_default());
+                    Some((piece, Comparison { done }))
+                })
+                .await?;
+            if let Some((piece, day)) = won {
+                self.say_missed(&counting.source, &piece, &day).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// What came by webhook in these minutes and is not in the list; `None` if nobody can say.
+    async fn only_by_webhook(
+        &self,
+        counting: &Counting,
+        piece: &Piece,
+        time: &JsonPath,
+    ) -> anyhow::Result<Option<Counts>> {
+        if !counting.tally.is_whole() {
+            return Ok(None);
+        }
+        let ledger = &self.parts.inbox.ledger;
+        let Some(came) = received(ledger, &counting.source, piece.from, piece.to).await? else {
+            return Ok(None);
+        };
+        // `~` is in the ids of what is kept apart.
+        let unlisted =
+            |one: &Listed| !counting.tally.has(one.key.id()) && !one.key.id().contains('~');
+        let unlisted: Vec<Listed> = came.into_iter().filter(unlisted).collect();
+        if unlisted.len() > MOST_JUDGED {
+            return Ok(None);
+        }
+        let mut counts = Counts::default();
+        for one in unlisted {
+            let Some(row) = ledger.event(&one.key).await? else {
+                continue;
+            };
+            if row.via != Via::Webhook || row.state == State::Quarantined {
+                continue;
+            }
+            let happened = self.happened(&one.key, time).await;
+            // It was for an earlier list to name it, and has been counted with that.
+            if happened.is_some_and(|at| at < counting.asked_from) {
+                continue;
+            }
+            counts.webhook += 1;
+            let late = row.received_at.since(happened.unwrap_or(row.received_at));
+            counts.by_webhook.add(late);
+        }
+        Ok(Some(counts))
+    }
+
+    /// When an event that came by webhook happened, where its body says so as the list does.
+    async fn happened(&self, key: &EventKey, time: &JsonPath) -> Option<Millis> {
+        let body = self.parts.inbox.ledger.event_body(key).await.ok()??.ok()?;
+        happened(time, &body.0)
+    }
+
+    /// One line for people, and for the metrics that the template makes of it. What was counted
+    /// before is not said again.
+    async fn say_missed(&self, source: &str, piece: &Piece, day: &DayCount) {
+        let missed = piece.counts.sync;
+        if missed == 0 {
+            return;
+        }
+        let before = day.day.before(1);
+        let before = self.parts.inbox.ledger.day_count(source, before).await;
+        let mut lately = day.counts.clone();
+        lately.merge(before.map(|day| day.counts).unwrap_or_default());
+        let rate = lately.miss_rate().unwrap_or_default();
+        let rate = (rate * 100.0).round() / 100.0;
+        tracing::warn!(
+            source,
+            missed_events = missed,
+            miss_rate_percent = rate,
+            "{missed} events of {source} never arrived by webhook; since yesterday that is {rate} % of {}",
+            lately.all(),
+        );
+    }
+}
+
+/// What was received in a span; `None` if that is too much to compare.
+async fn received(
+    ledger: &Ledger,
+    source: &str,
+    from: Millis,
+    to: Millis,
+) -> anyhow::Result<Option<Vec<Listed>>> {
+    let mut found = Vec::new();
+    let mut at = from;
+    while at < to {
+        let end = Millis((at.0.div_euclid(HOUR_MS) + 1) * HOUR_MS).min(to);
+        let last = Millis(end.0 - 1);
+        found.extend(
+            ledger
+                .received_in_hour(source, at, last, MOST_COMPARED + 1)
+                .await?,
+        );
+        if found.len() > MOST_COMPARED {
+            return Ok(None);
+        }
+        at = end;
+    }
+    Ok(Some(found))
+}
+
+/// The time that an item of a list gives, as seconds or milliseconds since 1970 or as RFC 3339.
+pub(crate) fn happened(time: &JsonPath, item: &[u8]) -> Option<Millis> {
+    let text = time.scalar(item).ok()??;
+    if let Ok(number) = text.parse::<f64>() {
+        // Seconds until the year 5138; what is larger counts milliseconds.
+        let millis = if number.abs() < 1e11 {
+            number * 1000.0
+        } else {
+            number
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
+        return millis.is_finite().then_some(Millis(millis as i64));
+    }
+    let at: jiff::Timestamp = text.parse().ok()?;
+    Some(Millis(at.as_millisecond()))
+}
+
+fn trouble(source: &str, error: &anyhow::Error) {
+    tracing::warn!(
+        source,
+        error = format!("{error:#}"),
+        "could not count what the sync of {source} has seen"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_read_as_providers_write_it() {
+        let time = JsonPath::parse("at").unwrap();
+        let read = |at: &str| happened(&time, format!("{{\"at\":{at}}}").as_bytes());
+        let expected = Some(Millis(1_795_169_681_000));
+        for at in [
+            "1795169681",
+            "\"1795169681\"",
+            "1795169681000",
+            "1795169681.0",
+            "\"2026-11-20T10:14:41Z\"",
+            "\"2026-11-20T11:14:41.000+01:00\"",
+        ] {
+            assert_eq!(read(at), expected, "{at}");
+        }
+        for at in ["null", "\"\"", "\"yesterday\"", "{}", "\"NaN\"", "1e999"] {
+            assert_eq!(read(at), None, "{at}");
+        }
+    }
+}
