@@ -63,6 +63,8 @@ def test_schedules_are_written_as_the_scheduler_reads_them(template):
         assert schedule["Target"]["Arn"] == arn_of("BackupSync")
         assert schedule["Target"]["RoleArn"] == arn_of("SchedulerRole")
         assert schedule["Target"]["DeadLetterConfig"]["Arn"] == arn_of("OpsDeadLetters")
+        if task == "sync":
+            assert int(number) * 60 == constant("SYNC_EVERY")
         # A start that waited longer than one interval has been overtaken by the next.
         assert schedule["Target"]["RetryPolicy"]["MaximumEventAgeInSeconds"] <= every * 60
 
@@ -264,6 +266,36 @@ def test_the_access_log_holds_nothing_that_a_sender_chose(template):
     json.loads(log["Format"])
 
 
+# -------------------------------------------------------------------- metrics
+
+
+def test_metrics_are_made_of_fields_that_the_code_logs(template):
+    made = {}
+    for name, filter in of_type(template, "AWS::Logs::MetricFilter"):
+        assert filter["LogGroupName"] == {"Ref": "BackupSyncLogs"}, name
+        [metric] = filter["MetricTransformations"]
+        assert metric["MetricNamespace"] == {"Fn::Sub": "Mitt/${AWS::StackName}"}, name
+        fields = re.findall(r"\$\.fields\.(\w+)", filter["FilterPattern"] + metric["MetricValue"])
+        assert fields, name
+        for field in fields:
+            # At INFO and below it would depend on LogLevel whether there is a metric.
+            assert logged_loudly(field), f"{name}: backup-sync logs no {field} at WARN or ERROR"
+        made[metric["MetricName"]] = metric["MetricValue"]
+    assert made == {"MissedEvents": "$.fields.missed_events", "MissRate": "$.fields.miss_rate_percent"}
+
+
+def test_too_many_missed_events_are_an_alarm(template):
+    alarm = properties(template, "MissRateAlarm")
+    [metric] = properties(template, "MissRateMetric")["MetricTransformations"]
+    assert (alarm["Namespace"], alarm["MetricName"]) == (metric["MetricNamespace"], metric["MetricName"])
+    # One bad source is not to be hidden by the others, and no line means that nothing was missed.
+    assert (alarm["Statistic"], alarm["TreatMissingData"]) == ("Maximum", "notBreaching")
+    assert alarm["Threshold"] == {"Ref": "MissRatePercent"} and alarm["ComparisonOperator"] == "GreaterThanThreshold"
+    assert template["Parameters"]["MissRatePercent"]["Type"] == "Number"
+    # A run is sure to fall into each period.
+    assert alarm["Period"] >= 2 * constant("SYNC_EVERY")
+
+
 # -------------------------------------------------------------------- rights
 
 RIGHTS = {
@@ -411,6 +443,13 @@ def constant(name: str) -> int:
     return int(found[1])
 
 
+def logged_loudly(field):
+    """Whether a line of backup-sync at WARN or ERROR has this field."""
+    code = "".join(file.read_text() for file in sorted((ROOT / "functions/backup-sync/src").rglob("*.rs")))
+    lines = re.findall(r"tracing::(?:warn|error)!\((.*?)\);", code, re.S)
+    return any(re.search(rf"\b{field}\s*=", line) for line in lines)
+
+
 def properties(template, name):
     return template["Resources"][name]["Properties"]
 
@@ -476,6 +515,12 @@ BROKEN = [
     (test_schedules_are_written_as_the_scheduler_reads_them, '{"task":"drain"}', '{"task":"sweep"}'),
     (test_one_bad_record_does_not_take_its_batch_along, "FunctionResponseTypes: [ReportBatchItemFailures]", "FunctionResponseTypes: []"),
     (test_one_bad_record_does_not_take_its_batch_along, "MaximumConcurrency: 5", "MaximumConcurrency: 50"),
+    (test_metrics_are_made_of_fields_that_the_code_logs, "$.fields.missed_events > 0", "$.fields.missed > 0"),
+    (test_metrics_are_made_of_fields_that_the_code_logs, "MetricValue: $.fields.miss_rate_percent", "MetricValue: $.miss_rate_percent"),
+    (test_metrics_are_made_of_fields_that_the_code_logs, "LogGroupName: !Ref BackupSyncLogs", "LogGroupName: !Ref CatcherLogs"),
+    (test_too_many_missed_events_are_an_alarm, "MetricName: MissRate\n      Statistic: Maximum", "MetricName: MissRate\n      Statistic: Average"),
+    (test_too_many_missed_events_are_an_alarm, "Threshold: !Ref MissRatePercent", "Threshold: 5"),
+    (test_too_many_missed_events_are_an_alarm, "Namespace: !Sub Mitt/${AWS::StackName}\n      MetricName: MissRate", "Namespace: Mitt\n      MetricName: MissRate"),
     (test_queues_are_encrypted, "SqsManagedSseEnabled: true", "SqsManagedSseEnabled: false"),
     (test_a_failed_run_is_kept, "Destination: !GetAtt OpsDeadLetters.Arn", "Destination: !GetAtt Spill.Arn"),
     (test_the_table_has_the_keys_and_indexes_of_the_ledger, "AttributeName: tsk, AttributeType", "AttributeName: tks, AttributeType"),

@@ -54,6 +54,9 @@ pub const DRAIN: Duration = Duration::from_secs(20);
 /// [`DRAIN`] and the slowest put together. Meeting it twice would do no harm.
 pub const SPILL_HIDDEN: Duration = Duration::from_secs(90);
 
+/// How often the sync asks the providers.
+pub const SYNC_EVERY: Duration = Duration::from_secs(900);
+
 /// How long a settled event is remembered, so that a late second delivery is recognised: three
 /// times the longest horizon that a provider states (30 days).
 pub const KEEP_ROW: Duration = Duration::from_secs(90 * 24 * 3600);

@@ -8,9 +8,10 @@ use shared::clock::Millis;
 use shared::coverage::{Counts, Day, Piece, Sighting, Tally, Window};
 use shared::event::{EventKey, Via};
 use shared::json_path::JsonPath;
-use shared::ledger::{Comparison, DayCount, Ledger, Listed, Paused, Seen, State, SyncLease};
+use shared::ledger::{Comparison, DayCount, Ledger, Listed, Lost, Paused, Seen, State, SyncLease};
 
 use crate::BackupSync;
+use crate::sync::Run;
 
 /// So many events of a window are compared with the list; with more, none are.
 const MOST_COMPARED: usize = 20_000;
@@ -82,6 +83,28 @@ impl BackupSync {
             tally,
             place,
         })
+    }
+
+    /// Keeps in mind what the provider's list does not reach back to any more.
+    pub(crate) async fn note_lost(
+        &self,
+        run: &Run<'_>,
+        lease: &SyncLease,
+        asked_from: Millis,
+        now: Millis,
+    ) {
+        let Some(cursor) = lease.cursor.at.filter(|_| run.report.unreachable_s > 0) else {
+            return;
+        };
+        let lost = Lost {
+            from: cursor,
+            to: asked_from,
+            noted: now,
+        };
+        let ledger = &self.parts.inbox.ledger;
+        if let Err(error) = ledger.note_lost(&run.source.name, lost).await {
+            trouble(&run.source.name, &error);
+        }
     }
 
     async fn carried(&self, source: &str, page: &Paused) -> Option<BTreeMap<Day, Counts>> {

@@ -15,6 +15,7 @@
 //! | bodies of dead letters | `SYS` | `HELD` |
 //! | sync cursor | `SYNC#{source}` | `CURSOR` |
 //! | which events came which way | same | `DAY#{yyyymmdd}`, of a run between two pages `TALLY` |
+//! | time that no list reaches any more | same | `LOST#{when it begins}` |
 //! | lock of an entity, its guard | `O#{source}#{entity}` | `L`, `V` |
 //! | place of an event in strict order | same | `P#{version} {hash of the event's key}` |
 
@@ -60,7 +61,7 @@ pub use retention::{BODY_DAYS, Retention, Retentions};
 pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
 pub use settle::{Settled, Settlement};
 pub use sweep::{Look, Room, Space, Swept};
-pub use sync_state::SyncState;
+pub use sync_state::{Lost, SyncState};
 use transition::Change;
 
 /// The attributes of an item.
