@@ -281,7 +281,7 @@ def test_metrics_are_made_of_fields_that_the_code_logs(template):
             # At INFO and below it would depend on LogLevel whether there is a metric.
             assert logged_loudly(field), f"{name}: backup-sync logs no {field} at WARN or ERROR"
         made[metric["MetricName"]] = metric["MetricValue"]
-    assert made == {"MissedEvents": "$.fields.missed_events", "MissRate": "$.fields.miss_rate_percent"}
+    assert made == {"MissedEvents": "$.fields.missed_events", "MissRate": "$.fields.miss_rate_percent", "SilentSources": "1"}
 
 
 def test_too_many_missed_events_are_an_alarm(template):

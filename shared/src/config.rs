@@ -9,6 +9,7 @@ mod duration;
 mod filter;
 mod order;
 mod quarantine;
+mod quiet;
 mod rate;
 mod retention;
 mod sync;
@@ -25,6 +26,7 @@ use crate::ledger::{Retention, Retentions};
 use crate::order::Order;
 use crate::preset::Preset;
 use crate::quarantine::Limits;
+use crate::silence::QuietAfter;
 use crate::timing::KEEP_ORDER;
 use crate::verify::{Trust, Verifier};
 use action::FileAction;
@@ -72,6 +74,8 @@ pub struct Source {
     pub backoff: Backoff,
     /// For how long its events are kept.
     pub retention: Retention,
+    /// When it counts as silent.
+    pub quiet_after: QuietAfter,
     pub actions: Vec<Action>,
     pub sync: Option<SourceSync>,
     /// How the events of an entity are ordered, if they are.
@@ -170,6 +174,7 @@ struct FileSource {
     retry: FileRetry,
     #[serde(default)]
     retention: FileRetention,
+    quiet_after: Option<String>,
     #[serde(default)]
     action: Vec<FileAction>,
     sync: Option<FileSync>,
@@ -255,12 +260,14 @@ impl FileSource {
              is not remembered for longer",
             KEEP_ORDER.as_secs() / 86_400
         );
+        let quiet_after = quiet::parse(self.quiet_after.as_deref()).context("quiet_after")?;
         // The headers that say it are kept with each event.
         preset.order = order.as_ref().map(|order| order.at.clone());
         Ok(Source {
             quarantine,
             backoff: self.retry.checked().context("retry")?,
             retention,
+            quiet_after,
             verifier: Verifier {
                 source: self.name.clone(),
                 preset,

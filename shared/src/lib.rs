@@ -45,6 +45,7 @@ pub mod outcome;
 pub mod quarantine;
 pub mod queue;
 pub mod rates;
+pub mod silence;
 pub mod spill;
 
 pub mod aws;

@@ -4,11 +4,13 @@
 //! retries that are due, then fetches the certificates and key sets that requests wait for
 //! (`{"task":"keys"}` does that alone). `{"task":"drain"}` every minute: puts what the catcher
 //! spilled into the ledger. `{"task":"sync"}` every 15 minutes: asks providers for events since the
-//! cursor and puts what never arrived through the same door.
+//! cursor and puts what never arrived through the same door; then it looks which
+//! sources have fallen silent.
 
 mod coverage;
 mod drain;
 mod keys;
+mod silence;
 mod sweep;
 mod sync;
 
@@ -20,6 +22,7 @@ use shared::settings::Parts;
 
 pub use drain::DrainReport;
 pub use keys::KeysReport;
+pub use silence::{Silence, Why};
 pub use sweep::SweepReport;
 pub use sync::SyncReport;
 
@@ -43,7 +46,10 @@ pub enum Report {
     Sweep(SweepReport),
     Keys(KeysReport),
     Drain(DrainReport),
-    Sync { sources: Vec<SyncReport> },
+    Sync {
+        sources: Vec<SyncReport>,
+        silent: Vec<Silence>,
+    },
 }
 
 /// Everything that the tasks need, made once per process.
@@ -81,9 +87,13 @@ impl BackupSync {
             }
             Task::Keys => Ok(Report::Keys(self.keys().await)),
             Task::Drain => Ok(Report::Drain(self.drain().await?)),
-            Task::Sync { source } => Ok(Report::Sync {
-                sources: self.sync_all(source.as_deref()).await?,
-            }),
+            Task::Sync { source } => {
+                let synced = self.sync_all(source.as_deref()).await;
+                // Its trouble is in the log; and that of the sync is no reason not to listen.
+                let silent = self.watch().await;
+                let sources = synced?;
+                Ok(Report::Sync { sources, silent })
+            }
         }
     }
 }

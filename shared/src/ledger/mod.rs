@@ -15,6 +15,7 @@
 //! | bodies of dead letters | `SYS` | `HELD` |
 //! | sync cursor | `SYNC#{source}` | `CURSOR` |
 //! | which events came which way | same | `DAY#{yyyymmdd}`, of a run between two pages `TALLY` |
+//! | rhythm of the webhooks | same | `RHYTHM` |
 //! | time that no list reaches any more | same | `LOST#{when it begins}` |
 //! | lock of an entity, its guard | `O#{source}#{entity}` | `L`, `V` |
 //! | place of an event in strict order | same | `P#{version} {hash of the event's key}` |
@@ -31,6 +32,7 @@ mod order;
 mod read;
 mod receive;
 mod retention;
+mod rhythm;
 mod row;
 mod settle;
 mod sweep;

@@ -1,0 +1,249 @@
+//! The silence watch: says which sources send nothing any more, and whether there was anything to
+//! send. Each look reads what came since the one before, by the index, and an item of each source.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::config::Source;
+use shared::coverage::Day;
+use shared::event::Via;
+use shared::silence::{Quiet, QuietAfter, Rhythm};
+
+use crate::BackupSync;
+
+/// So many of the newest events since the last look are listened to.
+const MOST: usize = 30;
+
+/// The index may be late by this much.
+const OVERLAP: Duration = Duration::from_secs(120);
+
+/// A first look, and one after a long pause, goes back this far.
+const FIRST: Duration = Duration::from_secs(2 * 3600);
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// A source that has fallen silent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Silence {
+    pub source: String,
+    pub silent_s: u64,
+    /// How far apart its webhooks usually are, if that is known.
+    pub usually_s: Option<u64>,
+    pub why: Why,
+}
+
+/// What the provider's own list says of a silence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "is", content = "events")]
+pub enum Why {
+    /// Nobody has asked it: there is no list, or no complete one of this time.
+    Unknown,
+    /// It lists nothing either.
+    NothingHappened,
+    /// It lists this many events that did not come.
+    NotArriving(usize),
+}
+
+impl BackupSync {
+    /// Looks at every source. Trouble with one is in the log, and keeps no other from its turn.
+    pub(crate) async fn watch(&self) -> Vec<Silence> {
+        let mut silences = Vec::new();
+        for source in self.parts.config.sources() {
+            if source.quiet_after == QuietAfter::Off {
+                continue;
+            }
+            match self.listen(source).await {
+                Ok(silence) => silences.extend(silence),
+                Err(error) => tracing::warn!(
+                    source = source.name,
+                    error = format!("{error:#}"),
+                    "could not listen for {}",
+                    source.name
+                ),
+            }
+        }
+        silences
+    }
+
+    async fn listen(&self, source: &Source) -> anyhow::Result<Option<Silence>> {
+        let now = (self.clock)();
+        let ledger = &self.parts.inbox.ledger;
+        let known = ledger.rhythm(&source.name).await?;
+        let mut rhythm = known.clone();
+        let (times, cut) = self.webhooks(&source.name, &known, now).await?;
+        rhythm.heard(&times, cut, now);
+        if !ledger
+            .keep_rhythm(&source.name, known.looked, &rhythm)
+            .await?
+        {
+            // Another watch is at it, and says what there is to say.
+            return Ok(None);
+        }
+        let Quiet::Silent { silent, .. } = rhythm.judge(source.quiet_after, now) else {
+            return Ok(None);
+        };
+        let silence = Silence {
+            source: source.name.clone(),
+            silent_s: silent.as_secs(),
+            usually_s: rhythm.usual().map(|usual| usual.as_secs()),
+            why: self.why(source, &rhythm, now).await?,
+        };
+        say(&silence);
+        Ok(Some(silence))
+    }
+
+    /// When the last webhooks came since the last look, and whether there were more.
+    async fn webhooks(
+        &self,
+        source: &str,
+        known: &Rhythm,
+        now: Millis,
+    ) -> anyhow::Result<(Vec<Millis>, bool)> {
+        let ledger = &self.parts.inbox.ledger;
+        let first = now - FIRST;
+        let from = known
+            .looked
+            .map_or(first, |looked| (looked - OVERLAP).max(first));
+        let mut newest = Vec::new();
+        let mut to = now;
+        while from <= to && newest.len() <= MOST {
+            let hour = Millis(to.0.div_euclid(HOUR_MS) * HOUR_MS).max(from);
+            let room = MOST + 1 - newest.len();
+            newest.extend(ledger.received_in_hour(source, hour, to, room).await?);
+            to = Millis(hour.0 - 1);
+        }
+        // What came before that was not looked for.
+        let unheard = known.looked.is_some_and(|looked| looked < from);
+        let cut = newest.len() > MOST || unheard;
+        let mut times = Vec::new();
+        for event in newest.iter().take(MOST) {
+            // What was heard at the last look is in the overlap.
+            let known = known.last.is_some_and(|last| event.received_at <= last);
+            if known {
+                continue;
+            }
+            let seen = ledger.seen(&event.key).await?;
+            if seen.is_some_and(|seen| seen.via == Via::Webhook) {
+                times.push(event.received_at);
+            }
+        }
+        Ok((times, cut))
+    }
+
+    /// What the sync knows of the time since the last webhook.
+    async fn why(&self, source: &Source, rhythm: &Rhythm, now: Millis) -> anyhow::Result<Why> {
+        let (Some(_), Some(last)) = (&source.sync, rhythm.last) else {
+            return Ok(Why::Unknown);
+        };
+        let today = Day::of(now);
+        let from = Day::of(last).max(today.before(7));
+        let ledger = &self.parts.inbox.ledger;
+        let days = ledger.day_counts(&source.name, from, today).await?;
+        Ok(why(&days, last))
+    }
+}
+
+fn why(days: &[shared::ledger::DayCount], last: Millis) -> Why {
+    let gaps = days.iter().flat_map(|day| &day.counts.gaps);
+    let missed = gaps.filter(|gap| gap.happened > last).count();
+    let counted = days.iter().filter_map(|day| day.counted).max();
+    match missed {
+        0 if counted.is_some_and(|counted| counted > last) => Why::NothingHappened,
+        0 => Why::Unknown,
+        missed => Why::NotArriving(missed),
+    }
+}
+
+/// One line for people, and for the metric that the template makes of it.
+fn say(silence: &Silence) {
+    let source = &silence.source;
+    let usually = match silence.usually_s {
+        Some(seconds) => format!(", usually every {}", short(seconds)),
+        None => String::new(),
+    };
+    let silent = short(silence.silent_s);
+    match silence.why {
+        Why::NothingHappened => {
+            tracing::info!(
+                source,
+                "{source} is silent for {silent}{usually}: nothing happened there"
+            );
+        }
+        Why::NotArriving(events) => {
+            tracing::error!(
+                source,
+                silent_s = silence.silent_s,
+                missed_since = events,
+                "{source} is silent for {silent}{usually}: {events} events or more happened there and did not arrive"
+            );
+        }
+        Why::Unknown => {
+            tracing::warn!(
+                source,
+                silent_s = silence.silent_s,
+                "{source} is silent for {silent}{usually}"
+            );
+        }
+    }
+}
+
+/// `36m`, `4m`, `14s`: good enough to read.
+fn short(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::coverage::{Counts, Gap};
+    use shared::ledger::DayCount;
+
+    use super::*;
+
+    #[test]
+    fn the_list_says_whether_there_was_anything_to_send() {
+        let last = Millis(1_900_000_000_000);
+        let later = last + Duration::from_secs(600);
+        let day = |counted, gaps: &[Millis]| DayCount {
+            day: Day::of(last),
+            counted,
+            minutes: 1,
+            compared: 1,
+            counts: Counts {
+                gaps: gaps
+                    .iter()
+                    .map(|happened| Gap {
+                        happened: *happened,
+                        found: later,
+                        kind: String::new(),
+                        id: "1".into(),
+                    })
+                    .collect(),
+                ..Counts::default()
+            },
+        };
+        assert_eq!(why(&[], last), Why::Unknown);
+        assert_eq!(why(&[day(Some(last), &[])], last), Why::Unknown);
+        assert_eq!(why(&[day(Some(later), &[])], last), Why::NothingHappened);
+        let before = last - Duration::from_secs(1);
+        assert_eq!(
+            why(&[day(Some(later), &[before])], last),
+            Why::NothingHappened
+        );
+        assert_eq!(
+            why(&[day(Some(later), &[before, later])], last),
+            Why::NotArriving(1)
+        );
+    }
+
+    #[test]
+    fn a_span_is_short_to_read() {
+        let said = [14, 240, 2160, 40_000, 300_000].map(short);
+        assert_eq!(said, ["14s", "4m", "36m", "11h", "3d"]);
+    }
+}
