@@ -132,11 +132,39 @@ async fn a_run_in_two_parts_counts_each_page_once() -> anyhow::Result<()> {
 async fn what_happened_before_the_first_run_was_not_missed() -> anyhow::Result<()> {
     let world = World::start("coverage-first").await?;
     let now = Millis::now();
-    world.happen("evt_before", now.secs() - 800)?;
+    world.happen("evt_before", now.secs() - 3_600)?;
     world.sync().await?;
-    // The next run asks for the quarter of an hour before the first one, too.
-    world.sync().await?;
+    // The next run asks for what was before the first one, too, as with a long overlap.
+    world.synced_at(now.secs() - 7_200).await?;
+    let report = world.sync().await?;
+    assert_eq!(report["found"].as_u64(), Some(1), "{report}");
     assert_eq!(world.counts(now).await?.all(), 0);
+    world.end().await
+}
+
+#[tokio::test]
+async fn a_source_that_fell_silent_is_named_with_what_its_list_says() -> anyhow::Result<()> {
+    let world = World::start("silent").await?;
+    let now = Millis::now();
+    world.synced_at(now.secs() - 7_200).await?;
+    // A webhook every four minutes, until an hour ago.
+    for n in 0..12 {
+        let at = Millis(now.0 - (3_600 + n * 240) * 1000);
+        world.came(&format!("evt_{n}"), at).await?;
+    }
+    world.happen("evt_lost", now.secs() - 1_800)?;
+    // It finds that one, which is no webhook: the source is as silent as before.
+    let report = world.invoke(json!({"task": "sync"})).await?;
+    let silent = report["silent"].as_array().context("a list")?;
+    assert_eq!(silent.len(), 1, "{report}");
+    assert_eq!(silent[0]["source"], "stripe-main");
+    assert_eq!(silent[0]["usually_s"], 240);
+    let seconds = silent[0]["silent_s"].as_u64().context("a number")?;
+    assert!((3_600..3_700).contains(&seconds), "{report}");
+    assert_eq!(silent[0]["why"], json!({"is": "not_arriving", "events": 1}));
+    world.came("evt_back", Millis::now()).await?;
+    let report = world.invoke(json!({"task": "sync"})).await?;
+    assert_eq!(report["silent"], json!([]), "it is back");
     world.end().await
 }
 

@@ -26,6 +26,7 @@ mod receive;
 mod retention;
 mod rows;
 mod settle;
+mod silence;
 mod support;
 mod sweep;
 mod units;

@@ -15,8 +15,10 @@ use aws_sdk_dynamodb::operation::put_item::{PutItemInput, PutItemOutput};
 use aws_sdk_dynamodb::operation::update_item::{UpdateItemInput, UpdateItemOutput};
 use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
 use shared::clock::Millis;
+use shared::coverage::{Counts, Day, Gap, MOST_GAPS, Piece};
 use shared::event::{EventKey, Via};
-use shared::ledger::{By, EffectState, Ledger, Settlement, Swept};
+use shared::ledger::{By, Comparison, EffectState, Ledger, Settlement, Swept};
+use shared::silence::{REMEMBERED, Rhythm};
 use shared::timing::LEASE;
 
 use crate::settle::effect;
@@ -195,6 +197,52 @@ async fn a_poll_of_what_came_by_webhook_writes_nothing_and_the_other_order_once(
         ledger.receive(&event("evt_2"), NOW).await.unwrap();
         assert_eq!(meter.read(), (cost, 0.0), "the webhook, and again");
     }
+}
+
+#[tokio::test]
+async fn what_a_run_counts_costs_a_few_units_whatever_it_counts() {
+    let metered = Metered::fresh().await;
+    let (ledger, meter) = (&metered.ledger, &metered.meter);
+    let day = Day::of(NOW);
+    let count = async |missed: u64, minute: u64| {
+        let gap = |n: u64| Gap {
+            happened: NOW,
+            found: NOW,
+            kind: "invoice.paid".into(),
+            id: format!("evt_1NG8Du2eZvKYlo2CUI79{n:04}"),
+        };
+        let counts = Counts {
+            both: 100,
+            sync: missed,
+            gaps: (0..missed).map(gap).collect(),
+            ..Counts::default()
+        };
+        let piece = Piece {
+            day,
+            from: day.begins() + Duration::from_secs(minute * 60),
+            to: day.begins() + Duration::from_secs(minute * 60 + 900),
+            counts,
+        };
+        let add = async |_| Some((piece.clone(), Comparison { done: true }));
+        ledger.count_day("stripe-main", day, add).await.unwrap();
+        meter.read()
+    };
+    assert_eq!(count(0, 0).await, (1.0, 0.0), "the ordinary run");
+    let most = u64::try_from(MOST_GAPS).unwrap();
+    let (full, indexes) = count(most, 15).await;
+    assert!(full <= 6.0 && indexes == 0.0, "{full} of the table");
+    assert_eq!(count(10_000, 30).await, (full, 0.0), "it grows no further");
+    let rhythm = Rhythm {
+        last: Some(NOW),
+        looked: Some(NOW),
+        gaps: vec![100_000; REMEMBERED],
+    };
+    ledger
+        .keep_rhythm("stripe-main", None, &rhythm)
+        .await
+        .unwrap();
+    let (rhythm, _) = meter.read();
+    assert!(rhythm <= 2.0, "{rhythm}");
 }
 
 #[tokio::test]
