@@ -7,7 +7,10 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::clock::Millis;
+use crate::ledger::DayCount;
 
 /// Gaps that are remembered.
 pub const REMEMBERED: usize = 200;
@@ -55,6 +58,32 @@ pub enum Quiet {
         /// After how long it counts as that.
         after: Duration,
     },
+}
+
+/// What the provider's own list says of a silence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "is", content = "events")]
+pub enum Why {
+    /// Nobody has asked it: there is no list, or no complete one of this time.
+    Unknown,
+    /// It lists nothing either.
+    NothingHappened,
+    /// It lists at least this many events that did not come.
+    NotArriving(usize),
+}
+
+impl Why {
+    /// Judges by the figures of the days since the last webhook.
+    pub fn of(days: &[DayCount], last: Millis) -> Self {
+        let gaps = days.iter().flat_map(|day| &day.counts.gaps);
+        let missed = gaps.filter(|gap| gap.happened > last).count();
+        let counted = days.iter().filter_map(|day| day.counted).max();
+        match missed {
+            0 if counted.is_some_and(|counted| counted > last) => Self::NothingHappened,
+            0 => Self::Unknown,
+            missed => Self::NotArriving(missed),
+        }
+    }
 }
 
 impl Rhythm {
@@ -119,6 +148,7 @@ impl Rhythm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::coverage::{Counts, Day, Gap};
 
     const NOW: Millis = Millis(1_900_000_000_000);
 
@@ -188,6 +218,41 @@ mod tests {
         let many: Vec<Millis> = (90_003..91_000).map(at).collect();
         rhythm.heard(&many, false, at(91_000));
         assert_eq!(rhythm.gaps, vec![1; REMEMBERED]);
+    }
+
+    #[test]
+    fn the_list_says_whether_there_was_anything_to_send() {
+        let day = |counted, gaps: &[Millis]| {
+            let gaps = gaps.iter().map(|happened| Gap {
+                happened: *happened,
+                found: at(600),
+                kind: String::new(),
+                id: "1".into(),
+            });
+            DayCount {
+                day: Day::of(NOW),
+                counted,
+                minutes: 1,
+                compared: 1,
+                counts: Counts {
+                    gaps: gaps.collect(),
+                    ..Counts::default()
+                },
+            }
+        };
+        let before = Millis(NOW.0 - 1000);
+        for (days, why) in [
+            (vec![], Why::Unknown),
+            (vec![day(Some(NOW), &[])], Why::Unknown),
+            (vec![day(Some(at(600)), &[])], Why::NothingHappened),
+            (vec![day(Some(at(600)), &[before])], Why::NothingHappened),
+            (
+                vec![day(Some(at(600)), &[before, at(1)])],
+                Why::NotArriving(1),
+            ),
+        ] {
+            assert_eq!(Why::of(&days, NOW), why);
+        }
     }
 
     #[test]

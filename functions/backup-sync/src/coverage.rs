@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 
 use shared::clock::Millis;
+use shared::config::SourceSync;
 use shared::coverage::{Counts, Day, Piece, Sighting, Tally, Window};
 use shared::event::{EventKey, Via};
-use shared::json_path::JsonPath;
 use shared::ledger::{Comparison, DayCount, Ledger, Listed, Lost, Paused, Seen, State, SyncLease};
+use shared::preset::{Location, Sync, SyncKind};
 
 use crate::BackupSync;
-use crate::sync::Run;
 
 /// So many events of a window are compared with the list; with more, none are.
 const MOST_COMPARED: usize = 20_000;
@@ -56,16 +56,22 @@ impl Counting {
 
 impl BackupSync {
     /// Begins to count, or goes on where an earlier invocation of the run had stopped; `None` if
-    /// that is not known any more.
+    /// that is not known any more, or if the list does not lend itself to it: one of changes names
+    /// no events, one that is read from a place names each only once, while it may still come, and of
+    /// one that is about failures nobody looks at what was delivered.
     pub(crate) async fn counting(
         &self,
         source: &str,
+        settings: &SourceSync,
         lease: &SyncLease,
-        span: (Millis, Millis),
-        overlap: std::time::Duration,
+        (asked_from, started): (Millis, Millis),
     ) -> Option<Counting> {
-        let (asked_from, started) = span;
-        let window = Window::closed(asked_from, started, overlap);
+        let list = &settings.list;
+        let of_changes = list.kind == SyncKind::ChangeCursor;
+        if of_changes || list.mark.is_some() || settings.failed_only {
+            return None;
+        }
+        let window = Window::closed(asked_from, started, settings.overlap);
         let is_first = lease.cursor.at.is_none();
         let (tally, place) = match &lease.cursor.page {
             Some(page) if !is_first => {
@@ -88,12 +94,11 @@ impl BackupSync {
     /// Keeps in mind what the provider's list does not reach back to any more.
     pub(crate) async fn note_lost(
         &self,
-        run: &Run<'_>,
+        source: &str,
         lease: &SyncLease,
-        asked_from: Millis,
-        now: Millis,
+        (asked_from, now): (Millis, Millis),
     ) {
-        let Some(cursor) = lease.cursor.at.filter(|_| run.report.unreachable_s > 0) else {
+        let Some(cursor) = lease.cursor.at else {
             return;
         };
         let lost = Lost {
@@ -102,8 +107,8 @@ impl BackupSync {
             noted: now,
         };
         let ledger = &self.parts.inbox.ledger;
-        if let Err(error) = ledger.note_lost(&run.source.name, lost).await {
-            trouble(&run.source.name, &error);
+        if let Err(error) = ledger.note_lost(source, lost).await {
+            trouble(source, &error);
         }
     }
 
@@ -135,12 +140,12 @@ impl BackupSync {
 
     /// Called when the whole list was seen, and before the cursor moves: a run that dies in between
     /// is repeated, and adds nothing.
-    pub(crate) async fn count(&self, counting: Option<Counting>, time: &JsonPath) {
+    pub(crate) async fn count(&self, counting: Option<Counting>, settings: &SourceSync) {
         let Some(counting) = counting else { return };
         let counted = if counting.is_first {
             self.begin_to_count(&counting).await
         } else {
-            self.count_days(&counting, time).await
+            self.count_days(&counting, settings).await
         };
         if let Err(error) = counted {
             trouble(&counting.source, &error);
@@ -169,13 +174,13 @@ impl BackupSync {
         Ok(())
     }
 
-    async fn count_days(&self, counting: &Counting, time: &JsonPath) -> anyhow::Result<()> {
+    async fn count_days(&self, counting: &Counting, settings: &SourceSync) -> anyhow::Result<()> {
         let ledger = &self.parts.inbox.ledger;
         for day in counting.tally.days() {
             let won = ledger
                 .count_day(&counting.source, day, async |counted| {
                     let mut piece = counting.tally.piece(day, counted)?;
-                    let only = self.only_by_webhook(counting, &piece, time).await;
+                    let only = self.only_by_webhook(counting, &piece, settings).await;
                     let only = only.unwrap_or_else(|error| {
                         trouble(&counting.source, &error);
                         None
@@ -197,7 +202,7 @@ impl BackupSync {
         &self,
         counting: &Counting,
         piece: &Piece,
-        time: &JsonPath,
+        settings: &SourceSync,
     ) -> anyhow::Result<Option<Counts>> {
         if !counting.tally.is_whole() {
             return Ok(None);
@@ -221,7 +226,7 @@ impl BackupSync {
             if row.via != Via::Webhook || row.state == State::Quarantined {
                 continue;
             }
-            let happened = self.happened(&one.key, time).await;
+            let happened = self.happened(&one.key, &settings.list).await;
             // It was for an earlier list to name it, and has been counted with that.
             if happened.is_some_and(|at| at < counting.asked_from) {
                 continue;
@@ -234,9 +239,9 @@ impl BackupSync {
     }
 
     /// When an event that came by webhook happened, where its body says so as the list does.
-    async fn happened(&self, key: &EventKey, time: &JsonPath) -> Option<Millis> {
+    async fn happened(&self, key: &EventKey, list: &Sync) -> Option<Millis> {
         let body = self.parts.inbox.ledger.event_body(key).await.ok()??.ok()?;
-        happened(time, &body.0)
+        happened(list, &body.0)
     }
 
     /// One line for people, and for the metrics that the template makes of it. What was counted
@@ -287,21 +292,18 @@ async fn received(
     Ok(Some(found))
 }
 
-/// The time that an item of a list gives, as seconds or milliseconds since 1970 or as RFC 3339.
-pub(crate) fn happened(time: &JsonPath, item: &[u8]) -> Option<Millis> {
-    let text = time.scalar(item).ok()??;
-    if let Ok(number) = text.parse::<f64>() {
-        // Seconds until the year 5138; what is larger counts milliseconds.
-        let millis = if number.abs() < 1e11 {
-            number * 1000.0
-        } else {
-            number
-        };
-        #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
-        return millis.is_finite().then_some(Millis(millis as i64));
+/// When an event of a webhook happened, if its body is what an item of the list is.
+fn happened(list: &Sync, body: &[u8]) -> Option<Millis> {
+    if list.body.is_some() {
+        return None;
     }
-    let at: jiff::Timestamp = text.parse().ok()?;
-    Some(Millis(at.as_millisecond()))
+    let time = list.time.as_ref()?;
+    time.at.0.iter().find_map(|at| {
+        let Location::Item(path) = at else {
+            return None;
+        };
+        time.unit.read(&path.scalar(body).ok()??)
+    })
 }
 
 fn trouble(source: &str, error: &anyhow::Error) {
@@ -314,25 +316,26 @@ fn trouble(source: &str, error: &anyhow::Error) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use shared::preset::Preset;
+
     use super::*;
 
+    fn at(preset: &str, body: &str) -> Option<Millis> {
+        let preset = Preset::embedded(preset, &BTreeMap::new()).unwrap();
+        happened(preset.sync("default").unwrap(), body.as_bytes())
+    }
+
     #[test]
-    fn a_time_is_read_as_providers_write_it() {
-        let time = JsonPath::parse("at").unwrap();
-        let read = |at: &str| happened(&time, format!("{{\"at\":{at}}}").as_bytes());
-        let expected = Some(Millis(1_795_169_681_000));
-        for at in [
-            "1795169681",
-            "\"1795169681\"",
-            "1795169681000",
-            "1795169681.0",
-            "\"2026-11-20T10:14:41Z\"",
-            "\"2026-11-20T11:14:41.000+01:00\"",
-        ] {
-            assert_eq!(read(at), expected, "{at}");
+    fn a_webhook_says_when_it_happened_where_it_is_what_the_list_has() {
+        let time = Some(Millis(1_795_169_681_000));
+        assert_eq!(at("stripe", r#"{"id":"evt_1","created":1795169681}"#), time);
+        for body in ["", "{}", r#"{"created":null}"#, r#"{"created":"soon"}"#] {
+            assert_eq!(at("stripe", body), None, "{body}");
         }
-        for at in ["null", "\"\"", "\"yesterday\"", "{}", "\"NaN\"", "1e999"] {
-            assert_eq!(read(at), None, "{at}");
-        }
+        // GitHub lists deliveries; what it posts is something else.
+        let delivered = r#"{"delivered_at":"2026-11-20T10:14:41Z"}"#;
+        assert_eq!(at("github", delivered), None);
     }
 }

@@ -22,7 +22,7 @@ use shared::settings::Parts;
 
 pub use drain::DrainReport;
 pub use keys::KeysReport;
-pub use silence::{Silence, Why};
+pub use silence::Silence;
 pub use sweep::SweepReport;
 pub use sync::SyncReport;
 

@@ -8,7 +8,7 @@ use shared::clock::Millis;
 use shared::config::Source;
 use shared::coverage::Day;
 use shared::event::Via;
-use shared::silence::{Quiet, QuietAfter, Rhythm};
+use shared::silence::{Quiet, QuietAfter, Rhythm, Why};
 
 use crate::BackupSync;
 
@@ -31,18 +31,6 @@ pub struct Silence {
     /// How far apart its webhooks usually are, if that is known.
     pub usually_s: Option<u64>,
     pub why: Why,
-}
-
-/// What the provider's own list says of a silence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "is", content = "events")]
-pub enum Why {
-    /// Nobody has asked it: there is no list, or no complete one of this time.
-    Unknown,
-    /// It lists nothing either.
-    NothingHappened,
-    /// It lists this many events that did not come.
-    NotArriving(usize),
 }
 
 impl BackupSync {
@@ -140,18 +128,7 @@ impl BackupSync {
         let from = Day::of(last).max(today.before(7));
         let ledger = &self.parts.inbox.ledger;
         let days = ledger.day_counts(&source.name, from, today).await?;
-        Ok(why(&days, last))
-    }
-}
-
-fn why(days: &[shared::ledger::DayCount], last: Millis) -> Why {
-    let gaps = days.iter().flat_map(|day| &day.counts.gaps);
-    let missed = gaps.filter(|gap| gap.happened > last).count();
-    let counted = days.iter().filter_map(|day| day.counted).max();
-    match missed {
-        0 if counted.is_some_and(|counted| counted > last) => Why::NothingHappened,
-        0 => Why::Unknown,
-        missed => Why::NotArriving(missed),
+        Ok(Why::of(&days, last))
     }
 }
 
@@ -200,46 +177,7 @@ fn short(seconds: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use shared::coverage::{Counts, Gap};
-    use shared::ledger::DayCount;
-
     use super::*;
-
-    #[test]
-    fn the_list_says_whether_there_was_anything_to_send() {
-        let last = Millis(1_900_000_000_000);
-        let later = last + Duration::from_secs(600);
-        let day = |counted, gaps: &[Millis]| DayCount {
-            day: Day::of(last),
-            counted,
-            minutes: 1,
-            compared: 1,
-            counts: Counts {
-                gaps: gaps
-                    .iter()
-                    .map(|happened| Gap {
-                        happened: *happened,
-                        found: later,
-                        kind: String::new(),
-                        id: "1".into(),
-                    })
-                    .collect(),
-                ..Counts::default()
-            },
-        };
-        assert_eq!(why(&[], last), Why::Unknown);
-        assert_eq!(why(&[day(Some(last), &[])], last), Why::Unknown);
-        assert_eq!(why(&[day(Some(later), &[])], last), Why::NothingHappened);
-        let before = last - Duration::from_secs(1);
-        assert_eq!(
-            why(&[day(Some(later), &[before])], last),
-            Why::NothingHappened
-        );
-        assert_eq!(
-            why(&[day(Some(later), &[before, later])], last),
-            Why::NotArriving(1)
-        );
-    }
 
     #[test]
     fn a_span_is_short_to_read() {

@@ -6,6 +6,7 @@ mod help;
 mod quarantine;
 mod run;
 mod sources;
+mod sync;
 mod values;
 mod verify;
 
@@ -20,5 +21,6 @@ pub use sources::{
     SourcesAt, SourcesCheckArgs, SourcesCommand, SourcesListArgs, SourcesPresetsArgs,
     SourcesShowArgs,
 };
+pub use sync::{SyncCommand, SyncSpanArgs, SyncStatusArgs};
 pub use values::{Assignment, ColorChoice, SecretFrom, Tamper};
 pub use verify::VerifyArgs;

@@ -4,6 +4,7 @@ pub mod cli;
 pub mod demo;
 pub mod inspect;
 pub mod next_action;
+pub mod outage;
 pub mod output;
 pub mod place;
 pub mod preset_words;

@@ -6,6 +6,7 @@ mod inbox;
 mod quarantine;
 mod send;
 mod sources;
+mod sync;
 mod verify;
 mod view;
 
@@ -27,5 +28,6 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Erase(args) => Box::pin(erase::erase(args, &global, out)).await,
         Command::Quarantine(command) => quarantine::run(command, &global, out).await,
         Command::Sources(command) => sources::run(command, &global, out).await,
+        Command::Sync(command) => sync::run(command, &global, out).await,
     }
 }

@@ -2,9 +2,10 @@
 
 use anyhow::Context as _;
 use bytes::Bytes;
+use shared::clock::Millis;
 use shared::config::Missing;
 use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::Received;
+use shared::ledger::{Received, Seen};
 use shared::preset::Request;
 
 use super::Run;
@@ -28,6 +29,23 @@ impl From<Option<Bytes>> for One {
 }
 
 impl Run<'_> {
+    /// Counts an item that we have.
+    fn saw(&mut self, key: &EventKey, item: &Item, seen: &Seen) {
+        if let Some(counting) = &mut self.counting {
+            counting.saw(key, &item.kind, item.at, seen);
+        }
+    }
+
+    /// Counts an item that did not come by webhook; we have had it, or looked for it, since then.
+    fn missed(&mut self, key: &EventKey, item: &Item, kept: Millis) {
+        let seen = Seen {
+            via: Via::BackupSync,
+            received_at: kept,
+            also: Vec::new(),
+        };
+        self.saw(key, item, &seen);
+    }
+
     /// Whether an item is one that this run is about.
     pub(super) fn wants(&self, item: &Item, span: Span) -> bool {
         let older = !self.sync.filters() && item.at.is_some_and(|at| at < span.from);
@@ -42,7 +60,8 @@ impl BackupSync {
         run.report.listed += 1;
         let key = EventKey::new(&run.source.name, &item.id);
         // Only to save the writes of a refused put; the put itself decides.
-        if self.parts.inbox.ledger.has(&key).await? {
+        if let Some(seen) = self.parts.inbox.ledger.seen(&key).await? {
+            run.saw(&key, item, &seen);
             return Ok(true);
         }
         let sync = run.sync;
@@ -64,6 +83,7 @@ impl BackupSync {
             One::Has(body) => body,
             One::Gone => {
                 run.report.gone += 1;
+                run.missed(&key, item, (self.clock)());
                 tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived, and its provider does not have it any more");
                 return Ok(true);
             }
@@ -87,8 +107,12 @@ impl BackupSync {
         });
         let kept = self.parts.inbox.accept(&event, (self.clock)()).await?;
         if kept.iter().any(|kept| kept.received == Received::New) {
+            run.missed(&key, item, event.received_at());
             run.report.found += 1;
             tracing::warn!(event.id = %event.id(), event.key = %key, source = run.source.name, kind = item.kind, "found event {key}, which never arrived");
+        } else if let Some(seen) = self.parts.inbox.ledger.seen(&key).await? {
+            // Somebody came in between.
+            run.saw(&key, item, &seen);
         }
         Ok(true)
     }
@@ -117,6 +141,7 @@ impl BackupSync {
                 tracing::warn!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived: asked for it to be delivered again");
             }
         }
+        run.missed(key, item, (self.clock)());
         run.asked.insert(key.clone());
         Ok(true)
     }

@@ -56,6 +56,13 @@ impl BackupSync {
                 (span, token)
             }
         };
+        let times = (span.from, span.started);
+        if run.report.unreachable_s > 0 {
+            self.note_lost(&run.source.name, lease, times).await;
+        }
+        run.counting = self
+            .counting(&run.source.name, run.settings, lease, times)
+            .await;
         loop {
             if (self.clock)() > run.ends {
                 return Ok(None);
@@ -88,6 +95,7 @@ impl BackupSync {
                 from: span.from,
                 started,
             };
+            self.keep_counting(&mut run.counting, &paused.token).await;
             let until = run.ends + Duration::from_secs(60);
             let ledger = &self.parts.inbox.ledger;
             if !ledger.sync_page(lease, &paused, until).await? {

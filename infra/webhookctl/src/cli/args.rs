@@ -8,6 +8,7 @@ use super::erase::EraseArgs;
 use super::help;
 use super::quarantine::QuarantineCommand;
 use super::sources::SourcesCommand;
+use super::sync::SyncCommand;
 use super::values::{self, Assignment, ColorChoice, SecretFrom, Tamper};
 use super::verify::VerifyArgs;
 use crate::inspect::Status;
@@ -148,6 +149,9 @@ pub enum Command {
     /// Who sends to us, and with which secret
     #[command(subcommand, arg_required_else_help = true)]
     Sources(SourcesCommand),
+    /// The scheduled sync, and what it found missing
+    #[command(subcommand, arg_required_else_help = true)]
+    Sync(SyncCommand),
 }
 
 #[derive(Debug, Args)]

@@ -9,6 +9,7 @@ Start here:
   webhookctl send stripe --tamper body       see a forged webhook refused
   webhookctl quarantine list                 what was refused, and whether it matches by now
   webhookctl sources list                    who sends, when last, and with how many secrets
+  webhookctl sync coverage                   how many events never came by webhook
   webhookctl verify <ID>                     why its signature does not match
 
 Exit codes, JSON shapes and environment variables: webhookctl help output";

@@ -9,6 +9,7 @@ mod secrets;
 mod show;
 mod synced;
 mod traffic;
+mod upkeep;
 
 use std::path::Path;
 

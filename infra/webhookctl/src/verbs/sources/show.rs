@@ -10,8 +10,10 @@ use shared::ledger::{Row, State, Waiting};
 
 use super::secrets::{self, Used};
 use super::traffic::{self, Count, MOST};
+use super::upkeep::{Upkeep, outage_lines};
 use super::{Known, list};
 use crate::cli::{Global, SourcesShowArgs};
+use crate::outage::Outage;
 use crate::output::error::nearest;
 use crate::output::table::{aligned, thousands};
 use crate::output::time::{age, duration};
@@ -37,6 +39,8 @@ struct Shown {
     actions: Vec<String>,
     by: &'static str,
     docs: String,
+    /// The longest outage that loses nothing, and why.
+    outage: Outage,
     #[serde(flatten)]
     seen: Option<Seen>,
 }
@@ -54,6 +58,8 @@ struct Seen {
     found_by_sync: usize,
     refused_today: u32,
     secrets: Option<Vec<Used>>,
+    #[serde(flatten)]
+    upkeep: Upkeep,
     advice: Vec<String>,
 }
 
@@ -127,6 +133,7 @@ fn configured(source: &Source) -> Shown {
         actions: source.actions.iter().map(|a| a.name.clone()).collect(),
         by: list::by(source),
         docs: preset.docs.clone(),
+        outage: Outage::of(source),
         seen: None,
     }
 }
@@ -170,6 +177,7 @@ async fn see(
             refused_today: tally.map_or(0, |tally| tally.requests),
             advice: secrets::advice(used.as_deref().unwrap_or_default(), by_webhook),
             secrets: used,
+            upkeep: Upkeep::read(inbox, source, now).await?,
         },
         trouble,
     ))
@@ -210,14 +218,18 @@ fn text(shown: &Shown, source: &Source, now: i64) -> String {
     lines.push(line("actions", &shown.actions.join(", ")));
     if let Some(seen) = &shown.seen {
         lines.push(line("last 24h", &traffic_line(seen)));
+        let upkeep = seen.upkeep.lines(now);
+        lines.extend(upkeep.iter().map(|(name, value)| line(name, value)));
     }
     if let Some(sync) = &source.sync {
         let overlap = i64::try_from(sync.overlap.as_secs()).unwrap_or(i64::MAX);
         lines.push(line(
-            "sync",
-            &format!("looks {} behind its cursor", duration(overlap)),
+            "looks back",
+            &format!("{} behind the cursor of the sync", duration(overlap)),
         ));
     }
+    let outage = outage_lines(&shown.outage);
+    lines.extend(outage.iter().map(|(name, value)| line(name, value)));
     lines.push(line("docs", &shown.docs));
     let mut text = format!("{}\n{}", aligned(&[head]), aligned(&lines));
     for advice in shown.seen.iter().flat_map(|seen| &seen.advice) {

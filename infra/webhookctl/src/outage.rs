@@ -1,0 +1,201 @@
+//! How long we may be away before a source loses an event: what follows from the preset's facts and
+//! from the sync's settings.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use shared::config::Source;
+use shared::preset::SyncKind;
+use shared::timing::SYNC_EVERY;
+
+use crate::output::time::duration;
+
+const DAY: u64 = 24 * 3600;
+
+/// The longest outage that loses nothing, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Outage {
+    /// In seconds; 0 if an event of any outage is lost, `None` if there is no such number.
+    pub longest_s: Option<u64>,
+    /// No outage loses anything. Without it, and without a number, nobody can say.
+    pub any: bool,
+    /// Each a sentence.
+    pub why: Vec<String>,
+}
+
+/// For how long the provider tries again, by its own words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Retries {
+    Unknown,
+    Never,
+    For(Duration),
+}
+
+impl Outage {
+    /// What a source survives: as long as the provider tries again, or as the sync reaches back,
+    /// whichever is longer.
+    pub fn of(source: &Source) -> Self {
+        let preset = &source.verifier.preset;
+        let retries = Retries::read(preset.retry.horizon.as_deref());
+        let mut why = vec![match retries {
+            Retries::Unknown => {
+                format!("for how long {} tries again is not known", preset.name)
+            }
+            Retries::Never => format!("{} does not try again", preset.name),
+            Retries::For(horizon) => format!("{} tries again for {}", preset.name, said(horizon)),
+        }];
+        let reach = reach(source, &mut why);
+        if let Some(disable) = &preset.retry.auto_disable {
+            why.push(format!("the endpoint may be switched off: {disable}"));
+        }
+        let longest = match (retries, reach) {
+            (Retries::For(horizon), reach) => {
+                Some(reach.map_or(horizon, |reach| reach.max(horizon)))
+            }
+            (Retries::Never, reach) => Some(reach.unwrap_or_default()),
+            (Retries::Unknown, reach) => reach,
+        };
+        let any = longest == Some(Duration::MAX);
+        Self {
+            longest_s: longest.filter(|_| !any).map(|longest| longest.as_secs()),
+            any,
+            why,
+        }
+    }
+
+    /// The answer in a few words.
+    pub fn text(&self) -> String {
+        match self.longest_s {
+            None if self.any => "any loses nothing".to_owned(),
+            None => "nobody can say how long one may be".to_owned(),
+            Some(0) => "any may lose events".to_owned(),
+            Some(seconds) => format!("up to {} loses nothing", said(Duration::from_secs(seconds))),
+        }
+    }
+}
+
+/// How far back the sync is sure to reach when it runs again. The last run before the outage began
+/// up to one interval before it, the first one after it begins up to one interval after it, and it
+/// asks from an overlap before the last.
+fn reach(source: &Source, why: &mut Vec<String>) -> Option<Duration> {
+    let Some(settings) = &source.sync else {
+        why.push(if source.verifier.preset.syncs.is_empty() {
+            "nobody can be asked for what was missed".to_owned()
+        } else {
+            "what was missed could be asked for: the source has no [source.sync]".to_owned()
+        });
+        return None;
+    };
+    if settings.list.kind == SyncKind::ChangeCursor {
+        why.push("the sync is told what has changed, and not which events there were".to_owned());
+        return None;
+    }
+    why.push("while the sync runs, the endpoint alone may be away for any time".to_owned());
+    let Some(days) = settings.list.retention_days else {
+        why.push("the list that the sync asks is kept for good".to_owned());
+        return Some(Duration::MAX);
+    };
+    let history = Duration::from_secs(u64::from(days) * DAY);
+    why.push(format!(
+        "the list that the sync asks reaches back {}, less {} of overlap and two intervals of {}",
+        said(history),
+        said(settings.overlap),
+        said(SYNC_EVERY)
+    ));
+    Some(history.saturating_sub(settings.overlap + SYNC_EVERY * 2))
+}
+
+impl Retries {
+    fn read(horizon: Option<&str>) -> Self {
+        let Some(text) = horizon else {
+            return Self::Unknown;
+        };
+        if text == "none" {
+            return Self::Never;
+        }
+        let read = || {
+            let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+            let seconds = match unit {
+                "s" => 1,
+                "m" => 60,
+                "h" => 3600,
+                "d" => DAY,
+                "w" => 7 * DAY,
+                _ => return None,
+            };
+            number.parse::<u64>().ok()?.checked_mul(seconds)
+        };
+        read().map_or(Self::Unknown, |seconds| {
+            Self::For(Duration::from_secs(seconds))
+        })
+    }
+}
+
+fn said(span: Duration) -> String {
+    duration(i64::try_from(span.as_secs()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::config::Config;
+    use shared::preset::Preset;
+
+    use super::*;
+
+    fn outage(preset: &str, sync: &str) -> Outage {
+        let file = format!(
+            "schema = 1\n[[source]]\nname = \"s\"\npreset = \"{preset}\"\n\
+             action = [{{ kind = \"keep\" }}]\n{sync}"
+        );
+        let config = Config::parse(&file).unwrap();
+        Outage::of(config.source("s").unwrap())
+    }
+
+    #[test]
+    fn the_longer_of_retries_and_sync_counts() {
+        let retried = outage("stripe", "");
+        assert_eq!(retried.longest_s, Some(3 * DAY));
+        assert!(retried.why[1].contains("no [source.sync]"), "{retried:?}");
+        let synced = outage("stripe", "[source.sync]\noverlap = \"30m\"");
+        assert_eq!(synced.longest_s, Some(30 * DAY - 3600));
+        assert_eq!(synced.text(), "up to 29d23h loses nothing");
+        assert!(synced.why[2].contains("less 30m of overlap"), "{synced:?}");
+    }
+
+    #[test]
+    fn where_nobody_tries_again_any_outage_loses_events() {
+        let lost = outage("github", "");
+        assert_eq!(lost.longest_s, Some(0));
+        assert_eq!(lost.text(), "any may lose events");
+        assert!(lost.why[0].contains("does not try again"));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_said_to_be_safe() {
+        let unknown = outage("fireflies", "");
+        assert!(!unknown.any);
+        assert_eq!(unknown.longest_s, None);
+        assert_eq!(unknown.text(), "nobody can say how long one may be");
+        for horizon in [
+            None,
+            Some(""),
+            Some("long"),
+            Some("3 d"),
+            Some("-3d"),
+            Some("ä"),
+        ] {
+            assert_eq!(Retries::read(horizon), Retries::Unknown, "{horizon:?}");
+        }
+    }
+
+    #[test]
+    fn the_horizon_of_every_preset_is_understood() {
+        for id in Preset::ids() {
+            let preset = Preset::embedded(id, &std::collections::BTreeMap::new()).unwrap();
+            if let Some(horizon) = &preset.retry.horizon {
+                let read = Retries::read(Some(horizon));
+                assert_ne!(read, Retries::Unknown, "{id}: {horizon}");
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! `sync`: what the sync knows. Nothing here changes anything.
+
+mod coverage;
+pub(super) mod facts;
+mod gaps;
+mod span;
+mod status;
+
+use crate::cli::{Global, SyncCommand};
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+
+pub(super) async fn run(
+    command: SyncCommand,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    match command {
+        SyncCommand::Status(args) => Box::pin(status::status(args, global, out)).await,
+        SyncCommand::Gaps(args) => Box::pin(gaps::gaps(args, global, out)).await,
+        SyncCommand::Coverage(args) => Box::pin(coverage::coverage(args, global, out)).await,
+    }
+}
+
+/// The sources that a command is about, in the order of their names.
+fn sources<'i>(inbox: &'i Inbox, asked: &'i [String]) -> Result<Vec<&'i str>, CliError> {
+    if asked.is_empty() {
+        return Ok(inbox.sources());
+    }
+    super::inbox::known_sources(inbox, asked)
+}

@@ -1,0 +1,203 @@
+//! What the ledger says of the sync of a source, and of its silence.
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::config::Source;
+use shared::coverage::{Counts, Day};
+use shared::ledger::{Ledger, SyncState};
+use shared::silence::{Quiet, Rhythm, Why};
+use shared::timing::SYNC_EVERY;
+
+use crate::output::time::{duration, rfc3339};
+
+/// The sync of a source now.
+pub(in crate::verbs) struct Facts {
+    pub(in crate::verbs) state: Option<SyncState>,
+    /// Since the beginning of yesterday.
+    pub(in crate::verbs) lately: Counts,
+    pub(in crate::verbs) silence: Silence,
+}
+
+/// How the webhooks of a source come, and whether they do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(in crate::verbs) struct Silence {
+    pub(in crate::verbs) last_webhook_at: Option<String>,
+    /// How far apart webhooks usually are.
+    pub(in crate::verbs) usually_s: Option<u64>,
+    /// After how long without one the source counts as silent.
+    pub(in crate::verbs) quiet_after_s: Option<u64>,
+    /// For how long it has been silent, if it is.
+    pub(in crate::verbs) silent_s: Option<u64>,
+    pub(in crate::verbs) why: Option<Why>,
+    /// Up to when webhooks were looked for.
+    pub(in crate::verbs) as_of: Option<String>,
+}
+
+impl Facts {
+    pub(in crate::verbs) async fn read(
+        ledger: &Ledger,
+        source: &Source,
+        now: Millis,
+    ) -> anyhow::Result<Self> {
+        let name = &source.name;
+        let state = match &source.sync {
+            Some(_) => ledger.sync_state(name).await?,
+            None => None,
+        };
+        let rhythm = ledger.rhythm(name).await?;
+        let today = Day::of(now);
+        let last = rhythm.last.map_or(today, Day::of);
+        // The figures since the last webhook say why it is silent; a week of them is enough.
+        let from = last.min(today.before(1)).max(today.before(7));
+        let days = ledger.day_counts(name, from, today).await?;
+        let mut lately = Counts::default();
+        for day in days.iter().filter(|day| day.day >= today.before(1)) {
+            lately.merge(day.counts.clone());
+        }
+        let why = rhythm.last.map(|last| match &source.sync {
+            Some(_) => Why::of(&days, last),
+            None => Why::Unknown,
+        });
+        Ok(Self {
+            state,
+            lately,
+            silence: Silence::of(source, &rhythm, why, now),
+        })
+    }
+}
+
+impl Silence {
+    /// As of the watch's last look: what came since then nobody has looked for.
+    fn of(source: &Source, rhythm: &Rhythm, why: Option<Why>, now: Millis) -> Self {
+        let looked = rhythm.looked.unwrap_or(now).min(now);
+        let silent = match rhythm.judge(source.quiet_after, looked) {
+            Quiet::Silent { silent, .. } => Some(silent.as_secs()),
+            Quiet::Ok | Quiet::Unknown => None,
+        };
+        Self {
+            last_webhook_at: rhythm.last.map(|last| rfc3339(last.0)),
+            usually_s: rhythm.usual().map(|usual| usual.as_secs()),
+            quiet_after_s: rhythm
+                .quiet_after(source.quiet_after)
+                .map(|after| after.as_secs()),
+            silent_s: silent,
+            why: silent.and(why),
+            as_of: rhythm.looked.map(|looked| rfc3339(looked.0)),
+        }
+    }
+
+    /// `silent 36m20s, usually every 4m`; nothing for a source that is not.
+    pub(in crate::verbs) fn note(&self) -> Option<String> {
+        let mut note = format!("silent {}", said(self.silent_s?));
+        if let Some(usually) = self.usually_s {
+            note += &format!(", usually every {}", said(usually));
+        }
+        match self.why {
+            Some(Why::NothingHappened) => note += "; nothing happened there",
+            Some(Why::NotArriving(events)) => {
+                note += &format!("; {events} events or more did not arrive");
+            }
+            Some(Why::Unknown) | None => {}
+        }
+        Some(note)
+    }
+
+    /// `every 4m; silent after 12m`, or why nobody knows.
+    pub(in crate::verbs) fn rhythm(&self) -> String {
+        let usually = match self.usually_s {
+            Some(seconds) => format!("every {}", said(seconds)),
+            None => "not known yet".to_owned(),
+        };
+        match self.quiet_after_s {
+            Some(after) => format!("{usually}; silent after {}", said(after)),
+            None => usually,
+        }
+    }
+}
+
+/// The word for where a sync stands.
+pub(in crate::verbs) fn standing(
+    state: Option<&SyncState>,
+    configured: bool,
+    now: Millis,
+) -> &'static str {
+    let Some(state) = state else {
+        return if configured { "never ran" } else { "no sync" };
+    };
+    let held = state.lease.as_ref().is_some_and(|(_, until)| *until > now);
+    let late = state
+        .cursor
+        .is_none_or(|cursor| now.since(cursor) > SYNC_EVERY * 3);
+    match (held, &state.paused, late) {
+        (true, _, _) => "running",
+        (false, Some(_), _) => "paused",
+        (false, None, true) => "late",
+        (false, None, false) => "ok",
+    }
+}
+
+pub(in crate::verbs) fn said(seconds: u64) -> String {
+    duration(i64::try_from(seconds).unwrap_or(i64::MAX))
+}
+
+/// `4.92 %`, or that there was nothing.
+pub(in crate::verbs) fn percent(rate: Option<f64>) -> String {
+    rate.map_or("no events".to_owned(), |rate| format!("{rate:.1} %"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const NOW: Millis = Millis(1_795_169_681_000);
+
+    #[test]
+    fn a_sync_stands_in_one_of_six_ways() {
+        let state = |ago: Option<u64>, lease: Option<i64>, paused: bool| SyncState {
+            cursor: ago.map(|ago| NOW - Duration::from_secs(ago)),
+            lease: lease.map(|left| ("backup-sync/1".to_owned(), Millis(NOW.0 + left))),
+            paused: paused.then_some((NOW, NOW)),
+            ..SyncState::default()
+        };
+        for (expected, state) in [
+            ("ok", state(Some(900), None, false)),
+            ("late", state(Some(2701), None, false)),
+            ("late", state(None, None, false)),
+            ("paused", state(Some(900), None, true)),
+            ("running", state(Some(900), Some(1000), true)),
+            // Whoever held it is dead.
+            ("ok", state(Some(900), Some(-1000), false)),
+        ] {
+            assert_eq!(standing(Some(&state), true, NOW), expected, "{state:?}");
+        }
+        assert_eq!(standing(None, true, NOW), "never ran");
+        assert_eq!(standing(None, false, NOW), "no sync");
+    }
+
+    #[test]
+    fn a_silence_is_said_in_a_line() {
+        let silence = |why| Silence {
+            usually_s: Some(240),
+            quiet_after_s: Some(720),
+            silent_s: Some(2180),
+            why: Some(why),
+            ..Silence::default()
+        };
+        let note = |why| silence(why).note().unwrap();
+        assert_eq!(note(Why::Unknown), "silent 36m20s, usually every 4m");
+        assert!(note(Why::NothingHappened).ends_with("; nothing happened there"));
+        assert!(note(Why::NotArriving(3)).ends_with("; 3 events or more did not arrive"));
+        assert_eq!(silence(Why::Unknown).rhythm(), "every 4m; silent after 12m");
+        assert_eq!(Silence::default().note(), None);
+        assert_eq!(Silence::default().rhythm(), "not known yet");
+    }
+
+    #[test]
+    fn no_events_are_not_zero_percent() {
+        assert_eq!(percent(None), "no events");
+        assert_eq!(percent(Some(0.0)), "0.0 %");
+        assert_eq!(percent(Some(4.918)), "4.9 %");
+    }
+}

@@ -1,0 +1,202 @@
+//! `sync gaps`
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::coverage::{Day, Gap};
+use shared::event::EventKey;
+use shared::ledger::{Ledger, Lost};
+
+use super::facts::said;
+use super::span::Span;
+use crate::cli::{Global, SyncSpanArgs};
+use crate::inspect::later;
+use crate::output::table::{Weight, thousands};
+use crate::output::time::rfc3339;
+use crate::output::{Column, Exit, List, Printer};
+use crate::place::Inbox;
+
+/// An event that only the sync found, or a span that it cannot find anything of.
+#[derive(Serialize)]
+struct GapRow {
+    source: String,
+    /// `event` or `unreachable`.
+    kind: &'static str,
+    happened_at: String,
+    /// The end of a span.
+    until: Option<String>,
+    event_id: Option<String>,
+    #[serde(rename = "type")]
+    event_type: Option<String>,
+    found_at: Option<String>,
+    /// Seconds from when it happened until the sync found it.
+    late_s: Option<u64>,
+    /// When it came by webhook after all.
+    webhook_at: Option<String>,
+    /// Where the event stands now; none for a span, or where its row is gone.
+    status: Option<String>,
+    #[serde(skip)]
+    at: i64,
+    #[serde(skip)]
+    webhook: Option<String>,
+}
+
+pub(super) async fn gaps(
+    args: SyncSpanArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let inbox = Inbox::open(global)?;
+    let now = Millis::now();
+    let span = Span::of(&args, now.0)?;
+    let mut items = Vec::new();
+    let (mut named, mut missed) = (0, 0);
+    for source in super::sources(&inbox, &args.source)? {
+        let lost = inbox.ledger.lost(source).await?.into_iter();
+        let lost = lost.filter(|lost| span.touches(lost.from, lost.to));
+        items.extend(lost.map(|lost| GapRow::span(source, lost)));
+        let days = span.days();
+        let (Some(last), Some(first)) = (days.first(), days.last()) else {
+            continue;
+        };
+        for day in inbox.ledger.day_counts(source, *first, *last).await? {
+            let gaps = day.counts.gaps.iter();
+            let gaps: Vec<&Gap> = gaps.filter(|gap| span.has(gap.happened)).collect();
+            named += gaps.len() as u64;
+            missed += missed_of(day.day, span, day.counts.sync, gaps.len());
+            for gap in gaps {
+                items.push(GapRow::event(&inbox.ledger, source, gap).await?);
+            }
+        }
+    }
+    items.sort_by(|a, b| (b.at, &a.source).cmp(&(a.at, &b.source)));
+    let since = rfc3339(span.from.0);
+    let truncated = missed > named;
+    let footer = if truncated {
+        format!(
+            "{} of {} missed events since {since}; the others are in the inbox, received by \
+             backup_sync",
+            thousands(named),
+            thousands(missed)
+        )
+    } else {
+        format!(
+            "{} missed events since {since} · {}",
+            thousands(named),
+            inbox.name
+        )
+    };
+    out.list(&List {
+        command: "sync.gaps",
+        context: &inbox.name,
+        as_of: rfc3339(now.0),
+        columns: columns(),
+        id: "event_id",
+        items,
+        next_cursor: None,
+        truncated,
+        footer: Some(footer),
+        empty: format!(
+            "No gap is known since {since}. `webhookctl sync coverage` says how much of that time \
+             was looked at."
+        ),
+        tip: Some("webhookctl inbox inspect SOURCE:EVENT-ID --full".to_owned()),
+    })?;
+    Ok(Exit::Done)
+}
+
+/// How many events of a day in the span were missed. Of a day that is not wholly in it, only those
+/// that are named can be told.
+fn missed_of(day: Day, span: Span, missed: u64, named: usize) -> u64 {
+    let whole = span.from <= day.begins() && day.ends() <= span.to;
+    let today = span.from <= day.begins() && day == Day::of(span.to);
+    if whole || today { missed } else { named as u64 }
+}
+
+impl GapRow {
+    fn span(source: &str, lost: Lost) -> Self {
+        Self {
+            source: source.to_owned(),
+            kind: "unreachable",
+            happened_at: rfc3339(lost.from.0),
+            until: Some(rfc3339(lost.to.0)),
+            event_id: None,
+            event_type: None,
+            found_at: None,
+            late_s: None,
+            webhook_at: None,
+            status: None,
+            at: lost.from.0,
+            webhook: Some("out of reach".to_owned()),
+        }
+    }
+
+    async fn event(ledger: &Ledger, source: &str, gap: &Gap) -> anyhow::Result<Self> {
+        // The id is that of the key already, and stays what it is when a key is made of it.
+        let key = EventKey::from_pk(&format!("E#{source}#{}", gap.id));
+        let row = match &key {
+            Some(key) => ledger.event(key).await?,
+            None => None,
+        };
+        let seen = row.as_ref().and_then(|row| {
+            let also = row.also.iter();
+            let mut webhooks = also.filter(|also| also.via == shared::event::Via::Webhook);
+            webhooks.next().map(|also| also.at)
+        });
+        let webhook = seen.map_or("never".to_owned(), |at| later(at.0, gap.found.0));
+        Ok(Self {
+            source: source.to_owned(),
+            kind: "event",
+            happened_at: rfc3339(gap.happened.0),
+            until: None,
+            event_id: Some(gap.id.clone()),
+            event_type: Some(gap.kind.clone()),
+            found_at: Some(rfc3339(gap.found.0)),
+            late_s: Some(gap.found.since(gap.happened).as_secs()),
+            webhook_at: seen.map(|at| rfc3339(at.0)),
+            status: row.map(|row| row.state.to_string()),
+            at: gap.happened.0,
+            webhook: Some(webhook),
+        })
+    }
+}
+
+fn columns() -> Vec<Column<'static, GapRow>> {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    vec![
+        Column::whole("SOURCE", "source").weight(Weight::Essential),
+        Column::whole("HAPPENED AT", "happened_at").weight(Weight::Essential),
+        Column::whole("UNTIL", "until")
+            .weight(Weight::Extra)
+            .shown(move |row: &GapRow| or_dash(row.until.clone())),
+        Column::text("EVENT ID", "event_id", 16)
+            .weight(Weight::Essential)
+            .shown(move |row: &GapRow| or_dash(row.event_id.clone())),
+        Column::text("TYPE", "type", 12).shown(move |row: &GapRow| or_dash(row.event_type.clone())),
+        Column::whole("LATE BY", "late_s")
+            .right()
+            .shown(move |row: &GapRow| match &row.until {
+                Some(until) => format!("until {until}"),
+                None => or_dash(row.late_s.map(said)),
+            }),
+        Column::whole("WEBHOOK", "webhook_at")
+            .shown(move |row: &GapRow| or_dash(row.webhook.clone())),
+        Column::status("status").shown(move |row: &GapRow| or_dash(row.status.clone())),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_day_that_is_cut_only_what_is_named_is_claimed() {
+        let day = Day::of(Millis(1_795_169_681_000));
+        let span = |from: Millis, to: Millis| Span { from, to };
+        let noon = Millis(day.begins().0 + 12 * 3_600_000);
+        let whole = span(day.begins(), day.ends());
+        assert_eq!(missed_of(day, whole, 900, 50), 900);
+        assert_eq!(missed_of(day, span(noon, day.ends()), 900, 7), 7);
+        // It is still going on.
+        assert_eq!(missed_of(day, span(day.begins(), noon), 900, 50), 900);
+    }
+}

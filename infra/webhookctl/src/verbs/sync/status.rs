@@ -1,0 +1,171 @@
+//! `sync status`
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::config::Source;
+
+use super::facts::{Facts, Silence, percent, said, standing};
+use crate::cli::{Global, SyncStatusArgs};
+use crate::output::table::{Weight, thousands};
+use crate::output::time::{age, rfc3339};
+use crate::output::{Column, Exit, List, Printer};
+use crate::place::Inbox;
+
+/// Where the sync of a source stands.
+#[derive(Serialize)]
+struct StatusRow {
+    source: String,
+    state: &'static str,
+    /// Everything that happened before it is in the ledger, as far as the provider listed it.
+    cursor: Option<String>,
+    /// Seconds from there until now.
+    lag_s: Option<u64>,
+    last_run_ended_at: Option<String>,
+    looks_back_s: Option<u64>,
+    lease: Option<Lease>,
+    paused: Option<Paused>,
+    /// Since the beginning of yesterday, of the time that was judged.
+    seen: u64,
+    missed: u64,
+    miss_rate_percent: Option<f64>,
+    silence: Silence,
+    note: Option<String>,
+    #[serde(skip)]
+    ended: Option<i64>,
+}
+
+#[derive(Serialize)]
+struct Lease {
+    owner: String,
+    until: String,
+    expired: bool,
+}
+
+/// A run that goes on at a page.
+#[derive(Serialize)]
+struct Paused {
+    began_at: String,
+    asks_from: String,
+}
+
+pub(super) async fn status(
+    args: SyncStatusArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let inbox = Inbox::open(global)?;
+    let now = Millis::now();
+    let mut items = Vec::new();
+    for name in super::sources(&inbox, &args.source)? {
+        let Some(source) = inbox.config.source(name) else {
+            continue;
+        };
+        let facts = Facts::read(&inbox.ledger, source, now).await?;
+        items.push(StatusRow::new(source, facts, now));
+    }
+    let synced = items.iter().filter(|row| row.state != "no sync").count();
+    out.list(&List {
+        command: "sync.status",
+        context: &inbox.name,
+        as_of: rfc3339(now.0),
+        columns: columns(now.0),
+        id: "source",
+        footer: Some(format!(
+            "{synced} of {} sources are synced · {}",
+            items.len(),
+            inbox.name
+        )),
+        items,
+        next_cursor: None,
+        truncated: false,
+        empty: "No sources are configured.".to_owned(),
+        tip: Some("webhookctl sync coverage".to_owned()),
+    })?;
+    Ok(Exit::Done)
+}
+
+impl StatusRow {
+    fn new(source: &Source, facts: Facts, now: Millis) -> Self {
+        let state = facts.state.as_ref();
+        let cursor = state.and_then(|state| state.cursor);
+        let ended = state.and_then(|state| state.ended);
+        let held = state.and_then(|state| state.lease.as_ref());
+        let paused = state.and_then(|state| state.paused);
+        let row = Self {
+            source: source.name.clone(),
+            state: standing(state, source.sync.is_some(), now),
+            cursor: cursor.map(|at| rfc3339(at.0)),
+            lag_s: cursor.map(|at| now.since(at).as_secs()),
+            last_run_ended_at: ended.map(|at| rfc3339(at.0)),
+            looks_back_s: source.sync.as_ref().map(|sync| sync.overlap.as_secs()),
+            lease: held.map(|(owner, until)| Lease {
+                owner: owner.clone(),
+                until: rfc3339(until.0),
+                expired: *until <= now,
+            }),
+            paused: paused.map(|(began, from)| Paused {
+                began_at: rfc3339(began.0),
+                asks_from: rfc3339(from.0),
+            }),
+            seen: facts.lately.all(),
+            missed: facts.lately.sync,
+            miss_rate_percent: facts.lately.miss_rate(),
+            silence: facts.silence,
+            note: None,
+            ended: ended.map(|at| at.0),
+        };
+        Self {
+            note: row.noted(now.0),
+            ..row
+        }
+    }
+
+    /// What there is to say beside the numbers.
+    fn noted(&self, now: i64) -> Option<String> {
+        let mut notes = Vec::new();
+        if let (Some(paused), "paused") = (&self.paused, self.state) {
+            notes.push(format!("stopped in a run that began {}", paused.began_at));
+        }
+        if let Some(lease) = &self.lease {
+            let word = if lease.expired { "left by" } else { "held by" };
+            notes.push(format!("{word} {}", lease.owner));
+        }
+        if self.state == "late"
+            && let Some(ended) = self.ended
+        {
+            notes.push(format!("no complete run for {}", age(ended, now)));
+        }
+        notes.extend(self.silence.note());
+        (!notes.is_empty()).then(|| notes.join("; "))
+    }
+}
+
+fn columns(now: i64) -> Vec<Column<'static, StatusRow>> {
+    let span = |seconds: Option<u64>| seconds.map_or("-".to_owned(), said);
+    vec![
+        Column::whole("SOURCE", "source").weight(Weight::Essential),
+        Column::whole("STATE", "state").weight(Weight::Essential),
+        Column::whole("LAST RUN", "last_run_ended_at")
+            .right()
+            .shown(move |row: &StatusRow| row.ended.map_or("-".to_owned(), |at| age(at, now))),
+        Column::whole("LAG", "lag_s")
+            .right()
+            .shown(move |row: &StatusRow| span(row.lag_s)),
+        Column::whole("LOOKS BACK", "looks_back_s")
+            .right()
+            .weight(Weight::Lesser)
+            .shown(move |row: &StatusRow| span(row.looks_back_s)),
+        Column::whole("SEEN", "seen")
+            .right()
+            .shown(|row: &StatusRow| thousands(row.seen)),
+        Column::whole("MISSED", "missed")
+            .right()
+            .shown(|row: &StatusRow| thousands(row.missed)),
+        Column::whole("RATE", "miss_rate_percent")
+            .right()
+            .shown(|row: &StatusRow| percent(row.miss_rate_percent)),
+        Column::text("NOTE", "note", 16)
+            .weight(Weight::Lesser)
+            .shown(|row: &StatusRow| row.note.clone().unwrap_or_default()),
+    ]
+}
