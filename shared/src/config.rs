@@ -11,6 +11,7 @@ mod order;
 mod quarantine;
 mod quiet;
 mod rate;
+mod reconcile;
 mod retention;
 mod sync;
 
@@ -36,6 +37,8 @@ pub use filter::Filter;
 use order::FileOrder;
 use quarantine::FileQuarantine;
 pub use rate::Rate;
+use reconcile::FileReconcile;
+pub use reconcile::{Compared, Local, LocalEndpoint, LocalTable, NamedBy, Reconcile};
 use retention::FileRetention;
 use sync::FileSync;
 pub use sync::{Missing, SourceSync};
@@ -78,6 +81,8 @@ pub struct Source {
     pub quiet_after: QuietAfter,
     pub actions: Vec<Action>,
     pub sync: Option<SourceSync>,
+    /// What of the provider's objects is compared with ours.
+    pub reconcile: Vec<Reconcile>,
     /// How the events of an entity are ordered, if they are.
     pub order: Option<Order>,
 }
@@ -132,6 +137,13 @@ impl Config {
         self.sources.values()
     }
 
+    /// Every comparison with a provider's objects, and the source that it is of.
+    pub fn reconciles(&self) -> impl Iterator<Item = (&Source, &Reconcile)> {
+        let of = |source| move |reconcile| (source, reconcile);
+        self.sources()
+            .flat_map(move |source: &Source| source.reconcile.iter().map(of(source)))
+    }
+
     /// For how long the events of each source are kept.
     pub fn retentions(&self) -> Retentions {
         let sources = self.sources.iter();
@@ -178,6 +190,8 @@ struct FileSource {
     #[serde(default)]
     action: Vec<FileAction>,
     sync: Option<FileSync>,
+    #[serde(default)]
+    reconcile: Vec<FileReconcile>,
     #[serde(default)]
     order: FileOrder,
 }
@@ -249,6 +263,7 @@ impl FileSource {
             .map(|sync| sync.checked(&preset, &self.name, forward))
             .transpose()
             .context("sync")?;
+        let reconcile = reconcile::all(self.reconcile, &preset, &self.name, forward)?;
         let order = self
             .order
             .checked(preset.order.as_ref(), &actions, forward)
@@ -280,6 +295,7 @@ impl FileSource {
             max_body,
             actions,
             sync,
+            reconcile,
             order,
         })
     }

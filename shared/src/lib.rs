@@ -13,6 +13,9 @@
 //! Of what a *sync* lists, the events that did not come by webhook are *gaps*, and the [`coverage`] of
 //! a source says how many there were.
 //!
+//! What a provider lists is held against our own state by a *reconcile*, which tells of *drift*
+//! ([`reconcile`]).
+//!
 //! Three sentences carry the design. An event is in the ledger before anyone is told of it. Only
 //! the newest claim may write. The queue is a doorbell: losing a message loses time, never an
 //! event.
@@ -46,6 +49,7 @@ pub mod quarantine;
 pub mod queue;
 pub mod rates;
 pub mod silence;
+pub mod reconcile;
 pub mod spill;
 
 pub mod aws;

@@ -6,11 +6,14 @@
 //! spilled into the ledger. `{"task":"sync"}` every 15 minutes: asks providers for events since the
 //! cursor and puts what never arrived through the same door; then it looks which
 //! sources have fallen silent.
+//! cursor and puts what never arrived through the same door. `{"task":"reconcile"}` every day: holds
+//! the providers' objects against ours, and reports what differs.
 
 mod coverage;
 mod drain;
 mod keys;
 mod silence;
+mod reconcile;
 mod sweep;
 mod sync;
 
@@ -37,6 +40,12 @@ pub enum Task {
         /// Only this source.
         source: Option<String>,
     },
+    Reconcile {
+        /// Only this source.
+        source: Option<String>,
+        /// Only the comparison of this name.
+        name: Option<String>,
+    },
 }
 
 /// What was done.
@@ -49,6 +58,9 @@ pub enum Report {
     Sync {
         sources: Vec<SyncReport>,
         silent: Vec<Silence>,
+    },
+    Reconcile {
+        reports: Vec<shared::reconcile::Report>,
     },
 }
 
@@ -94,6 +106,12 @@ impl BackupSync {
                 let sources = synced?;
                 Ok(Report::Sync { sources, silent })
             }
+            Task::Sync { source } => Ok(Report::Sync {
+                sources: self.sync_all(source.as_deref()).await?,
+            }),
+            Task::Reconcile { source, name } => Ok(Report::Reconcile {
+                reports: Box::pin(self.reconcile_all(source.as_deref(), name.as_deref())).await?,
+            }),
         }
     }
 }

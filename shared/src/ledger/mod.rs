@@ -17,6 +17,7 @@
 //! | which events came which way | same | `DAY#{yyyymmdd}`, of a run between two pages `TALLY` |
 //! | rhythm of the webhooks | same | `RHYTHM` |
 //! | time that no list reaches any more | same | `LOST#{when it begins}` |
+//! | drift report, whose turn it is | `SYNC#{source}` | `RECON#{name}#{time}`, `TURN#{name}` |
 //! | lock of an entity, its guard | `O#{source}#{entity}` | `L`, `V` |
 //! | place of an event in strict order | same | `P#{version} {hash of the event's key}` |
 
@@ -31,6 +32,7 @@ mod log;
 mod order;
 mod read;
 mod receive;
+mod reconcile;
 mod retention;
 mod rhythm;
 mod row;
@@ -59,6 +61,7 @@ pub use log::Deed;
 pub use order::{Ahead, EntityLock, Pointer, Raised};
 pub use read::{Listed, Waiting};
 pub use receive::Received;
+pub use reconcile::ReconcileLease;
 pub use retention::{BODY_DAYS, Retention, Retentions};
 pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
 pub use settle::{Settled, Settlement};

@@ -7,6 +7,7 @@
 pub mod also;
 pub mod coverage;
 pub mod order;
+pub mod reconcile;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

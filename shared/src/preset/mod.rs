@@ -11,6 +11,7 @@ mod handshake;
 mod jwt;
 mod kind;
 mod location;
+mod objects;
 mod order;
 mod scheme;
 mod signature;
@@ -29,6 +30,7 @@ pub use handshake::{Handshake, Reply};
 pub use jwt::{Alg, Jwt, KeySource};
 pub use kind::{Code, Hash, KeyForm, Kind};
 pub use location::{Location, Locations, Place, Unreadable};
+pub use objects::{Objects, Pages};
 pub use order::{Compare, OrderAt};
 pub use scheme::{BodyHash, Fetch, Scheme, Shape, Timestamp, Unit, UrlForm};
 pub use signature::{Duplicates, Encoding, Format, Signature};
@@ -75,6 +77,9 @@ pub struct Preset {
     pub syncs: Vec<Sync>,
     #[serde(default)]
     pub order: Option<OrderAt>,
+    /// What can be compared with our own state.
+    #[serde(default)]
+    pub objects: Vec<Objects>,
 }
 
 impl Preset {
@@ -127,6 +132,11 @@ impl Preset {
             preset.syncs.is_empty() || preset.sync("default").is_some(),
             "one [[sync]] must be the default variant"
         );
+        for objects in &preset.objects {
+            objects
+                .check()
+                .with_context(|| format!("objects {:?}", objects.name))?;
+        }
         let many = |at: &Locations| at.0.iter().any(|at| matches!(at, Location::Item(_)));
         ensure!(
             preset.event.batch.is_some() || !(many(&preset.event.id) || many(&preset.event.kind)),

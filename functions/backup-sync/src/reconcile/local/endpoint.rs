@@ -1,0 +1,77 @@
+//! Our state behind an endpoint of yours, which lists it as JSON.
+
+use anyhow::{Context as _, ensure};
+use shared::config::{LocalEndpoint, Reconcile};
+use shared::reconcile::{Side, Sides, add};
+
+use super::super::MOST;
+use super::super::ask::Api;
+use super::super::provider::{items, values};
+use super::Listed;
+
+pub(super) async fn list(
+    api: &Api<'_>,
+    at: &LocalEndpoint,
+    reconcile: &Reconcile,
+) -> anyhow::Result<Listed> {
+    let mut listed = Listed::default();
+    let (mut cursor, mut seen) = (None::<String>, 0);
+    loop {
+        api.in_time()?;
+        let query: Vec<_> = cursor
+            .iter()
+            .map(|cursor| ("cursor".to_owned(), cursor.clone()))
+            .collect();
+        let body = api.list(&at.url, &query).await?;
+        seen += take(&body, at, reconcile, &mut listed.sides)?;
+        ensure!(seen <= MOST, "{} has more than {MOST} objects", api.what);
+        let next = at.next.scalar(&body).ok().flatten();
+        let next = next.filter(|next| !next.is_empty());
+        ensure!(
+            next.is_none() || next != cursor,
+            "{} does not go on: its next page is the same one",
+            api.what
+        );
+        if next.is_none() {
+            return Ok(listed);
+        }
+        cursor = next;
+    }
+}
+
+pub(super) async fn again(
+    api: &Api<'_>,
+    at: &LocalEndpoint,
+    reconcile: &Reconcile,
+    id: &str,
+) -> anyhow::Result<Option<Side>> {
+    let query = [("id".to_owned(), id.to_owned())];
+    let Some(body) = api.get(&at.url, &query).await? else {
+        return Ok(None);
+    };
+    let mut sides = Sides::new();
+    take(&body, at, reconcile, &mut sides)?;
+    Ok(sides.remove(id))
+}
+
+/// Adds the objects of a page; how many there were.
+fn take(
+    body: &[u8],
+    at: &LocalEndpoint,
+    reconcile: &Reconcile,
+    sides: &mut Sides,
+) -> anyhow::Result<usize> {
+    let items = items(Some(&at.items), body).context("our endpoint")?;
+    for item in &items {
+        let json = item.get().as_bytes();
+        let id = at.id.scalar(json).ok().flatten();
+        let id = id.with_context(|| format!("an object of our endpoint has no {}", at.id))?;
+        let fields = reconcile.fields.iter();
+        let side = Side {
+            values: fields.map(|field| values(&field.here, json)).collect(),
+            ..Side::default()
+        };
+        add(sides, id, side);
+    }
+    Ok(items.len())
+}

@@ -1,0 +1,269 @@
+//! The provider's side: its objects, page by page, and single ones once more.
+
+use anyhow::{Context as _, bail, ensure};
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use shared::config::{NamedBy, Reconcile};
+use shared::json_path::{JsonPath, scalar};
+use shared::preset::Pages;
+use shared::reconcile::{Side, Sides, Values, add, time};
+
+use super::MOST;
+use super::ask::Api;
+
+/// What the provider has of an object now.
+pub(super) struct Now {
+    pub(super) side: Option<Side>,
+    /// The object itself, to find ours by it.
+    pub(super) json: Option<Bytes>,
+}
+
+/// All objects that count.
+pub(super) async fn list(api: &Api<'_>, reconcile: &Reconcile) -> anyhow::Result<Sides> {
+    let mut all = Sides::new();
+    pages(api, reconcile, None, |id, side, _| {
+        put(&mut all, reconcile, id, side)
+    })
+    .await?;
+    Ok(all)
+}
+
+/// What there is of an object by now.
+pub(super) async fn again(api: &Api<'_>, reconcile: &Reconcile, id: &str) -> anyhow::Result<Now> {
+    let (mut sides, mut json) = (Sides::new(), None);
+    let mut take = |found: String, side: Side, body: &[u8]| {
+        // A narrowed list may hold others too.
+        if found == id {
+            json = Some(Bytes::copy_from_slice(body));
+            put(&mut sides, reconcile, found, side);
+        }
+    };
+    match &reconcile.named_by {
+        NamedBy::Id => {
+            let body = api.get(&reconcile.objects.one(id), &[]).await?;
+            if let Some(body) = body
+                && let Some((id, side)) = read(reconcile, &body)?
+            {
+                take(id, side, &body);
+            }
+        }
+        NamedBy::Path { param, .. } => {
+            pages(api, reconcile, Some((param, id)), take).await?;
+        }
+    }
+    let side = sides.remove(id);
+    Ok(Now { side, json })
+}
+
+/// A list whose pages shift while it is read shows an object twice; that is still one object.
+fn put(sides: &mut Sides, reconcile: &Reconcile, id: String, side: Side) {
+    match reconcile.named_by {
+        NamedBy::Id => {
+            sides.insert(id, side);
+        }
+        NamedBy::Path { .. } => add(sides, id, side),
+    }
+}
+
+/// Every page of the list, or of a part of it.
+async fn pages(
+    api: &Api<'_>,
+    reconcile: &Reconcile,
+    narrow: Option<(&String, &str)>,
+    mut take: impl FnMut(String, Side, &[u8]),
+) -> anyhow::Result<()> {
+    let objects = &reconcile.objects;
+    let fixed = objects.query.iter().map(|(k, v)| (k.clone(), v.clone()));
+    let narrow = narrow.map(|(param, id)| (param.clone(), id.to_owned()));
+    let fixed: Vec<_> = fixed.chain(narrow).collect();
+    let (mut next, mut seen) = (None::<(String, String)>, 0);
+    loop {
+        api.in_time()?;
+        let mut query = fixed.clone();
+        query.extend(next.clone());
+        let body = api.list(&objects.url, &query).await?;
+        let items = items(objects.items.as_ref(), &body)?;
+        seen += items.len();
+        ensure!(
+            seen <= MOST,
+            "{} has more than {MOST} objects; leave some out with `where`, or split it",
+            api.what
+        );
+        for item in &items {
+            let json = item.get().as_bytes();
+            if let Some((id, side)) = read(reconcile, json)? {
+                take(id, side, json);
+            }
+        }
+        let last = items.last().map(|item| own_id(reconcile, item));
+        let after = following(
+            &objects.page,
+            &body,
+            items.len(),
+            last.transpose()?,
+            next.as_ref(),
+        )?;
+        ensure!(
+            after.is_none() || after != next,
+            "{} does not go on: its next page is the same one",
+            api.what
+        );
+        match after {
+            Some(after) => next = Some(after),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// The query parameter of the page after this one; `None` at the end.
+fn following(
+    pages: &Pages,
+    body: &[u8],
+    count: usize,
+    last: Option<String>,
+    this: Option<&(String, String)>,
+) -> anyhow::Result<Option<(String, String)>> {
+    match pages {
+        Pages::After { param, more } => {
+            let more = more.scalar(body);
+            let more = more.map_err(|_| anyhow::anyhow!("a page of the list cannot be read"))?;
+            match (more.as_deref(), last) {
+                (Some("true"), Some(last)) => Ok(Some((param.clone(), last))),
+                (Some("true"), None) => bail!("an empty page says that there is more"),
+                (Some("false"), _) => Ok(None),
+                _ => bail!("a page of the list does not say whether there is more"),
+            }
+        }
+        Pages::Number { param, size } => {
+            let number = this.map_or(Some(1), |(_, number)| number.parse::<u32>().ok());
+            let number = number.context("a page has no number")?;
+            Ok((count >= *size).then(|| (param.clone(), (number + 1).to_string())))
+        }
+    }
+}
+
+/// The objects of a page, at a path or as the whole of it.
+pub(super) fn items<'b>(
+    at: Option<&JsonPath>,
+    body: &'b [u8],
+) -> anyhow::Result<Vec<&'b RawValue>> {
+    let list = match at {
+        Some(path) => path.raw(body).ok().flatten().map(RawValue::get),
+        None => std::str::from_utf8(body).ok(),
+    };
+    let list = list.context("a page has no list of objects")?;
+    serde_json::from_str(list).map_err(|_| anyhow::anyhow!("a page has no list of objects"))
+}
+
+fn own_id(reconcile: &Reconcile, item: &RawValue) -> anyhow::Result<String> {
+    let id = reconcile.objects.id.scalar(item.get().as_bytes());
+    let id = id.ok().flatten().filter(|id| !id.is_empty());
+    id.context("an object of the list has no id")
+}
+
+/// An object; `None` for one that does not count.
+fn read(reconcile: &Reconcile, json: &[u8]) -> anyhow::Result<Option<(String, Side)>> {
+    let raw: &RawValue =
+        serde_json::from_slice(json).map_err(|_| anyhow::anyhow!("an object is no JSON"))?;
+    let own = own_id(reconcile, raw)?;
+    if !reconcile.filter.matches("", json) {
+        return Ok(None);
+    }
+    let id = match &reconcile.named_by {
+        NamedBy::Id => own,
+        NamedBy::Path { path, .. } => {
+            let id = path.scalar(json).ok().flatten();
+            id.with_context(|| format!("object {own:?} has no {path}"))?
+        }
+    };
+    let values = reconcile.fields.iter().map(|field| {
+        let mut values = values(&field.there, json);
+        for value in &mut values {
+            if let Some(ours) = field.values.get(value) {
+                value.clone_from(ours);
+            }
+        }
+        values.sort();
+        values
+    });
+    let created = reconcile.objects.created.as_ref();
+    let created = created.and_then(|path| time(&path.scalar(json).ok().flatten()?));
+    let side = Side {
+        values: values.collect(),
+        count: 1,
+        created,
+    };
+    Ok(Some((id, side)))
+}
+
+/// The scalars at a path, sorted; `null` is as good as absent.
+pub(super) fn values(path: &JsonPath, json: &[u8]) -> Values {
+    let found = path.all(json).unwrap_or_default();
+    let mut values: Values = Vec::new();
+    for raw in found.into_iter().flatten() {
+        match scalar(raw) {
+            Ok(value) => values.extend(value),
+            // A list of scalars is as good as a path to each of them; all else is as it is written.
+            Err(_) => match serde_json::from_str::<Vec<&RawValue>>(raw.get()) {
+                Ok(list) => values.extend(list.iter().map(|one| {
+                    let text = scalar(one).ok().flatten();
+                    text.unwrap_or_else(|| one.get().to_owned())
+                })),
+                Err(_) => values.push(raw.get().to_owned()),
+            },
+        }
+    }
+    values.sort();
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_compared_whatever_their_shape() {
+        let read =
+            |path: &str, json: &str| values(&JsonPath::parse(path).unwrap(), json.as_bytes());
+        assert_eq!(read("a", r#"{"a":"x"}"#), ["x"]);
+        assert_eq!(read("a", r#"{"a":["y","x",1]}"#), ["1", "x", "y"]);
+        assert_eq!(read("a[*].b", r#"{"a":[{"b":"y"},{"b":"x"}]}"#), ["x", "y"]);
+        assert_eq!(read("a", r#"{"a":{"b":1}}"#), [r#"{"b":1}"#]);
+        for nothing in [r#"{"a":null}"#, "{}", r#"{"a":[]}"#] {
+            assert!(read("a", nothing).is_empty(), "{nothing}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_does_not_say_what_follows_is_a_bad_one() {
+        let after = Pages::After {
+            param: "starting_after".into(),
+            more: JsonPath::parse("has_more").unwrap(),
+        };
+        let next = |body: &str, last: Option<&str>| {
+            following(&after, body.as_bytes(), 1, last.map(str::to_owned), None)
+        };
+        assert_eq!(next(r#"{"has_more":false}"#, Some("a")).unwrap(), None);
+        let more = next(r#"{"has_more":true}"#, Some("a")).unwrap();
+        assert_eq!(more, Some(("starting_after".into(), "a".into())));
+        assert!(next(r#"{"has_more":true}"#, None).is_err());
+        assert!(next("{}", Some("a")).is_err());
+        assert!(next("<html>", Some("a")).is_err());
+    }
+
+    #[test]
+    fn numbered_pages_end_with_one_that_is_not_full() {
+        let pages = Pages::Number {
+            param: "page".into(),
+            size: 2,
+        };
+        let next = |count, this: Option<&str>| {
+            let this = this.map(|number| ("page".to_owned(), number.to_owned()));
+            following(&pages, b"[]", count, None, this.as_ref()).unwrap()
+        };
+        assert_eq!(next(2, None), Some(("page".into(), "2".into())));
+        assert_eq!(next(2, Some("2")), Some(("page".into(), "3".into())));
+        assert_eq!(next(1, Some("2")), None);
+        assert_eq!(next(0, None), None);
+    }
+}

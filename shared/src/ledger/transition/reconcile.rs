@@ -1,0 +1,39 @@
+//! Every change of what is noted of a comparison of the provider's objects with ours.
+
+use super::{Change, Fence, SYNC_FENCE};
+use crate::clock::Millis;
+use crate::ledger::item;
+use crate::timing::CLOCK_MARGIN;
+
+/// Free, or its lease over → held. The epoch grows, as that of a row.
+pub fn lease(owner: &str, now: Millis, until: Millis) -> Change {
+    Change::new(
+        "take the lease of a reconcile",
+        "attribute_not_exists(lu) OR lu < :over",
+        "SET own = :own, lu = :lu ADD epoch :one",
+    )
+    .with(":over", item::ms(now - CLOCK_MARGIN))
+    .with(":own", item::s(owner))
+    .with(":lu", item::ms(until))
+    .with(":one", item::n(1))
+}
+
+/// Held by us → free.
+pub fn release(fence: Fence<'_>) -> Change {
+    Change::new(
+        "release the lease of a reconcile",
+        SYNC_FENCE,
+        "REMOVE own, lu",
+    )
+    .sync_fenced(fence)
+}
+
+/// Notes of a report that it is repaired, or was. It has to be there still.
+pub fn repair(repair: &str) -> Change {
+    Change::new(
+        "note a repair in its report",
+        "attribute_exists(pk)",
+        "SET repair = :repair",
+    )
+    .with(":repair", item::s(repair))
+}
