@@ -4,6 +4,7 @@ mod args;
 mod erase;
 mod help;
 mod quarantine;
+mod reconcile;
 mod run;
 mod sources;
 mod sync;
@@ -15,6 +16,10 @@ pub use erase::EraseArgs;
 pub use quarantine::{
     DoorAt, HeldInspectArgs, HeldListArgs, HeldSelection, PurgeArgs, QuarantineCommand,
     ReverifyArgs, SecretsAt,
+};
+pub use reconcile::{
+    FunctionAt, ReconcileCommand, ReconcileRepairArgs, ReconcileReportArgs, ReconcileRunArgs,
+    ReconcileSelection,
 };
 pub use run::{Stop, parse, run_with};
 pub use sources::{

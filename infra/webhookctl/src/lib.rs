@@ -8,6 +8,7 @@ pub mod outage;
 pub mod output;
 pub mod place;
 pub mod preset_words;
+mod run_task;
 pub mod samples;
 pub mod stack;
 pub mod test_keys;

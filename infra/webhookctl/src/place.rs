@@ -36,6 +36,12 @@ pub struct Local {
     /// SSM path of the catcher's secrets.
     pub secrets_path: String,
     pub sources: PathBuf,
+    /// Where Lambda is.
+    #[serde(default)]
+    pub lambda: Option<String>,
+    /// The name of backup-sync.
+    #[serde(default)]
+    pub backup_sync: Option<String>,
 }
 
 /// An inbox, and what is known of its sources.

@@ -10,6 +10,7 @@ mod dynamodb;
 mod emulators;
 mod engine;
 mod front;
+mod invoke;
 pub mod lambda;
 pub mod names;
 mod poller;
@@ -29,6 +30,7 @@ use tokio::task::JoinHandle;
 pub use clients::{Clients, Endpoints};
 pub use emulators::Emulators;
 use front::Front;
+use invoke::InvokeApi;
 pub use lambda::{FunctionError, Invocation, Outcome};
 use lambda::{FunctionSpec, Functions};
 use names::{ACCESS_KEY, REGION, SECRET_KEY};
@@ -85,6 +87,7 @@ pub struct Stack {
     template: Template,
     functions: Functions,
     front: Front,
+    invoke: InvokeApi,
     tasks: Vec<JoinHandle<()>>,
     // Last, because all of the above runs on it.
     emulators: Emulators,
@@ -108,6 +111,7 @@ impl Stack {
             .collect::<anyhow::Result<_>>()?;
         let functions = Functions::new(handle.clone(), specs);
         let front = Front::serve(&handle, options.port, &template.routes, functions.clone())?;
+        let invoke = InvokeApi::serve(&handle, &template, functions.clone())?;
         let mut tasks = Vec::new();
         for mapping in template.mappings.iter().filter(|_| options.mappings) {
             let queue = template.queue(&mapping.queue)?;
@@ -129,6 +133,7 @@ impl Stack {
             template,
             functions,
             front,
+            invoke,
             tasks,
             emulators,
         })
@@ -137,6 +142,11 @@ impl Stack {
     /// `http://127.0.0.1:<port>`, before `/in/{source}`.
     pub fn front_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.front.port)
+    }
+
+    /// Where Lambda's `Invoke` is answered.
+    pub fn lambda_url(&self) -> &str {
+        &self.invoke.url
     }
 
     pub fn endpoints(&self) -> &Endpoints {
@@ -209,6 +219,7 @@ impl Stack {
     /// Ends everything and waits for the processes.
     pub async fn stop(self) {
         self.front.close();
+        self.invoke.close();
         for task in &self.tasks {
             task.abort();
         }

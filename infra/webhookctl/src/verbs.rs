@@ -4,6 +4,7 @@ mod dev;
 mod erase;
 mod inbox;
 mod quarantine;
+mod reconcile;
 mod send;
 mod sources;
 mod sync;
@@ -27,6 +28,7 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Inbox(InboxCommand::Inspect(args)) => inbox::inspect(args, &global, out).await,
         Command::Erase(args) => Box::pin(erase::erase(args, &global, out)).await,
         Command::Quarantine(command) => quarantine::run(command, &global, out).await,
+        Command::Reconcile(command) => reconcile::run(command, &global, out).await,
         Command::Sources(command) => sources::run(command, &global, out).await,
         Command::Sync(command) => sync::run(command, &global, out).await,
     }

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use super::erase::EraseArgs;
 use super::help;
 use super::quarantine::QuarantineCommand;
+use super::reconcile::ReconcileCommand;
 use super::sources::SourcesCommand;
 use super::sync::SyncCommand;
 use super::values::{self, Assignment, ColorChoice, SecretFrom, Tamper};
@@ -139,6 +140,9 @@ pub enum Command {
     /// Requests that were refused, kept apart from the inbox for a week
     #[command(subcommand, arg_required_else_help = true)]
     Quarantine(QuarantineCommand),
+    /// What the provider has, held against what we have
+    #[command(subcommand, arg_required_else_help = true)]
+    Reconcile(ReconcileCommand),
     /// Delete what events carried, and keep that they were there
     ///
     /// The body goes in each of its versions, and so do headers, errors and notes; key, outcome and

@@ -36,8 +36,8 @@ Exit codes
     2  usage: unknown flag, bad value, missing argument
     3  not found, or more than one match
     4  no credentials, expired, or not allowed (the message names the missing IAM action)
-    5  the answer is no: a request is not verified, a sources file has a fault, the demo went
-       otherwise than expected
+    5  the answer is no: a request is not verified, a sources file has a fault, something drifted,
+       the demo went otherwise than expected
     6  done in part: the outcome waited for is not `done`
     7  refused: confirmation missing or wrong
   130  stopped with Ctrl-C
@@ -51,6 +51,6 @@ Errors
 Environment
   WEBHOOKCTL_CONTEXT  WEBHOOKCTL_OUTPUT  WEBHOOKCTL_TIPS=0
   AWS_REGION  AWS_ENDPOINT_URL  AWS_ACCESS_KEY_ID  AWS_SECRET_ACCESS_KEY  AWS_SESSION_TOKEN
-  MITT_TABLE  MITT_QUEUE_URL  MITT_BODY_BUCKET  MITT_SECRETS_PATH
+  MITT_TABLE  MITT_QUEUE_URL  MITT_BODY_BUCKET  MITT_SECRETS_PATH  MITT_BACKUP_SYNC_FUNCTION
   NO_COLOR  CLICOLOR_FORCE  COLUMNS
 ";

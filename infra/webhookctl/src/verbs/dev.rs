@@ -224,6 +224,8 @@ fn local(stack: &Stack, sources: &Path) -> anyhow::Result<Local> {
         queue_url: stack.queue_url("Doorbell")?.to_owned(),
         secrets_path: stack.secrets_path("Catcher")?.to_owned(),
         sources: sources.to_owned(),
+        lambda: Some(stack.lambda_url().to_owned()),
+        backup_sync: Some(stack.template().function("BackupSync")?.name.clone()),
     })
 }
 

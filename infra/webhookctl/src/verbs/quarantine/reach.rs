@@ -52,7 +52,7 @@ pub(in crate::verbs) fn store(
 }
 
 /// The door of the inbox, as the catcher has it.
-pub(super) fn door(inbox: &Inbox, global: &Global, at: &DoorAt) -> anyhow::Result<Door> {
+pub(in crate::verbs) fn door(inbox: &Inbox, global: &Global, at: &DoorAt) -> anyhow::Result<Door> {
     if let Some(local) = &inbox.local {
         let sqs = local.endpoints().clients().sqs;
         return Ok(Door {

@@ -1,0 +1,77 @@
+//! Runs a task of backup-sync now: it has the keys of the providers' APIs, an operator need not.
+
+use anyhow::Context as _;
+use aws_credential_types::Credentials;
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::primitives::Blob;
+use serde::Deserialize;
+use serde_json::Value;
+use shared::aws::{Aws, Patience};
+
+use crate::cli::{FunctionAt, Global};
+use crate::output::{CliError, Exit};
+use crate::place::Inbox;
+use crate::stack::names::{ACCESS_KEY, REGION, SECRET_KEY};
+
+use std::time::Duration;
+
+/// As long as the function may take, and once: a second run would wait for the lease of the first.
+const PATIENCE: Patience = Patience {
+    connect: Duration::from_secs(3),
+    attempt: Duration::from_secs(310),
+    attempts: 1,
+};
+
+/// What backup-sync answers to a task.
+pub(crate) async fn run_task(
+    inbox: &Inbox,
+    global: &Global,
+    at: &FunctionAt,
+    task: &Value,
+) -> anyhow::Result<Value> {
+    let (client, function) = reach(inbox, global, at)?;
+    let answer = client
+        .invoke()
+        .function_name(&function)
+        .payload(Blob::new(task.to_string()))
+        .send()
+        .await
+        .with_context(|| format!("run backup-sync, {function}"))?;
+    let payload = answer.payload().map(AsRef::as_ref).unwrap_or_default();
+    if answer.function_error().is_some() {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Failure {
+            error_message: String,
+        }
+        let failure: Option<Failure> = serde_json::from_slice(payload).ok();
+        let said = failure.map_or("it failed".to_owned(), |failure| failure.error_message);
+        return Err(CliError::new("backup_sync.failed", Exit::Failed, said)
+            .note(format!("said by {function}"))
+            .into());
+    }
+    serde_json::from_slice(payload).context("the answer of backup-sync cannot be read")
+}
+
+fn reach(inbox: &Inbox, global: &Global, at: &FunctionAt) -> anyhow::Result<(Client, String)> {
+    if let Some(local) = &inbox.local {
+        let keys = Credentials::from_keys(ACCESS_KEY, SECRET_KEY, None);
+        let (Some(url), Some(function)) = (&local.lambda, &local.backup_sync) else {
+            anyhow::bail!("the running dev is of an older version; start it again");
+        };
+        let aws = Aws::new(REGION.to_owned(), keys, Some(url.clone()), PATIENCE);
+        return Ok((Client::new(&aws.sdk_config("LAMBDA")), function.clone()));
+    }
+    let Some(function) = at.function.clone().filter(|name| !name.is_empty()) else {
+        return Err(CliError::usage(
+            "backup_sync.no_function",
+            "backup-sync does it: name its function",
+        )
+        .note("the output BackupSyncFunction of the stack")
+        .tip("--function NAME, or MITT_BACKUP_SYNC_FUNCTION")
+        .into());
+    };
+    let (region, endpoint) = (global.region.clone(), global.endpoint_url.clone());
+    let aws = Aws::for_operator(region, endpoint, PATIENCE)?;
+    Ok((Client::new(&aws.sdk_config("LAMBDA")), function))
+}

@@ -1,0 +1,94 @@
+//! `reconcile`: what the provider has, held against what we have.
+
+mod list;
+mod repair;
+mod report;
+
+use shared::clock::Millis;
+use shared::config::{Reconcile, Source};
+use shared::reconcile::Report;
+
+use crate::cli::{Global, ReconcileCommand, ReconcileSelection};
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+
+/// Reports of a comparison that an id is looked for in.
+const RECENT: i32 = 50;
+
+pub(super) async fn run(
+    command: ReconcileCommand,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    match command {
+        ReconcileCommand::List(args) => list::list(&args, global, out).await,
+        ReconcileCommand::Report(args) => report::report(args, global, out).await,
+        ReconcileCommand::Run(args) => report::run(args, global, out).await,
+        ReconcileCommand::Repair(args) => Box::pin(repair::repair(args, global, out)).await,
+    }
+}
+
+/// The comparisons that are selected; one that is named has to be there.
+fn selected<'i>(
+    inbox: &'i Inbox,
+    selection: &ReconcileSelection,
+) -> Result<Vec<(&'i Source, &'i Reconcile)>, CliError> {
+    let fits = |wanted: &Option<String>, name: &str| wanted.as_deref().is_none_or(|w| w == name);
+    let all = inbox.config.reconciles();
+    let found: Vec<_> = all
+        .filter(|(source, _)| fits(&selection.source, &source.name))
+        .filter(|(_, reconcile)| fits(&selection.name, &reconcile.name))
+        .collect();
+    if found.is_empty() && (selection.source.is_some() || selection.name.is_some()) {
+        let known = inbox.config.reconciles();
+        let known: Vec<_> = known
+            .map(|(source, reconcile)| format!("{}/{}", source.name, reconcile.name))
+            .collect();
+        let error = CliError::new(
+            "reconcile.unknown",
+            Exit::NotFound,
+            "nothing that is compared is called that",
+        );
+        return Err(match known.as_slice() {
+            [] => error.note("no source has a [[source.reconcile]]"),
+            known => error.note(format!("there are: {}", known.join(", "))),
+        });
+    }
+    Ok(found)
+}
+
+/// The one report whose id begins so.
+async fn find(inbox: &Inbox, id: &str, now: Millis) -> anyhow::Result<Report> {
+    let mut found = Vec::new();
+    for (source, reconcile) in inbox.config.reconciles() {
+        let reports = inbox
+            .ledger
+            .reports(&source.name, &reconcile.name, RECENT, now)
+            .await?;
+        found.extend(
+            reports
+                .into_iter()
+                .filter(|report| report.id.starts_with(id)),
+        );
+    }
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => Err(CliError::new(
+            "reconcile.no_report",
+            Exit::NotFound,
+            format!("there is no report '{id}'"),
+        )
+        .note(format!(
+            "looked at the last {RECENT} of each comparison; they are kept for 30 days"
+        ))
+        .tip("webhookctl reconcile list")
+        .into()),
+        count => Err(CliError::new(
+            "reconcile.ambiguous_report",
+            Exit::NotFound,
+            format!("'{id}' matches {count} reports"),
+        )
+        .details(found.into_iter().map(|report| report.id).collect())
+        .into()),
+    }
+}

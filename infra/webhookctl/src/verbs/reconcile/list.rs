@@ -1,0 +1,105 @@
+//! `reconcile list`
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::config::Local;
+
+use super::selected;
+use crate::cli::{Global, ReconcileSelection};
+use crate::output::table::Weight;
+use crate::output::time::{age, rfc3339};
+use crate::output::{Column, Exit, List, Printer};
+use crate::place::Inbox;
+
+#[derive(Serialize)]
+struct Compared {
+    source: String,
+    name: String,
+    /// What the provider calls the objects.
+    objects: String,
+    /// `table users`, or the host of an endpoint.
+    against: String,
+    /// Percent.
+    cap: f64,
+    report: Option<String>,
+    last_run_at: Option<String>,
+    #[serde(skip)]
+    last: Option<i64>,
+    compared: Option<u64>,
+    drifted: Option<u64>,
+    repaired: bool,
+}
+
+pub(super) async fn list(
+    selection: &ReconcileSelection,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let inbox = Inbox::open(global)?;
+    let now = Millis::now();
+    let mut rows = Vec::new();
+    for (source, reconcile) in selected(&inbox, selection)? {
+        let reports = inbox
+            .ledger
+            .reports(&source.name, &reconcile.name, 1, now)
+            .await?;
+        let last = reports.into_iter().next();
+        rows.push(Compared {
+            source: source.name.clone(),
+            name: reconcile.name.clone(),
+            objects: reconcile.objects.name.clone(),
+            against: match &reconcile.local {
+                Local::DynamoDb(at) => format!("table {}", at.table),
+                Local::Http(at) => at.url.clone(),
+            },
+            cap: reconcile.cap,
+            last_run_at: last.as_ref().map(|report| rfc3339(report.started.0)),
+            last: last.as_ref().map(|report| report.started.0),
+            compared: last.as_ref().map(|report| report.counts.compared),
+            drifted: last.as_ref().map(|report| report.counts.drifted()),
+            repaired: last
+                .as_ref()
+                .is_some_and(|report| report.repair.as_ref().is_some_and(|repair| repair.complete)),
+            report: last.map(|report| report.id),
+        });
+    }
+    let number = |count: Option<u64>| count.map_or("-".to_owned(), |count| count.to_string());
+    out.list(&List {
+        command: "reconcile.list",
+        context: &inbox.name,
+        as_of: rfc3339(now.0),
+        columns: vec![
+            Column::whole("SOURCE", "source").weight(Weight::Essential),
+            Column::whole("NAME", "name").weight(Weight::Essential),
+            Column::text("AGAINST", "against", 12),
+            Column::whole("LAST", "last_run_at")
+                .right()
+                .shown(move |row: &Compared| row.last.map_or("-".to_owned(), |at| age(at, now.0))),
+            Column::whole("COMPARED", "compared")
+                .right()
+                .shown(move |row: &Compared| number(row.compared)),
+            Column::whole("DRIFTED", "drifted")
+                .right()
+                .shown(move |row: &Compared| number(row.drifted)),
+            Column::whole("REPORT", "report")
+                .shown(|row: &Compared| row.report.clone().unwrap_or_else(|| "-".to_owned())),
+        ],
+        id: "report",
+        tip: rows
+            .iter()
+            .find(|row| row.drifted.is_some_and(|drifted| drifted > 0))
+            .and_then(|row| {
+                Some(format!(
+                    "webhookctl reconcile report {}",
+                    row.report.as_ref()?
+                ))
+            }),
+        items: rows,
+        next_cursor: None,
+        truncated: false,
+        footer: None,
+        empty: "Nothing is compared; a [[source.reconcile]] in infra/sources.toml says what is."
+            .to_owned(),
+    })?;
+    Ok(Exit::Done)
+}

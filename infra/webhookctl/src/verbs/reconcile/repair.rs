@@ -1,0 +1,223 @@
+//! `reconcile repair`: an event for each drifted object, through the door of the inbox.
+
+use anyhow::Context as _;
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::config::{Reconcile, Source};
+use shared::ledger::{Deed, Received};
+use shared::reconcile::{Drift, Repair, Report};
+
+use super::find;
+use crate::cli::{DoorAt, Global, ReconcileRepairArgs};
+use crate::output::table::thousands;
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+use crate::verbs::quarantine::reach::door;
+use crate::who::who;
+
+/// What is older says what was, not what is.
+const OLDEST_MS: i64 = 24 * 3600 * 1000;
+
+#[derive(Serialize)]
+struct Repaired<'r> {
+    report: &'r str,
+    /// Events that are new in the inbox.
+    new: usize,
+    /// Those that an earlier repair of the same report had put.
+    known: usize,
+    events: Vec<String>,
+    by: String,
+    reason: String,
+}
+
+pub(super) async fn repair(
+    args: ReconcileRepairArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let reason = args.reason.trim();
+    if reason.is_empty() {
+        return Err(CliError::usage("reconcile.reason", "say why: -m WHY").into());
+    }
+    let inbox = Inbox::open(global)?;
+    reachable(&inbox, global, &args.door_at)?;
+    let door = door(&inbox, global, &args.door_at)?;
+    let now = Millis::now();
+    let report = find(&inbox, &args.id, now).await?;
+    let (source, reconcile) = configured(&inbox, &report)?;
+    let newest = inbox
+        .ledger
+        .reports(&report.source, &report.name, 1, now)
+        .await?;
+    of_now(&report, newest.first(), now)?;
+    let drift: Vec<&Drift> = report.repairable().collect();
+    if drift.is_empty() {
+        out.say("No object of this report has drifted in a way that an event can tell of.");
+        return Ok(Exit::Done);
+    }
+    within_cap(&report, reconcile, args.over_cap)?;
+    confirmed(&drift, args.confirm)?;
+
+    let who = who(&inbox, global).await?;
+    let deed = Deed {
+        what: "reconcile.repair",
+        who: who.clone(),
+        why: reason.to_owned(),
+        selection: format!("{} of {}/{}", report.id, report.source, report.name),
+        count: drift.len(),
+    };
+    inbox.ledger.log(&deed, now).await?;
+    let mut noted = Repair {
+        at: now,
+        by: who.clone(),
+        why: reason.to_owned(),
+        events: 0,
+        complete: false,
+    };
+    inbox.ledger.note_repair(&report, &noted).await?;
+    let (mut new, mut events) = (0, Vec::new());
+    for drift in &drift {
+        let event = report.event(drift, source, inbox.config.hash(), Millis::now());
+        let kept = door.accept(&event, Millis::now()).await;
+        let kept = kept.with_context(|| {
+            let put = events.len();
+            format!(
+                "put the event of {}; {put} were put, run it again",
+                drift.object
+            )
+        })?;
+        new += kept
+            .iter()
+            .filter(|kept| kept.received == Received::New)
+            .count();
+        events.push(event.key().to_string());
+    }
+    noted.events = events.len() as u64;
+    noted.complete = true;
+    inbox.ledger.note_repair(&report, &noted).await?;
+    let known = events.len() - new;
+    let text = format!(
+        "{} of {} put into the inbox by {who}: {new} new, {known} were there already\n",
+        plural(events.len(), "event"),
+        report.id
+    );
+    let repaired = Repaired {
+        report: &report.id,
+        new,
+        known,
+        events,
+        by: who,
+        reason: reason.to_owned(),
+    };
+    out.document("reconcile.repair", &repaired, &report.id, &text)?;
+    if report.counts.drifted() > drift.len() as u64 {
+        out.say(&format!(
+            "{} more drifted and are not in the report; the next run finds them.",
+            thousands(report.counts.drifted() - drift.len() as u64)
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// Before anything is read: without them nothing could be done.
+fn reachable(inbox: &Inbox, global: &Global, at: &DoorAt) -> Result<(), CliError> {
+    let named = at.queue_url.is_some() && at.body_bucket.is_some() && global.table.is_some();
+    if inbox.local.is_some() || named {
+        return Ok(());
+    }
+    Err(CliError::usage(
+        "reconcile.no_queue",
+        "the events enter the inbox: name its queue and its bucket",
+    )
+    .note("the outputs QueueUrl and BodyBucket of the stack")
+    .tip("--queue-url URL --body-bucket NAME"))
+}
+
+fn configured<'i>(
+    inbox: &'i Inbox,
+    report: &Report,
+) -> Result<(&'i Source, &'i Reconcile), CliError> {
+    let mut all = inbox.config.reconciles();
+    all.find(|(source, reconcile)| source.name == report.source && reconcile.name == report.name)
+        .ok_or_else(|| {
+            CliError::new(
+                "reconcile.unknown",
+                Exit::NotFound,
+                format!("{}/{} is no longer configured", report.source, report.name),
+            )
+        })
+}
+
+fn of_now(report: &Report, newest: Option<&Report>, now: Millis) -> Result<(), CliError> {
+    let refused = |message: String| {
+        CliError::new("reconcile.old_report", Exit::Refused, message)
+            .note("what it says may have been mended by now; nothing was put")
+            .tip("webhookctl reconcile run")
+    };
+    match newest {
+        Some(newest) if newest.id != report.id => Err(refused(format!(
+            "{} is not the newest report; {} is",
+            report.id, newest.id
+        ))),
+        _ if now.0 - report.started.0 > OLDEST_MS => {
+            Err(refused(format!("{} is more than a day old", report.id)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A side that is not there at all looks like drift of everything.
+fn within_cap(report: &Report, reconcile: &Reconcile, over_cap: bool) -> Result<(), CliError> {
+    let percent = report.counts.percent();
+    if over_cap || percent <= reconcile.cap {
+        return Ok(());
+    }
+    Err(CliError::new(
+        "reconcile.over_cap",
+        Exit::Refused,
+        format!(
+            "{percent:.1}% of {} drifted, and the cap is {}%; nothing was put",
+            plural(
+                usize::try_from(report.counts.compared).unwrap_or(usize::MAX),
+                "object"
+            ),
+            reconcile.cap
+        ),
+    )
+    .note("so much at once is more often a wrong table, key or filter than drift")
+    .tip("look at some of them; if they are right: --over-cap"))
+}
+
+fn confirmed(drift: &[&Drift], confirm: Option<usize>) -> Result<(), CliError> {
+    let count = drift.len();
+    let shown = drift.iter().take(10);
+    let details: Vec<_> = shown
+        .map(|drift| format!("{}  {}", drift.kind, drift.object))
+        .collect();
+    match confirm {
+        Some(confirmed) if confirmed == count => Ok(()),
+        None => Err(CliError::new(
+            "reconcile.confirm",
+            Exit::Refused,
+            format!(
+                "{} would be put into the inbox; say how many: --confirm {count}",
+                plural(count, "event")
+            ),
+        )
+        .details(details)),
+        Some(confirmed) => Err(CliError::new(
+            "reconcile.confirm_mismatch",
+            Exit::Refused,
+            format!(
+                "the report has {}, but --confirm says {confirmed}; nothing was put",
+                plural(count, "drifted object")
+            ),
+        )
+        .details(details)),
+    }
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{s}", thousands(count as u64))
+}

@@ -1,0 +1,163 @@
+//! `reconcile report` and `reconcile run`
+
+use std::fmt::Write as _;
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use shared::clock::Millis;
+use shared::reconcile::{Drift, Report};
+
+use super::{find, selected};
+use crate::cli::{Global, ReconcileReportArgs, ReconcileRunArgs};
+use crate::output::table::{aligned, thousands};
+use crate::output::time::{duration, rfc3339};
+use crate::output::{Exit, Printer};
+use crate::place::Inbox;
+use crate::run_task::run_task;
+
+/// Drifted objects that people are shown; scripts are given all.
+const SHOWN: usize = 40;
+
+#[derive(Serialize, Deserialize)]
+struct Reports {
+    reports: Vec<Report>,
+}
+
+pub(super) async fn report(
+    args: ReconcileReportArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let inbox = Inbox::open(global)?;
+    let now = Millis::now();
+    let mut reports = Vec::new();
+    if let Some(id) = &args.id {
+        reports.push(find(&inbox, id, now).await?);
+    } else {
+        for (source, reconcile) in selected(&inbox, &args.selection)? {
+            let last = inbox.ledger.reports(&source.name, &reconcile.name, 1, now);
+            reports.extend(last.await?);
+        }
+    }
+    show("reconcile.report", reports, out)
+}
+
+pub(super) async fn run(
+    args: ReconcileRunArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let inbox = Inbox::open(global)?;
+    selected(&inbox, &args.selection)?;
+    let (source, name) = (&args.selection.source, &args.selection.name);
+    let task = json!({"task": "reconcile", "source": source, "name": name});
+    let answer = run_task(&inbox, global, &args.function_at, &task).await?;
+    let answer: Reports =
+        serde_json::from_value(answer).context("the answer of backup-sync cannot be read")?;
+    if answer.reports.is_empty() {
+        out.say("Another run is at it, or nothing is configured to be compared.");
+    }
+    show("reconcile.run", answer.reports, out)
+}
+
+fn show(command: &'static str, reports: Vec<Report>, out: &mut Printer) -> anyhow::Result<Exit> {
+    if reports.is_empty() && !out.format.is_json() {
+        out.say("There is no report. `webhookctl reconcile run` makes one.");
+        return Ok(Exit::Done);
+    }
+    let text: String = reports.iter().map(text).collect();
+    let ids: Vec<_> = reports.iter().map(|report| report.id.as_str()).collect();
+    let ids = ids.join(" ");
+    let drifted = reports.iter().any(|report| report.counts.drifted() > 0);
+    let repair = reports
+        .iter()
+        .find(|report| report.repairable().next().is_some() && report.repair.is_none());
+    let tip = repair.map(|report| format!("webhookctl reconcile repair {} -m WHY", report.id));
+    out.document(command, &Reports { reports }, &ids, &text)?;
+    if let Some(tip) = tip {
+        out.tip(&tip);
+    }
+    Ok(if drifted { Exit::No } else { Exit::Done })
+}
+
+fn text(report: &Report) -> String {
+    let counts = &report.counts;
+    let mut text = format!(
+        "{}/{}  {}  {}   {} objects compared in {}\n",
+        report.source,
+        report.name,
+        report.id,
+        rfc3339(report.started.0),
+        thousands(counts.compared),
+        duration(i64::try_from(report.took_ms / 1000).unwrap_or(i64::MAX)),
+    );
+    for (count, said) in [
+        (counts.agree, "agree"),
+        (counts.missing, "missing here"),
+        (counts.gone, "gone there"),
+        (counts.different, "different"),
+        (counts.ambiguous, "ambiguous: several objects bear the id"),
+        (
+            counts.unconfirmed,
+            "differ too, and were not looked at twice",
+        ),
+        (counts.moving, "changed while they were looked at"),
+        (counts.young, "only theirs and new, may still come"),
+        (
+            counts.settled,
+            "of those that agree did so at the second look",
+        ),
+    ] {
+        if count > 0 || said == "agree" {
+            let _ = writeln!(text, "  {:>7} {said}", thousands(count));
+        }
+    }
+    if !report.drift.is_empty() {
+        let rows: Vec<_> = report.drift.iter().take(SHOWN).map(row).collect();
+        for line in aligned(&rows).lines() {
+            let _ = writeln!(text, "    {line}");
+        }
+        if report.drift.len() > SHOWN {
+            let more = report.drift.len() - SHOWN;
+            let _ = writeln!(text, "    and {} more: -o json", thousands(more as u64));
+        }
+    }
+    if let Some(repair) = &report.repair {
+        let state = if repair.complete {
+            "repaired"
+        } else {
+            "a repair was begun"
+        };
+        let _ = writeln!(
+            text,
+            "  {state} by {} at {}, {} events: {}",
+            repair.by,
+            rfc3339(repair.at.0),
+            repair.events,
+            repair.why
+        );
+    }
+    text
+}
+
+fn row(drift: &Drift) -> Vec<String> {
+    let said = |values: &[String]| match values {
+        [] => "-".to_owned(),
+        values => values.join(","),
+    };
+    let fields = drift.fields.iter().map(|field| {
+        format!(
+            "{}: ours={} theirs={}",
+            field.name,
+            said(&field.here),
+            said(&field.there)
+        )
+    });
+    let fields: Vec<_> = fields.collect();
+    vec![
+        drift.kind.to_string(),
+        drift.object.clone(),
+        fields.join("; "),
+    ]
+}
