@@ -69,6 +69,34 @@ def test_schedules_are_written_as_the_scheduler_reads_them(template):
         assert schedule["Target"]["RetryPolicy"]["MaximumEventAgeInSeconds"] <= every * 60
 
 
+def test_what_is_compared_is_compared_on_a_schedule_of_its_own(template):
+    schedule = properties(template, "ReconcileSchedule")
+    assert schedule["ScheduleExpression"] == {"Ref": "ReconcileEvery"}
+    every = template["Parameters"]["ReconcileEvery"]
+    assert every["Default"] == "rate(1 day)"
+    for rate in every["AllowedValues"]:
+        number, unit = re.fullmatch(r"rate\((\d+) (hour|day)s?\)", rate).groups()
+        assert rate.endswith(f" {unit}{'' if number == '1' else 's'})")
+    assert json.loads(schedule["Target"]["Input"]) == {"task": "reconcile"}
+    assert schedule["Target"]["Arn"] == arn_of("BackupSync")
+    assert schedule["Target"]["DeadLetterConfig"]["Arn"] == arn_of("OpsDeadLetters")
+
+
+def test_drift_does_not_go_unseen(template):
+    metric, alarm = properties(template, "DriftMetric"), properties(template, "DriftAlarm")
+    code = (ROOT / "functions/backup-sync/src/reconcile.rs").read_text()
+    assert metric["LogGroupName"] == {"Ref": "BackupSyncLogs"}
+    assert metric["FilterPattern"] == '{ $.fields.metric = "reconcile" }'
+    assert 'metric = "reconcile"' in code and "drift = drift" in code
+    (made,) = metric["MetricTransformations"]
+    assert made["MetricValue"] == "$.fields.drift"
+    assert (alarm["Namespace"], alarm["MetricName"]) == (made["MetricNamespace"], made["MetricName"])
+    assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0, "GreaterThanThreshold")
+    # Longer than the time between two runs, so that it does not fall silent between them.
+    assert alarm["Period"] * alarm["EvaluationPeriods"] > DAY
+    assert alarm["AlarmActions"]["Fn::If"][0] == "HasAlarmTopic"
+
+
 # -------------------------------------------------------------------- queues
 
 
@@ -407,11 +435,15 @@ def test_the_catcher_changes_nothing_of_an_event_but_how_it_came(template):
     assert [c["StringEqualsIfExists"]["dynamodb:ReturnValues"] for c in events] == ["NONE"]
 
 
-def test_only_the_processor_takes_a_policy_from_outside(template):
+def test_only_what_reaches_yours_takes_a_policy_from_outside(template):
     taken = {n: r["ManagedPolicyArns"] for n, r in of_type(template, "AWS::IAM::Role") if "ManagedPolicyArns" in r}
-    policy = {"Fn::If": ["HasDestinationPolicy", {"Ref": "DestinationPolicyArn"}, {"Ref": "AWS::NoValue"}]}
-    assert taken == {"ProcessorRole": [policy]}
-    assert template["Parameters"]["DestinationPolicyArn"]["Default"] == ""
+    policy = {
+        name: [{"Fn::If": [f"Has{name}Policy", {"Ref": f"{name}PolicyArn"}, {"Ref": "AWS::NoValue"}]}]
+        for name in ("Destination", "State")
+    }
+    assert taken == {"ProcessorRole": policy["Destination"], "BackupSyncRole": policy["State"]}
+    for name in policy:
+        assert template["Parameters"][f"{name}PolicyArn"]["Default"] == ""
 
 
 def test_only_this_account_may_use_a_role(template):
@@ -564,6 +596,14 @@ BROKEN = [
     (test_the_catcher_changes_nothing_of_an_event_but_how_it_came, "dynamodb:ReturnValues: NONE", "dynamodb:ReturnValues: ALL_NEW"),
     (test_functions_reach_only_their_rows_of_the_table, "dynamodb:LeadingKeys: false, dynamodb:Attributes: false", "dynamodb:LeadingKeys: false"),
     (test_only_the_processor_takes_a_policy_from_outside, "!Ref DestinationPolicyArn, !Ref", "arn:aws:iam::aws:policy/AdministratorAccess, !Ref"),
+    (test_the_catcher_changes_no_event_that_it_has_written, "dynamodb:LeadingKeys: [Q#*]", "dynamodb:LeadingKeys: [E#*, Q#*]"),
+    (test_what_is_compared_is_compared_on_a_schedule_of_its_own, "rate(6 hours)", "rate(6 hour)"),
+    (test_what_is_compared_is_compared_on_a_schedule_of_its_own, '{"task":"reconcile"}', '{"task":"sync"}'),
+    (test_drift_does_not_go_unseen, '$.fields.metric = "reconcile"', '$.fields.metric = "recon"'),
+    (test_drift_does_not_go_unseen, "MetricValue: $.fields.drift", "MetricValue: $.drift"),
+    (test_drift_does_not_go_unseen, "EvaluationPeriods: 2\n      DatapointsToAlarm: 1", "EvaluationPeriods: 1"),
+    (test_only_what_reaches_yours_takes_a_policy_from_outside, "!Ref StatePolicyArn, !Ref", "arn:aws:iam::aws:policy/AdministratorAccess, !Ref"),
+    (test_only_what_reaches_yours_takes_a_policy_from_outside, "!Ref DestinationPolicyArn, !Ref", "arn:aws:iam::aws:policy/AdministratorAccess, !Ref"),
     (test_functions_reach_only_their_rows_of_the_table, "dynamodb:LeadingKeys: [SYS]", "dynamodb:LeadingKeys: [E#*, SYS]"),
     (test_only_this_account_may_use_a_role, "Service: lambda.amazonaws.com", "AWS: '*'"),
     (test_only_this_account_may_use_a_role, "aws:SourceAccount: !Ref AWS::AccountId", "aws:SourceAccount: '*'"),

@@ -267,29 +267,36 @@ impl Run<'_> {
 /// One line for the log, of which the metric is made. It tells numbers, and of no object.
 fn tell(report: &Report) {
     let counts = &report.counts;
-    tracing::info!(
-        metric = "reconcile",
-        source = report.source,
-        name = report.name,
-        report = report.id,
-        drift = counts.drifted(),
-        compared = counts.compared,
-        agree = counts.agree,
-        missing = counts.missing,
-        gone = counts.gone,
-        different = counts.different,
-        ambiguous = counts.ambiguous,
-        settled = counts.settled,
-        moving = counts.moving,
-        young = counts.young,
-        unconfirmed = counts.unconfirmed,
-        took_ms = report.took_ms,
-        "reconciled {}/{}: {} of {} objects drifted",
-        report.source,
-        report.name,
-        counts.drifted(),
-        counts.compared,
-    );
+    let drift = counts.drifted();
+    macro_rules! line {
+        ($level:ident) => {
+            tracing::$level!(
+                metric = "reconcile",
+                source = report.source,
+                name = report.name,
+                report = report.id,
+                drift = drift,
+                compared = counts.compared,
+                missing = counts.missing,
+                gone = counts.gone,
+                different = counts.different,
+                settled = counts.settled,
+                moving = counts.moving,
+                young = counts.young,
+                unconfirmed = counts.unconfirmed,
+                took_ms = report.took_ms,
+                "reconciled {}/{}: {drift} of {} objects drifted",
+                report.source,
+                report.name,
+                counts.compared,
+            )
+        };
+    }
+    if drift > 0 {
+        line!(warn);
+    } else {
+        line!(info);
+    }
 }
 
 fn owner() -> anyhow::Result<String> {
