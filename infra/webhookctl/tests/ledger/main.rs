@@ -23,6 +23,7 @@ mod own_writes;
 mod proxy;
 mod quarantine;
 mod receive;
+mod reconcile;
 mod retention;
 mod rows;
 mod settle;

@@ -1,0 +1,90 @@
+//! One run at a time makes a report, and a report is kept for a while.
+
+use std::time::Duration;
+
+use shared::clock::Millis;
+use shared::ledger::ReconcileLease;
+use shared::reconcile::{Repair, Report};
+
+use crate::support::{NOW, Table, after};
+
+const RUN: Duration = Duration::from_secs(60);
+
+impl Table {
+    async fn turn(&self, owner: &str, now: Millis) -> Option<ReconcileLease> {
+        let lease = self
+            .ledger
+            .reconcile_lease("stripe-main", "subscriptions", owner, now, RUN);
+        lease.await.unwrap()
+    }
+
+    async fn reports(&self, limit: i32, now: Millis) -> Vec<Millis> {
+        let reports = self
+            .ledger
+            .reports("stripe-main", "subscriptions", limit, now);
+        let started = |report: &Report| report.started;
+        reports.await.unwrap().iter().map(started).collect()
+    }
+}
+
+fn repair() -> Repair {
+    Repair {
+        at: after(5),
+        by: "anna".to_owned(),
+        why: "because".to_owned(),
+        events: 3,
+        complete: true,
+    }
+}
+
+#[tokio::test]
+async fn one_run_has_the_turn_until_it_ends_or_its_time_is_over() {
+    let table = Table::fresh().await;
+    let first = table.turn("one", NOW).await.unwrap();
+    assert!(table.turn("two", after(59_000)).await.is_none());
+    let other = table
+        .ledger
+        .reconcile_lease("stripe-main", "invoices", "two", NOW, RUN);
+    assert!(
+        other.await.unwrap().is_some(),
+        "each comparison has its own turn"
+    );
+    // It was killed. Who comes later has the turn, and what comes of the first one changes nothing.
+    let late = after(120_000);
+    let second = table.turn("one", late).await.unwrap();
+    table.ledger.reconcile_release(first).await.unwrap();
+    assert!(table.turn("three", late).await.is_none());
+    table.ledger.reconcile_release(second).await.unwrap();
+    assert!(table.turn("three", late).await.is_some());
+}
+
+#[tokio::test]
+async fn reports_are_read_newest_first_and_end_with_their_time() {
+    let table = Table::fresh().await;
+    for (name, at) in [
+        ("subscriptions", 1),
+        ("subscriptions", 2),
+        ("subscriptions-old", 3),
+    ] {
+        let report = Report::new("stripe-main", name, after(at));
+        table.ledger.keep_report(&report).await.unwrap();
+    }
+    assert_eq!(table.reports(9, after(9)).await, [after(2), after(1)]);
+    assert_eq!(table.reports(1, after(9)).await, [after(2)]);
+    let month = Duration::from_secs(31 * 24 * 3600);
+    assert!(table.reports(9, NOW + month).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_repair_stands_in_its_report_and_makes_none() {
+    let table = Table::fresh().await;
+    let report = Report::new("stripe-main", "subscriptions", after(1));
+    assert!(!table.ledger.note_repair(&report, &repair()).await.unwrap());
+    assert!(table.reports(9, after(9)).await.is_empty());
+    table.ledger.keep_report(&report).await.unwrap();
+    assert!(table.ledger.note_repair(&report, &repair()).await.unwrap());
+    let kept = table
+        .ledger
+        .reports("stripe-main", "subscriptions", 1, after(9));
+    assert_eq!(kept.await.unwrap()[0].repair, Some(repair()));
+}

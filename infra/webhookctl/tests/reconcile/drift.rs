@@ -1,0 +1,225 @@
+//! What is called drift, and what is not.
+
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use serde_json::{Value, json};
+use shared::clock::Millis;
+
+use super::provider::API_KEY;
+use super::world::{BY_ID, TABLE, World, document, subscription, told};
+
+fn counts(report: &Value, names: [&str; 4]) -> [u64; 4] {
+    names.map(|name| report["counts"][name].as_u64().unwrap())
+}
+
+fn kinds(report: &Value) -> Vec<(String, String)> {
+    let drift = report["drift"].as_array().unwrap().iter();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    drift
+        .map(|d| (text(&d["object"]), text(&d["kind"])))
+        .collect()
+}
+
+#[tokio::test]
+async fn what_differs_is_reported_whichever_side_it_is_on() {
+    let world = World::start(BY_ID).await;
+    // Three pages, of which the second is first refused.
+    for n in 0..230 {
+        world.both(&format!("sub_{n:03}")).await;
+    }
+    let answer = || {
+        (
+            StatusCode::TOO_MANY_REQUESTS,
+            [(header::RETRY_AFTER, "1")],
+            "{}",
+        )
+    };
+    world.stripe.at(2, move |_| Some(answer().into_response()));
+    world.stripe.put(
+        "sub_missing",
+        subscription("sub_missing", "active", "price_pro"),
+    );
+    world
+        .ours("SUB#sub_gone", "sub_gone", "active", "pro")
+        .await;
+    world.ours("SUB#sub_007", "sub_007", "active", "free").await;
+    // Canceled over there, which a list without `status=all` would not show.
+    world
+        .stripe
+        .put("sub_008", subscription("sub_008", "canceled", "price_pro"));
+    let mut new = subscription("sub_young", "active", "price_pro");
+    new["created"] = json!(Millis::now().secs() - 60);
+    world.stripe.put("sub_young", new);
+    let before = world.table().await;
+
+    let report = world.report().await;
+    assert_eq!(
+        kinds(&report),
+        [
+            ("sub_007".into(), "different".to_owned()),
+            ("sub_008".into(), "different".to_owned()),
+            ("sub_missing".into(), "missing".to_owned()),
+            ("sub_gone".into(), "gone".to_owned()),
+        ]
+    );
+    assert_eq!(
+        report["drift"][0]["fields"],
+        json!([{"name": "plan", "here": ["free"], "there": ["pro"]}])
+    );
+    assert_eq!(
+        counts(&report, ["compared", "agree", "young", "unconfirmed"]),
+        [233, 228, 1, 0]
+    );
+    let asked = world.stripe.requests();
+    let lists = asked.iter().filter(|what| what.starts_with("list")).count();
+    assert_eq!(lists, 4, "three pages, one of them twice: {asked:?}");
+    assert_eq!(world.table().await, before, "it is only read");
+
+    // A person is shown the same, and a script can tell.
+    let shown = world
+        .webhookctl(&["reconcile", "report", "-o", "json"])
+        .await;
+    assert_eq!(shown.status.code(), Some(5), "{}", told(&shown));
+    assert_eq!(document(&shown)["reports"][0], report);
+    let shown = world.webhookctl(&["reconcile", "report"]).await;
+    assert!(
+        told(&shown).contains("plan: ours=free theirs=pro"),
+        "{}",
+        told(&shown)
+    );
+    let listed = world.webhookctl(&["reconcile", "list", "-o", "json"]).await;
+    let row = &document(&listed)["items"][1];
+    assert_eq!(
+        (&row["drifted"], &row["report"]),
+        (&json!(4), &report["id"])
+    );
+
+    // One line is logged of it, with numbers and without what they are about.
+    let log = world.logged();
+    let line = log
+        .lines()
+        .find(|line| line.contains(r#""metric":"reconcile""#));
+    let line: Value = serde_json::from_str(line.expect("it is logged")).unwrap();
+    assert_eq!(line["fields"]["drift"], 4);
+    assert!(!log.contains("sub_007"), "{log}");
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_changed_while_it_was_looked_at_is_not_drift() {
+    let world = World::start(BY_ID).await;
+    world.both("sub_same").await;
+    for id in ["sub_settles", "sub_moves", "sub_stays"] {
+        world
+            .stripe
+            .put(id, subscription(id, "active", "price_pro"));
+        world.ours(&format!("SUB#{id}"), id, "active", "free").await;
+    }
+    // After the list, before anything is read again.
+    world.stripe.at(2, |objects| {
+        let free = |id: &str| subscription(id, "active", "price_free");
+        objects.insert("sub_settles".into(), free("sub_settles"));
+        let past_due = subscription("sub_moves", "past_due", "price_pro");
+        objects.insert("sub_moves".into(), past_due);
+        None
+    });
+    let report = world.report().await;
+    assert_eq!(
+        kinds(&report),
+        [("sub_stays".into(), "different".to_owned())]
+    );
+    assert_eq!(
+        counts(&report, ["compared", "settled", "moving", "agree"]),
+        [4, 1, 1, 2]
+    );
+    let asked = world.stripe.requests();
+    assert_eq!(
+        asked.len(),
+        4,
+        "each of the three is read once more: {asked:?}"
+    );
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_list_that_breaks_off_is_no_report() {
+    let world = World::start(BY_ID).await;
+    for n in 0..150 {
+        world.both(&format!("sub_{n:03}")).await;
+    }
+    world.stripe.at(2, |_| {
+        Some(r#"{"object":"list","data":[{"id":"sub"#.into_response())
+    });
+    let error = world.run("stripe-main").await.unwrap_err();
+    assert!(error.contains("no list of objects"), "{error}");
+    world.stripe.forget_requests();
+    world
+        .stripe
+        .at(2, |_| Some(StatusCode::BAD_REQUEST.into_response()));
+    let error = world.run("stripe-main").await.unwrap_err();
+    assert!(error.contains("answered 400"), "{error}");
+    world
+        .secret("stripe-main", "rk_test_of_another_account")
+        .await;
+    world
+        .stack
+        .kill_function_processes("BackupSync")
+        .await
+        .unwrap();
+    let error = world.run("stripe-main").await.unwrap_err();
+    assert!(
+        error.contains("the key \"stripe-main\" may not read it"),
+        "{error}"
+    );
+    assert!(
+        !error.contains(API_KEY) && !error.contains("rk_test"),
+        "{error}"
+    );
+    let reports = world
+        .ledger
+        .reports("stripe-main", "subscriptions", 9, Millis::now());
+    assert!(reports.await.unwrap().is_empty());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn only_one_run_is_at_it_and_one_that_was_killed_holds_nobody_up_for_long() {
+    let world = World::start(BY_ID).await;
+    world.both("sub_1").await;
+    let now = Millis::now();
+    let minutes = std::time::Duration::from_secs(300);
+    let lease = world
+        .ledger
+        .reconcile_lease("stripe-main", "subscriptions", "me", now, minutes);
+    let lease = lease.await.unwrap().unwrap();
+    assert!(world.run("stripe-main").await.unwrap().is_empty());
+    assert!(world.stripe.requests().is_empty());
+    world.ledger.reconcile_release(lease).await.unwrap();
+    assert_eq!(world.report().await["counts"]["agree"], 1);
+    // One that died long ago.
+    let then = Millis(now.0 - 600_000);
+    let lease = world
+        .ledger
+        .reconcile_lease("stripe-main", "subscriptions", "dead", then, minutes);
+    assert!(lease.await.unwrap().is_some());
+    assert_eq!(world.report().await["counts"]["agree"], 1);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn the_inbox_is_no_state_of_ours_and_a_table_that_is_not_there_is_named() {
+    let world = World::start(&BY_ID.replace(TABLE, "no-such-table")).await;
+    let error = world.run("stripe-main").await.unwrap_err();
+    assert!(error.contains("read table no-such-table"), "{error}");
+    world.end().await;
+
+    let inbox = webhookctl::stack::Template::load(
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml").as_ref(),
+        &webhookctl::stack::Naming::default(),
+    );
+    let inbox = inbox.unwrap().table_definition().unwrap().name.clone();
+    let world = World::start(&BY_ID.replace(TABLE, &inbox)).await;
+    let error = world.run("stripe-main").await.unwrap_err();
+    assert!(error.contains("is the inbox"), "{error}");
+    world.end().await;
+}

@@ -1,0 +1,289 @@
+//! A stack with a source that is compared, and the two sides of the comparison.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::process::Output;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
+    ScalarAttributeType,
+};
+use aws_sdk_ssm::types::ParameterType;
+use axum::Router;
+use serde_json::{Value, json};
+use shared::clock::Millis;
+use shared::ledger::Ledger;
+use tokio::process::Command;
+use webhookctl::place::Local;
+use webhookctl::stack::{Options, Stack};
+
+use super::provider::{API_KEY, APP_TOKEN, Api, app, github, stripe};
+
+/// The table of an application, beside the inbox.
+pub(crate) const TABLE: &str = "app-subscriptions";
+
+pub(crate) type Item = HashMap<String, AttributeValue>;
+
+pub(crate) struct World {
+    pub(crate) stack: Stack,
+    pub(crate) stripe: Api,
+    pub(crate) github: Api,
+    pub(crate) app: Api,
+    pub(crate) ledger: Ledger,
+    folder: PathBuf,
+}
+
+/// Subscriptions by their id, against the table.
+pub(crate) const BY_ID: &str = r#"
+[[source.reconcile]]
+objects = "subscriptions"
+fields = [
+  { name = "status" },
+  { name = "plan", there = "items.data[*].price.id", here = "billing.tier", values = { price_pro = "pro", price_free = "free" } },
+]
+[source.reconcile.local]
+kind = "dynamodb"
+table = "app-subscriptions"
+id = "stripe_id"
+key = { pk = "SUB#{id}" }
+"#;
+
+/// The same against the application's endpoint.
+pub(crate) const OVER_HTTP: &str = r#"
+[[source.reconcile]]
+objects = "subscriptions"
+fields = [{ name = "status" }]
+[source.reconcile.local]
+kind = "http"
+url = "{app}/state"
+secret = "app"
+"#;
+
+impl World {
+    /// A stack whose Stripe source has this in its configuration.
+    pub(crate) async fn start(reconcile: &str) -> Self {
+        let (stripe_api, github_api, app_api) = (Api::default(), Api::default(), Api::default());
+        let (stripe_url, github_url, app_url) = (
+            serve(stripe(&stripe_api)),
+            serve(github(&github_api)),
+            serve(app(&app_api)),
+        );
+        let sources = format!(
+            "schema = 1\n[forward]\nallow_loopback = true\n\
+             [[source]]\nname = \"github-main\"\npreset = \"github\"\nparams = {{ api = \"{github_url}\" }}\n\
+             [[source.action]]\nkind = \"keep\"\n\
+             [[source.reconcile]]\nobjects = \"hooks\"\nwith = {{ repo = \"octo/hello\" }}\n\
+             fields = [{{ name = \"active\" }}, {{ name = \"events\" }}]\n\
+             [source.reconcile.local]\nkind = \"http\"\nurl = \"{app_url}/state\"\nsecret = \"app\"\n\
+             [[source]]\nname = \"stripe-main\"\npreset = \"stripe\"\nparams = {{ api = \"{stripe_url}\" }}\n\
+             [[source.action]]\nkind = \"keep\"\n{}",
+            reconcile.replace("{app}", &app_url)
+        );
+        let folder = folder();
+        let sources_file = folder.join("sources.toml");
+        std::fs::write(&sources_file, sources).unwrap();
+        let template = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_webhookctl"));
+        let stack = Stack::start(Options {
+            sources_file: Some(sources_file.clone()),
+            ..Options::new(template, program.parent().unwrap())
+        });
+        let stack = stack.await.unwrap();
+        let world = Self {
+            ledger: Ledger::new(stack.clients().dynamodb, stack.table().unwrap(), None),
+            stack,
+            stripe: stripe_api,
+            github: github_api,
+            app: app_api,
+            folder,
+        };
+        for (name, value) in [
+            ("stripe-main", API_KEY),
+            ("github-main", API_KEY),
+            ("app", APP_TOKEN),
+        ] {
+            world.secret(name, value).await;
+        }
+        world.make_table().await;
+        let endpoint = world.stack.endpoints().dynamodb.clone();
+        world.announce(&endpoint);
+        world
+    }
+
+    pub(crate) async fn secret(&self, name: &str, value: &str) {
+        let path = self.stack.secrets_path("BackupSync").unwrap();
+        let put = self.stack.clients().ssm.put_parameter();
+        let put = put.name(format!("{path}/{name}/current")).value(value);
+        let put = put.r#type(ParameterType::SecureString).overwrite(true);
+        put.send().await.unwrap();
+    }
+
+    /// Tells the commands of the stack, as `dev` does, with DynamoDB at this address.
+    pub(crate) fn announce(&self, dynamodb: &str) {
+        let endpoints = self.stack.endpoints();
+        let local = Local {
+            pid: std::process::id(),
+            url: self.stack.front_url(),
+            dynamodb: dynamodb.to_owned(),
+            sqs: endpoints.sqs.clone(),
+            s3: endpoints.s3.clone(),
+            ssm: endpoints.ssm.clone(),
+            table: self.stack.table().unwrap().to_owned(),
+            bucket: self.stack.bucket("Bodies").unwrap().to_owned(),
+            queue_url: self.stack.queue_url("Doorbell").unwrap().to_owned(),
+            secrets_path: self.stack.secrets_path("Catcher").unwrap().to_owned(),
+            sources: self.folder.join("sources.toml"),
+            lambda: Some(self.stack.lambda_url().to_owned()),
+            backup_sync: Some(
+                self.stack
+                    .template()
+                    .function("BackupSync")
+                    .unwrap()
+                    .name
+                    .clone(),
+            ),
+        };
+        let place = self.folder.join(".mitt");
+        std::fs::create_dir_all(&place).unwrap();
+        let text = serde_json::to_string(&local).unwrap();
+        std::fs::write(place.join("local.json"), text).unwrap();
+    }
+
+    async fn make_table(&self) {
+        let attribute = AttributeDefinition::builder()
+            .attribute_name("pk")
+            .attribute_type(ScalarAttributeType::S);
+        let key = KeySchemaElement::builder()
+            .attribute_name("pk")
+            .key_type(KeyType::Hash);
+        let make = self.stack.clients().dynamodb.create_table();
+        make.table_name(TABLE)
+            .attribute_definitions(attribute.build().unwrap())
+            .key_schema(key.build().unwrap())
+            .billing_mode(BillingMode::PayPerRequest)
+            .send()
+            .await
+            .unwrap();
+    }
+
+    /// An item of the application's table.
+    pub(crate) async fn ours(&self, pk: &str, id: &str, status: &str, tier: &str) {
+        let s = |text: &str| AttributeValue::S(text.to_owned());
+        let billing = HashMap::from([("tier".to_owned(), s(tier))]);
+        let put = self.stack.clients().dynamodb.put_item().table_name(TABLE);
+        put.item("pk", s(pk))
+            .item("stripe_id", s(id))
+            .item("status", s(status))
+            .item("billing", AttributeValue::M(billing))
+            .item("note", s("of nobody else's business"))
+            .send()
+            .await
+            .unwrap();
+    }
+
+    /// A subscription on both sides.
+    pub(crate) async fn both(&self, id: &str) {
+        self.stripe.put(id, subscription(id, "active", "price_pro"));
+        self.ours(&format!("SUB#{id}"), id, "active", "pro").await;
+    }
+
+    /// All that the application's table holds.
+    pub(crate) async fn table(&self) -> Vec<Item> {
+        #[expect(clippy::disallowed_methods, reason = "a test looks at the whole table")]
+        let all = self.stack.clients().dynamodb.scan();
+        let mut items = all.table_name(TABLE).send().await.unwrap().items.unwrap();
+        items.sort_by_key(|item| item["pk"].as_s().unwrap().clone());
+        items
+    }
+
+    /// Runs the task as its schedule does: the reports, or the error.
+    pub(crate) async fn run(&self, source: &str) -> Result<Vec<Value>, String> {
+        let task = json!({"task": "reconcile", "source": source});
+        let invocation = self.stack.invoke("BackupSync", &task).await.unwrap();
+        if let Some(error) = invocation.error() {
+            return Err(error.message.clone());
+        }
+        let answer = invocation.json().unwrap();
+        Ok(answer["reports"].as_array().unwrap().clone())
+    }
+
+    /// The one report of the Stripe source.
+    pub(crate) async fn report(&self) -> Value {
+        let mut reports = self.run("stripe-main").await.unwrap();
+        assert_eq!(reports.len(), 1);
+        reports.remove(0)
+    }
+
+    pub(crate) async fn webhookctl(&self, args: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_webhookctl"))
+            .args(args)
+            .current_dir(&self.folder)
+            .env("USER", "anna")
+            .output()
+            .await
+            .unwrap()
+    }
+
+    /// What operators did this month.
+    pub(crate) async fn log(&self) -> Vec<Item> {
+        let month = format!("LOG#{}", &Millis::now().hour()[..6]);
+        let query = self.stack.clients().dynamodb.query();
+        let query = query
+            .table_name(self.stack.table().unwrap())
+            .key_condition_expression("pk = :month")
+            .expression_attribute_values(":month", AttributeValue::S(month));
+        query.send().await.unwrap().items.unwrap()
+    }
+
+    /// Everything that backup-sync logged.
+    pub(crate) fn logged(&self) -> String {
+        let file = self.stack.log_file("BackupSync").unwrap();
+        std::fs::read_to_string(file).unwrap_or_default()
+    }
+
+    pub(crate) async fn end(self) {
+        let log = self.logged();
+        for secret in [API_KEY, APP_TOKEN, "of nobody else's business"] {
+            assert!(!log.contains(secret), "backup-sync logged {secret:?}");
+        }
+        self.stack.stop().await;
+        std::fs::remove_dir_all(&self.folder).unwrap();
+    }
+}
+
+pub(crate) fn subscription(id: &str, status: &str, price: &str) -> Value {
+    json!({
+        "id": id, "object": "subscription", "created": 1_700_000_000, "customer": format!("cus_{id}"),
+        "status": status, "items": {"object": "list", "data": [{"id": "si_1", "price": {"id": price}}]},
+    })
+}
+
+pub(crate) fn told(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
+}
+
+pub(crate) fn document(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(output)))
+}
+
+/// Serves until the test ends.
+pub(crate) fn serve(router: Router) -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    url
+}
+
+fn folder() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("mitt-reconcile-{}-{number}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
