@@ -82,19 +82,31 @@ def test_what_is_compared_is_compared_on_a_schedule_of_its_own(template):
     assert schedule["Target"]["DeadLetterConfig"]["Arn"] == arn_of("OpsDeadLetters")
 
 
-def test_drift_does_not_go_unseen(template):
-    metric, alarm = properties(template, "DriftMetric"), properties(template, "DriftAlarm")
-    code = (ROOT / "functions/backup-sync/src/reconcile.rs").read_text()
-    assert metric["LogGroupName"] == {"Ref": "BackupSyncLogs"}
-    assert metric["FilterPattern"] == '{ $.fields.metric = "reconcile" }'
-    assert 'metric = "reconcile"' in code and "drift = drift" in code
-    (made,) = metric["MetricTransformations"]
-    assert made["MetricValue"] == "$.fields.drift"
-    assert (alarm["Namespace"], alarm["MetricName"]) == (made["MetricNamespace"], made["MetricName"])
-    assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0, "GreaterThanThreshold")
-    # Longer than the time between two runs, so that it does not fall silent between them.
-    assert alarm["Period"] * alarm["EvaluationPeriods"] > DAY
-    assert alarm["AlarmActions"]["Fn::If"][0] == "HasAlarmTopic"
+def test_endpoints_are_looked_at_before_a_provider_gives_up(template):
+    schedule = properties(template, "EndpointsSchedule")
+    assert schedule["ScheduleExpression"] == "rate(1 hour)"
+    assert json.loads(schedule["Target"]["Input"]) == {"task": "endpoints"}
+    assert schedule["Target"]["Arn"] == arn_of("BackupSync")
+    assert schedule["Target"]["DeadLetterConfig"]["Arn"] == arn_of("OpsDeadLetters")
+
+
+def test_drift_and_a_dark_endpoint_do_not_go_unseen(template):
+    for name, alarm_name, line, field, every in [
+        ("DriftMetric", "DriftAlarm", "reconcile", "drift", DAY),
+        ("EndpointMetric", "EndpointAlarm", "endpoint", "dark", 3600),
+    ]:
+        metric, alarm = properties(template, name), properties(template, alarm_name)
+        code = (ROOT / f"functions/backup-sync/src/{line}.rs").read_text()
+        assert metric["LogGroupName"] == {"Ref": "BackupSyncLogs"}
+        assert metric["FilterPattern"] == f'{{ $.fields.metric = "{line}" }}'
+        assert f'metric = "{line}"' in code and f"{field} = {field}" in code
+        (made,) = metric["MetricTransformations"]
+        assert made["MetricValue"] == f"$.fields.{field}"
+        assert (alarm["Namespace"], alarm["MetricName"]) == (made["MetricNamespace"], made["MetricName"])
+        assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0, "GreaterThanThreshold")
+        # Longer than the time between two runs, so that it does not fall silent between them.
+        assert alarm["Period"] * alarm["EvaluationPeriods"] > every
+        assert alarm["AlarmActions"]["Fn::If"][0] == "HasAlarmTopic"
 
 
 # -------------------------------------------------------------------- queues
@@ -599,9 +611,11 @@ BROKEN = [
     (test_the_catcher_changes_no_event_that_it_has_written, "dynamodb:LeadingKeys: [Q#*]", "dynamodb:LeadingKeys: [E#*, Q#*]"),
     (test_what_is_compared_is_compared_on_a_schedule_of_its_own, "rate(6 hours)", "rate(6 hour)"),
     (test_what_is_compared_is_compared_on_a_schedule_of_its_own, '{"task":"reconcile"}', '{"task":"sync"}'),
-    (test_drift_does_not_go_unseen, '$.fields.metric = "reconcile"', '$.fields.metric = "recon"'),
-    (test_drift_does_not_go_unseen, "MetricValue: $.fields.drift", "MetricValue: $.drift"),
-    (test_drift_does_not_go_unseen, "EvaluationPeriods: 2\n      DatapointsToAlarm: 1", "EvaluationPeriods: 1"),
+    (test_drift_and_a_dark_endpoint_do_not_go_unseen, '$.fields.metric = "reconcile"', '$.fields.metric = "recon"'),
+    (test_drift_and_a_dark_endpoint_do_not_go_unseen, "MetricValue: $.fields.drift", "MetricValue: $.drift"),
+    (test_drift_and_a_dark_endpoint_do_not_go_unseen, "Period: 86400\n      EvaluationPeriods: 2", "Period: 86400\n      EvaluationPeriods: 1"),
+    (test_drift_and_a_dark_endpoint_do_not_go_unseen, "MetricName: DarkEndpoints", "MetricName: Dark"),
+    (test_endpoints_are_looked_at_before_a_provider_gives_up, "ScheduleExpression: rate(1 hour)", "ScheduleExpression: rate(1 day)"),
     (test_only_what_reaches_yours_takes_a_policy_from_outside, "!Ref StatePolicyArn, !Ref", "arn:aws:iam::aws:policy/AdministratorAccess, !Ref"),
     (test_only_what_reaches_yours_takes_a_policy_from_outside, "!Ref DestinationPolicyArn, !Ref", "arn:aws:iam::aws:policy/AdministratorAccess, !Ref"),
     (test_functions_reach_only_their_rows_of_the_table, "dynamodb:LeadingKeys: [SYS]", "dynamodb:LeadingKeys: [E#*, SYS]"),

@@ -6,6 +6,7 @@
 mod action;
 mod address;
 mod duration;
+mod endpoint;
 mod filter;
 mod order;
 mod quarantine;
@@ -33,6 +34,8 @@ use crate::verify::{Trust, Verifier};
 use action::FileAction;
 pub use action::{Action, ActionKind, Destination, Invocation};
 pub use address::is_fifo;
+use endpoint::FileEndpoint;
+pub use endpoint::{Endpoint, Subscriber};
 pub use filter::Filter;
 use order::FileOrder;
 use quarantine::FileQuarantine;
@@ -83,6 +86,8 @@ pub struct Source {
     pub sync: Option<SourceSync>,
     /// What of the provider's objects is compared with ours.
     pub reconcile: Vec<Reconcile>,
+    /// The subscription that the provider should have.
+    pub endpoint: Option<Endpoint>,
     /// How the events of an entity are ordered, if they are.
     pub order: Option<Order>,
 }
@@ -192,6 +197,7 @@ struct FileSource {
     sync: Option<FileSync>,
     #[serde(default)]
     reconcile: Vec<FileReconcile>,
+    endpoint: Option<FileEndpoint>,
     #[serde(default)]
     order: FileOrder,
 }
@@ -263,6 +269,11 @@ impl FileSource {
             .map(|sync| sync.checked(&preset, &self.name, forward))
             .transpose()
             .context("sync")?;
+        let endpoint = self
+            .endpoint
+            .map(|endpoint| endpoint.checked(&preset.id, &self.name, forward))
+            .transpose()
+            .context("endpoint")?;
         let reconcile = reconcile::all(self.reconcile, &preset, &self.name, forward)?;
         let order = self
             .order
@@ -296,6 +307,7 @@ impl FileSource {
             actions,
             sync,
             reconcile,
+            endpoint,
             order,
         })
     }

@@ -14,7 +14,7 @@
 //! a source says how many there were.
 //!
 //! What a provider lists is held against our own state by a *reconcile*, which tells of *drift*
-//! ([`reconcile`]).
+//! ([`reconcile`]). Whether its subscription still leads to us is the state of an [`endpoint`].
 //!
 //! Three sentences carry the design. An event is in the ledger before anyone is told of it. Only
 //! the newest claim may write. The queue is a doorbell: losing a message loses time, never an
@@ -39,6 +39,7 @@ pub mod breaker;
 pub mod config;
 pub mod coverage;
 pub mod effects;
+pub mod endpoint;
 pub mod inbox;
 pub mod keyring;
 pub mod ledger;

@@ -74,6 +74,14 @@ fn choose_tls() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
+/// How something is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Post,
+    Put,
+    Patch,
+}
+
 /// What came back.
 #[derive(Debug, Default)]
 pub struct Answer {
@@ -142,6 +150,25 @@ impl Outbound {
             now,
         )
         .await
+    }
+
+    /// Changes a resource, in a way that may be repeated.
+    pub async fn change(
+        &self,
+        verb: Verb,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: Bytes,
+        now: Millis,
+    ) -> Result<Answer, Trouble> {
+        let url = self.target(url, &[])?;
+        let request = match verb {
+            Verb::Post => self.client.post(url),
+            Verb::Put => self.client.put(url),
+            Verb::Patch => self.client.patch(url),
+        };
+        let request = request.headers(header_map(headers)?).body(body);
+        self.send(request, now).await
     }
 
     /// Asks for a resource. Query values are encoded here.

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Millis;
 use crate::event::words;
+pub(crate) use report::rfc3339;
 pub use report::{Counts, Repair, Report, time};
 
 words! {

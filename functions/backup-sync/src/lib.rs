@@ -8,9 +8,13 @@
 //! sources have fallen silent.
 //! cursor and puts what never arrived through the same door. `{"task":"reconcile"}` every day: holds
 //! the providers' objects against ours, and reports what differs.
+//! `{"task":"endpoints"}` every hour: looks whether the providers' subscriptions still lead to us;
+//! `{"task":"enable"}`, by an operator, enables one again.
 
 mod coverage;
+mod api;
 mod drain;
+mod endpoint;
 mod keys;
 mod silence;
 mod reconcile;
@@ -24,6 +28,7 @@ use shared::outbound::Outbound;
 use shared::settings::Parts;
 
 pub use drain::DrainReport;
+pub use endpoint::{Enabled, Synced};
 pub use keys::KeysReport;
 pub use silence::Silence;
 pub use sweep::SweepReport;
@@ -39,6 +44,13 @@ pub enum Task {
     Sync {
         /// Only this source.
         source: Option<String>,
+    },
+    Endpoints {
+        /// Only this source.
+        source: Option<String>,
+    },
+    Enable {
+        source: String,
     },
     Reconcile {
         /// Only this source.
@@ -59,6 +71,10 @@ pub enum Report {
         sources: Vec<SyncReport>,
         silent: Vec<Silence>,
     },
+    Endpoints {
+        endpoints: Vec<shared::endpoint::Status>,
+    },
+    Enable(Box<Enabled>),
     Reconcile {
         reports: Vec<shared::reconcile::Report>,
     },
@@ -109,6 +125,12 @@ impl BackupSync {
             Task::Sync { source } => Ok(Report::Sync {
                 sources: self.sync_all(source.as_deref()).await?,
             }),
+            Task::Endpoints { source } => Ok(Report::Endpoints {
+                endpoints: Box::pin(self.endpoints(source.as_deref())).await?,
+            }),
+            Task::Enable { source } => Ok(Report::Enable(Box::new(
+                Box::pin(self.enable(&source)).await?,
+            ))),
             Task::Reconcile { source, name } => Ok(Report::Reconcile {
                 reports: Box::pin(self.reconcile_all(source.as_deref(), name.as_deref())).await?,
             }),

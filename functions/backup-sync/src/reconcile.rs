@@ -3,7 +3,6 @@
 //! Nothing is changed here. What differs is read once more at the end, and only what stayed the
 //! same in between is drift: the sides are read at different times, and an event may be under way.
 
-mod ask;
 mod local;
 mod provider;
 
@@ -17,7 +16,7 @@ use shared::reconcile::{Counts, Drift, Drifted, Report, Sides, drift};
 use shared::secrets::Secret;
 
 use crate::BackupSync;
-use ask::Api;
+use crate::api::Api;
 use local::{Listed, Ours};
 
 /// How long a run may go on; the function is killed at 300 s.
@@ -143,6 +142,7 @@ impl BackupSync {
                 what: &what,
                 key: self.api_key(&reconcile.secret).await?,
                 secret: &reconcile.secret,
+                key_header: None,
                 headers: headers.map(|(k, v)| (k.as_str(), v.as_str())).collect(),
             },
             ours: match &reconcile.local {
@@ -165,6 +165,7 @@ impl BackupSync {
                     what: "our endpoint",
                     key: self.api_key(&at.secret).await?,
                     secret: &at.secret,
+                    key_header: None,
                     headers: vec![("accept", "application/json")],
                 }),
             },

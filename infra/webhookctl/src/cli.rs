@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and how an answer leaves the process.
 
 mod args;
+mod endpoint;
 mod erase;
 mod help;
 mod quarantine;
@@ -12,6 +13,7 @@ mod values;
 mod verify;
 
 pub use args::{Cli, Command, DevArgs, Global, InboxCommand, InspectArgs, ListArgs, SendArgs};
+pub use endpoint::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs};
 pub use erase::EraseArgs;
 pub use quarantine::{
     DoorAt, HeldInspectArgs, HeldListArgs, HeldSelection, PurgeArgs, QuarantineCommand,

@@ -1,6 +1,7 @@
 //! What the commands do.
 
 mod dev;
+mod endpoint;
 mod erase;
 mod inbox;
 mod quarantine;
@@ -28,6 +29,7 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Inbox(InboxCommand::Inspect(args)) => inbox::inspect(args, &global, out).await,
         Command::Erase(args) => Box::pin(erase::erase(args, &global, out)).await,
         Command::Quarantine(command) => quarantine::run(command, &global, out).await,
+        Command::Endpoint(command) => endpoint::run(command, &global, out).await,
         Command::Reconcile(command) => reconcile::run(command, &global, out).await,
         Command::Sources(command) => sources::run(command, &global, out).await,
         Command::Sync(command) => sync::run(command, &global, out).await,

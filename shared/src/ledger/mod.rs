@@ -17,6 +17,7 @@
 //! | which events came which way | same | `DAY#{yyyymmdd}`, of a run between two pages `TALLY` |
 //! | rhythm of the webhooks | same | `RHYTHM` |
 //! | time that no list reaches any more | same | `LOST#{when it begins}` |
+//! | state of its endpoint | `SYNC#{source}` | `ENDPOINT` |
 //! | drift report, whose turn it is | `SYNC#{source}` | `RECON#{name}#{time}`, `TURN#{name}` |
 //! | lock of an entity, its guard | `O#{source}#{entity}` | `L`, `V` |
 //! | place of an event in strict order | same | `P#{version} {hash of the event's key}` |
@@ -26,6 +27,7 @@ mod body;
 mod claim;
 mod coverage;
 mod cursor;
+mod endpoint;
 mod erase;
 pub(crate) mod item;
 mod log;

@@ -184,18 +184,46 @@ impl Drift {
 }
 
 /// Times as people read them, also where they are stored.
-mod rfc3339 {
+pub(crate) mod rfc3339 {
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
     use crate::clock::Millis;
 
-    pub(super) fn serialize<S: Serializer>(time: &Millis, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(time: &Millis, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&time.rfc3339())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Millis, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Millis, D::Error> {
         let text = String::deserialize(from)?;
         super::time(&text).ok_or_else(|| D::Error::custom("no time"))
+    }
+
+    /// The same where there may be none.
+    pub(crate) mod option {
+        use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+        use crate::clock::Millis;
+
+        #[expect(clippy::ref_option, reason = "what serde calls it with")]
+        pub(crate) fn serialize<S: Serializer>(
+            time: &Option<Millis>,
+            to: S,
+        ) -> Result<S::Ok, S::Error> {
+            match time {
+                Some(time) => to.serialize_str(&time.rfc3339()),
+                None => to.serialize_none(),
+            }
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+            from: D,
+        ) -> Result<Option<Millis>, D::Error> {
+            let Some(text) = Option::<String>::deserialize(from)? else {
+                return Ok(None);
+            };
+            let time = super::super::time(&text);
+            time.ok_or_else(|| D::Error::custom("no time")).map(Some)
+        }
     }
 }
 

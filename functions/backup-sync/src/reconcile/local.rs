@@ -10,7 +10,7 @@ use bytes::Bytes;
 use shared::config::{Local, Reconcile};
 use shared::reconcile::{Side, Sides};
 
-use super::ask::Api;
+use crate::api::Api;
 pub(super) use table::Table;
 
 /// Where it is, and how it is reached.

@@ -9,7 +9,7 @@ use shared::preset::Pages;
 use shared::reconcile::{Side, Sides, Values, add, time};
 
 use super::MOST;
-use super::ask::Api;
+use crate::api::Api;
 
 /// What the provider has of an object now.
 pub(super) struct Now {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::endpoint::EndpointCommand;
 use super::erase::EraseArgs;
 use super::help;
 use super::quarantine::QuarantineCommand;
@@ -143,6 +144,9 @@ pub enum Command {
     /// What the provider has, held against what we have
     #[command(subcommand, arg_required_else_help = true)]
     Reconcile(ReconcileCommand),
+    /// The subscriptions at the providers: whether they still lead to us
+    #[command(subcommand, arg_required_else_help = true)]
+    Endpoint(EndpointCommand),
     /// Delete what events carried, and keep that they were there
     ///
     /// The body goes in each of its versions, and so do headers, errors and notes; key, outcome and

@@ -88,3 +88,30 @@ async fn a_repair_stands_in_its_report_and_makes_none() {
         .reports("stripe-main", "subscriptions", 1, after(9));
     assert_eq!(kept.await.unwrap()[0].repair, Some(repair()));
 }
+
+#[tokio::test]
+async fn a_sync_is_sent_back_and_never_forward_nor_under_a_run() {
+    let table = Table::fresh().await;
+    let rewind = async |before, now| {
+        let rewind = table.ledger.sync_rewind("stripe-main", before, now);
+        rewind.await.unwrap()
+    };
+    let sync = async |owner: &str, now| {
+        let lease = table.ledger.sync_lease("stripe-main", owner, now, RUN);
+        lease.await.unwrap().unwrap()
+    };
+    assert!(!rewind(after(1), after(2)).await, "it has never run");
+    let lease = sync("one", after(5_000)).await;
+    table
+        .ledger
+        .sync_advance(lease, after(5_000), after(6_000))
+        .await
+        .unwrap();
+    assert!(!rewind(after(7_000), after(8_000)).await, "that is forward");
+    assert!(rewind(after(2_000), after(8_000)).await);
+    let lease = sync("two", after(9_000)).await;
+    assert_eq!(lease.cursor.at, Some(after(2_000)));
+    assert!(!rewind(after(1_000), after(10_000)).await, "a run is at it");
+    // Unless it was killed.
+    assert!(rewind(after(1_000), after(90_000)).await);
+}

@@ -168,7 +168,7 @@ async fn a_list_that_breaks_off_is_no_report() {
         .unwrap();
     let error = world.run("stripe-main").await.unwrap_err();
     assert!(
-        error.contains("the key \"stripe-main\" may not read it"),
+        error.contains("the key \"stripe-main\" may not do that"),
         "{error}"
     );
     assert!(

@@ -81,6 +81,12 @@ impl World {
              [[source.action]]\nkind = \"keep\"\n{}",
             reconcile.replace("{app}", &app_url)
         );
+        Self::of(&sources, [stripe_api, github_api, app_api]).await
+    }
+
+    /// A stack with these sources.
+    pub(crate) async fn of(sources: &str, apis: [Api; 3]) -> Self {
+        let [stripe_api, github_api, app_api] = apis;
         let folder = folder();
         let sources_file = folder.join("sources.toml");
         std::fs::write(&sources_file, sources).unwrap();
@@ -102,6 +108,8 @@ impl World {
         for (name, value) in [
             ("stripe-main", API_KEY),
             ("github-main", API_KEY),
+            ("gitlab-main", API_KEY),
+            ("shopify-main", API_KEY),
             ("app", APP_TOKEN),
         ] {
             world.secret(name, value).await;

@@ -37,3 +37,15 @@ pub fn repair(repair: &str) -> Change {
     )
     .with(":repair", item::s(repair))
 }
+
+/// The cursor of a sync, while no run is at it: back to an earlier time, and where a run stopped
+/// is forgotten.
+pub fn rewind(before: Millis, now: Millis) -> Change {
+    Change::new(
+        "send a sync back",
+        "cur > :cur AND (attribute_not_exists(lu) OR lu < :over)",
+        "SET cur = :cur REMOVE page, pfrom, pstart, mk",
+    )
+    .with(":cur", item::ms(before))
+    .with(":over", item::ms(now - CLOCK_MARGIN))
+}

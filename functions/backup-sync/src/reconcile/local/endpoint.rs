@@ -5,9 +5,9 @@ use shared::config::{LocalEndpoint, Reconcile};
 use shared::reconcile::{Side, Sides, add};
 
 use super::super::MOST;
-use super::super::ask::Api;
 use super::super::provider::{items, values};
 use super::Listed;
+use crate::api::Api;
 
 pub(super) async fn list(
     api: &Api<'_>,

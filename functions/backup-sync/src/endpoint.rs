@@ -1,0 +1,223 @@
+//! The endpoint watch: asks each provider whether its subscription still leads to us, and enables
+//! it again when an operator says so.
+
+mod github;
+mod gitlab;
+mod shopify;
+mod stripe;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::config::{Endpoint, Source, Subscriber};
+use shared::endpoint::{Finding, Health, Status, Subscription};
+
+use crate::BackupSync;
+use crate::api::Api;
+
+/// How long one endpoint may take.
+const BUDGET: Duration = Duration::from_secs(60);
+
+/// How much earlier than the dark window the sync begins: an event may be older than the first
+/// try to deliver it.
+const BEFORE: Duration = Duration::from_secs(15 * 60);
+
+/// What came of enabling.
+#[derive(Clone, Debug, Serialize)]
+pub struct Enabled {
+    /// What was done at the provider; `None` when all was well.
+    pub did: Option<String>,
+    pub status: Status,
+    /// What the sync found in the dark window, where the source has one.
+    pub synced: Option<Synced>,
+}
+
+/// A sync from before the dark window.
+#[derive(Clone, Debug, Serialize)]
+pub struct Synced {
+    pub from: String,
+    /// `false`: it failed, or another run is at it; the next one goes on.
+    pub complete: bool,
+    pub found: u64,
+}
+
+impl BackupSync {
+    /// Every endpoint that is configured, or one. One that cannot be looked at does not keep the
+    /// others from their turn; that there was one is said at the end.
+    pub(crate) async fn endpoints(&self, only: Option<&str>) -> anyhow::Result<Vec<Status>> {
+        let mut statuses = Vec::new();
+        let mut failed = Vec::new();
+        for source in self.parts.config.sources() {
+            let Some(endpoint) = &source.endpoint else {
+                continue;
+            };
+            if only.is_some_and(|name| name != source.name) {
+                continue;
+            }
+            match self.look_at(source, endpoint).await {
+                Ok(status) => {
+                    tell(&status);
+                    statuses.push(status);
+                }
+                Err(error) => {
+                    tracing::error!(
+                        source = source.name,
+                        error = format!("{error:#}"),
+                        "could not look at the endpoint of {}",
+                        source.name
+                    );
+                    failed.push(format!("{}: {error:#}", source.name));
+                }
+            }
+        }
+        if !failed.is_empty() {
+            bail!("could not look at the endpoint of {}", failed.join("; "));
+        }
+        if let (Some(name), true) = (only, statuses.is_empty()) {
+            bail!("source {name:?} has no [source.endpoint]");
+        }
+        Ok(statuses)
+    }
+
+    /// Enables the subscription again, and asks for what happened while it was dark.
+    pub(crate) async fn enable(&self, name: &str) -> anyhow::Result<Enabled> {
+        let source = self.parts.config.source(name);
+        let source = source.with_context(|| format!("there is no source {name:?}"))?;
+        let endpoint = source.endpoint.as_ref();
+        let endpoint =
+            endpoint.with_context(|| format!("source {name:?} has no [source.endpoint]"))?;
+        let before = self.look_at(source, endpoint).await?;
+        if before.finding.health == Health::Good {
+            return Ok(Enabled {
+                did: None,
+                status: before,
+                synced: None,
+            });
+        }
+        let api = self.api_of(endpoint).await?;
+        let did = match &endpoint.provider {
+            Subscriber::Stripe => stripe::enable(&api, endpoint, &before.finding).await,
+            Subscriber::GitHub(path) => github::enable(&api, endpoint, path, &before.finding).await,
+            Subscriber::GitLab(path) => gitlab::enable(&api, endpoint, path, &before.finding).await,
+            Subscriber::Shopify(version) => {
+                shopify::enable(&api, endpoint, version, &before.finding).await
+            }
+        };
+        let did = did.with_context(|| format!("enable the endpoint of {name}"))?;
+        let status = self.look_at(source, endpoint).await?;
+        tell(&status);
+        let synced = match status.finding.health {
+            Health::Good => self.sync_from(source, status.dark_since).await,
+            _ => None,
+        };
+        Ok(Enabled {
+            did: Some(did),
+            status,
+            synced,
+        })
+    }
+
+    async fn look_at(&self, source: &Source, endpoint: &Endpoint) -> anyhow::Result<Status> {
+        let api = self.api_of(endpoint).await?;
+        let all: Vec<Subscription> = match &endpoint.provider {
+            Subscriber::Stripe => stripe::list(&api, endpoint).await?,
+            Subscriber::GitHub(path) => github::list(&api, endpoint, path).await?,
+            Subscriber::GitLab(path) => gitlab::list(&api, endpoint, path).await?,
+            Subscriber::Shopify(version) => shopify::list(&api, endpoint, version).await?,
+        };
+        let finding = Finding::of(&endpoint.url, &endpoint.events, &all);
+        let ledger = &self.parts.inbox.ledger;
+        let before = ledger.endpoint(&source.name).await?;
+        let status = Status::after(&source.name, before, finding, (self.clock)());
+        ledger.note_endpoint(&status).await?;
+        Ok(status)
+    }
+
+    async fn api_of<'a>(&'a self, endpoint: &'a Endpoint) -> anyhow::Result<Api<'a>> {
+        let (key_header, headers) = match &endpoint.provider {
+            Subscriber::GitHub(_) => (None, github::HEADERS.to_vec()),
+            Subscriber::Shopify(_) => (Some("x-shopify-access-token"), Vec::new()),
+            Subscriber::Stripe | Subscriber::GitLab(_) => (None, Vec::new()),
+        };
+        Ok(Api {
+            outbound: &self.outbound,
+            clock: self.clock,
+            ends: (self.clock)() + BUDGET,
+            what: "the list of subscriptions",
+            key: self.api_key(&endpoint.secret).await?,
+            secret: &endpoint.secret,
+            key_header,
+            headers,
+        })
+    }
+
+    /// The endpoint is enabled already: what goes wrong from here on is told, and no more.
+    async fn sync_from(&self, source: &Source, dark: Option<Millis>) -> Option<Synced> {
+        source.sync.as_ref()?;
+        let from = dark? - BEFORE;
+        let ledger = &self.parts.inbox.ledger;
+        let sent_back = ledger.sync_rewind(&source.name, from, (self.clock)()).await;
+        let run = match sent_back {
+            Ok(_) => self.sync_all(Some(&source.name)).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &run {
+            tracing::error!(
+                source = source.name,
+                error = format!("{error:#}"),
+                "could not sync {} from before it was dark",
+                source.name
+            );
+        }
+        let reports = run.unwrap_or_default();
+        Some(Synced {
+            from: from.rfc3339(),
+            complete: reports.iter().any(|report| report.complete),
+            found: reports.iter().map(|report| report.found).sum(),
+        })
+    }
+}
+
+/// What has to be done by hand, because the provider's API cannot, or needs what we do not have.
+fn by_hand(finding: &Finding, create: &str) -> anyhow::Error {
+    let id = finding.subscription.as_deref().unwrap_or_default();
+    match finding.health {
+        Health::Missing => anyhow::anyhow!(
+            "there is no subscription to enable; {create}, with a secret, and store that secret"
+        ),
+        Health::WrongUrl => anyhow::anyhow!(
+            "subscription {id} leads to another address; nobody but you knows which is right"
+        ),
+        Health::EventsMissing => anyhow::anyhow!(
+            "subscription {id} is enabled; add at the provider: {}",
+            finding.missing_events.join(", ")
+        ),
+        Health::Disabled | Health::Good => anyhow::anyhow!("subscription {id} cannot be enabled"),
+    }
+}
+
+/// One line for the log, of which the metric is made.
+fn tell(status: &Status) {
+    let health = status.finding.health.as_str();
+    let dark = u8::from(status.finding.health != Health::Good);
+    macro_rules! line {
+        ($level:ident) => {
+            tracing::$level!(
+                metric = "endpoint",
+                source = status.source,
+                dark = dark,
+                health = health,
+                since = status.since.rfc3339(),
+                "the endpoint of {} is {health}",
+                status.source,
+            )
+        };
+    }
+    if dark > 0 {
+        line!(error);
+    } else {
+        line!(info);
+    }
+}

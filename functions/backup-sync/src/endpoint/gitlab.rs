@@ -1,0 +1,107 @@
+//! Hooks of a project or a group. GitLab disables one that fails, for a while or for good, and
+//! enables it again when a test request is answered with 2xx.
+//! <https://docs.gitlab.com/api/project_webhooks/>
+//! <https://docs.gitlab.com/user/project/integrations/webhooks/#re-enable-disabled-webhooks>
+
+use serde_json::{Map, Value};
+use shared::config::Endpoint;
+use shared::endpoint::{Finding, Health, Subscription};
+use shared::outbound::Verb;
+
+use super::by_hand;
+use crate::api::{Api, Change};
+
+const SIZE: usize = 100;
+
+/// What GitLab can make up a request of.
+const TESTED: &[&str] = &[
+    "push_events",
+    "tag_push_events",
+    "issues_events",
+    "confidential_issues_events",
+    "note_events",
+    "merge_requests_events",
+    "job_events",
+    "pipeline_events",
+    "wiki_page_events",
+    "releases_events",
+    "emoji_events",
+    "resource_access_token_events",
+];
+
+pub(super) async fn list(
+    api: &Api<'_>,
+    endpoint: &Endpoint,
+    path: &str,
+) -> anyhow::Result<Vec<Subscription>> {
+    let url = format!("{}/api/v4/{path}", endpoint.api);
+    let query = [("per_page".to_owned(), SIZE.to_string())];
+    let hooks: Vec<Map<String, Value>> = serde_json::from_slice(&api.list(&url, &query).await?)
+        .map_err(|_| anyhow::anyhow!("the list of hooks cannot be read"))?;
+    anyhow::ensure!(
+        hooks.len() < SIZE,
+        "there are more hooks than one page holds"
+    );
+    Ok(hooks.iter().map(subscription).collect())
+}
+
+fn subscription(hook: &Map<String, Value>) -> Subscription {
+    let text = |name: &str| hook.get(name).and_then(Value::as_str);
+    let events = hook
+        .iter()
+        .filter(|(name, on)| name.ends_with("_events") && on.as_bool() == Some(true));
+    Subscription {
+        id: hook.get("id").map(Value::to_string).unwrap_or_default(),
+        url: text("url").unwrap_or_default().to_owned(),
+        // Versions that do not say it do not disable.
+        enabled: text("alert_status").is_none_or(|status| status == "executable"),
+        events: events.map(|(name, _)| name.clone()).collect(),
+        note: text("disabled_until").map(|until| format!("disabled until {until}")),
+    }
+}
+
+pub(super) async fn enable(
+    api: &Api<'_>,
+    endpoint: &Endpoint,
+    path: &str,
+    finding: &Finding,
+) -> anyhow::Result<String> {
+    let (Health::Disabled, Some(id)) = (finding.health, &finding.subscription) else {
+        return Err(by_hand(finding, "add a webhook in the settings at GitLab"));
+    };
+    let mut wanted = endpoint.events.iter().map(String::as_str);
+    let trigger = wanted.find(|event| TESTED.contains(event));
+    let trigger = trigger.unwrap_or("push_events");
+    let change = Change {
+        verb: Verb::Post,
+        content_type: "application/json",
+        body: "{}".to_owned(),
+    };
+    let url = format!("{}/api/v4/{path}/{id}/test/{trigger}", endpoint.api);
+    api.change(&url, &change).await?;
+    Ok(format!("had hook {id} send a test of {trigger}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_says_which_events_it_tells_of_and_whether_it_does() {
+        let read = |text: &str| subscription(&serde_json::from_str(text).unwrap());
+        let hook = read(
+            r#"{"id":1,"url":"https://a/in/b","push_events":true,"note_events":false,
+                "enable_ssl_verification":true,"alert_status":"executable","disabled_until":null}"#,
+        );
+        assert_eq!((hook.id.as_str(), hook.enabled), ("1", true));
+        assert_eq!(hook.events, ["push_events"]);
+        let off = read(
+            r#"{"id":1,"url":"x","alert_status":"temporarily_disabled","disabled_until":"2026-11-22T04:00:00Z"}"#,
+        );
+        assert!(!off.enabled);
+        assert_eq!(
+            off.note.as_deref(),
+            Some("disabled until 2026-11-22T04:00:00Z")
+        );
+    }
+}

@@ -1,0 +1,243 @@
+//! `endpoint`: whether the providers' subscriptions still lead to us.
+
+use std::fmt::Write as _;
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use shared::clock::Millis;
+use shared::config::Source;
+use shared::endpoint::{Health, Status};
+use shared::ledger::Deed;
+
+use crate::cli::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs, Global};
+use crate::output::table::Weight;
+use crate::output::time::{age, rfc3339};
+use crate::output::{CliError, Column, Exit, List, Printer};
+use crate::place::Inbox;
+use crate::run_task::run_task;
+use crate::who::who;
+
+#[derive(Serialize)]
+struct Row {
+    source: String,
+    /// `unknown` before the first look.
+    health: String,
+    since: Option<String>,
+    dark_since: Option<String>,
+    checked_at: Option<String>,
+    subscription: Option<String>,
+    missing_events: Vec<String>,
+    note: Option<String>,
+    #[serde(skip)]
+    at: Option<(Millis, Millis)>,
+}
+
+/// What backup-sync says of an endpoint that it was to enable.
+#[derive(Serialize, Deserialize)]
+struct Enabled {
+    did: Option<String>,
+    status: Status,
+    synced: Option<Synced>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Synced {
+    from: String,
+    complete: bool,
+    found: u64,
+}
+
+pub(super) async fn run(
+    command: EndpointCommand,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    match command {
+        EndpointCommand::Show(args) => Box::pin(show(args, global, out)).await,
+        EndpointCommand::Enable(args) => Box::pin(enable(args, global, out)).await,
+    }
+}
+
+async fn show(args: EndpointShowArgs, global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
+    let inbox = Inbox::open(global)?;
+    let watched = watched(&inbox, args.source.as_deref())?;
+    if args.now {
+        let task = json!({"task": "endpoints", "source": args.source});
+        run_task(&inbox, global, &args.function_at, &task).await?;
+    }
+    let now = Millis::now();
+    let mut rows = Vec::new();
+    for source in watched {
+        let status = inbox.ledger.endpoint(&source.name).await?;
+        rows.push(row(&source.name, status));
+    }
+    let bad = rows
+        .iter()
+        .find(|row| row.health != Health::Good.as_str() && row.at.is_some());
+    let bad = bad.map(|row| row.source.clone());
+    out.list(&List {
+        command: "endpoint.show",
+        context: &inbox.name,
+        as_of: rfc3339(now.0),
+        columns: columns(now.0),
+        id: "source",
+        items: rows,
+        next_cursor: None,
+        truncated: false,
+        footer: None,
+        empty: "No endpoint is watched; a [source.endpoint] in infra/sources.toml says which is."
+            .to_owned(),
+        tip: bad
+            .as_ref()
+            .map(|source| format!("webhookctl endpoint enable {source} --confirm {source} -m WHY")),
+    })?;
+    Ok(if bad.is_some() { Exit::No } else { Exit::Done })
+}
+
+fn row(source: &str, status: Option<Status>) -> Row {
+    let Some(status) = status else {
+        return Row {
+            source: source.to_owned(),
+            health: "unknown".to_owned(),
+            since: None,
+            dark_since: None,
+            checked_at: None,
+            subscription: None,
+            missing_events: Vec::new(),
+            note: None,
+            at: None,
+        };
+    };
+    Row {
+        source: status.source,
+        health: status.finding.health.to_string(),
+        since: Some(rfc3339(status.since.0)),
+        dark_since: status.dark_since.map(|at| rfc3339(at.0)),
+        checked_at: Some(rfc3339(status.checked_at.0)),
+        subscription: status.finding.subscription,
+        missing_events: status.finding.missing_events,
+        note: status.finding.note,
+        at: Some((status.since, status.checked_at)),
+    }
+}
+
+fn columns(now: i64) -> Vec<Column<'static, Row>> {
+    let ago = move |at: Option<Millis>| at.map_or("-".to_owned(), |at| age(at.0, now));
+    vec![
+        Column::whole("SOURCE", "source").weight(Weight::Essential),
+        Column::whole("HEALTH", "health").weight(Weight::Essential),
+        Column::whole("SINCE", "since")
+            .right()
+            .shown(move |row: &Row| ago(row.at.map(|(since, _)| since))),
+        Column::whole("LOOKED", "checked_at")
+            .right()
+            .shown(move |row: &Row| ago(row.at.map(|(_, checked)| checked))),
+        Column::text("SUBSCRIPTION", "subscription", 10)
+            .shown(|row: &Row| row.subscription.clone().unwrap_or_else(|| "-".to_owned())),
+        Column::text("NOTE", "note", 12).shown(|row: &Row| {
+            let missing = (!row.missing_events.is_empty())
+                .then(|| format!("not subscribed: {}", row.missing_events.join(", ")));
+            let said = missing.into_iter().chain(row.note.clone());
+            said.collect::<Vec<_>>().join("; ")
+        }),
+    ]
+}
+
+async fn enable(
+    args: EndpointEnableArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let reason = args.reason.trim();
+    if reason.is_empty() {
+        return Err(CliError::usage("endpoint.reason", "say why: -m WHY").into());
+    }
+    let inbox = Inbox::open(global)?;
+    let name = args.source.as_str();
+    let watched = watched(&inbox, Some(name))?;
+    if args.confirm.as_deref() != Some(name) {
+        return Err(CliError::new(
+            "endpoint.confirm",
+            Exit::Refused,
+            format!("this changes the subscription at the provider; say which: --confirm {name}"),
+        )
+        .into());
+    }
+    let who = who(&inbox, global).await?;
+    let now = Millis::now();
+    let deed = Deed {
+        what: "endpoint.enable",
+        who: who.clone(),
+        why: reason.to_owned(),
+        selection: name.to_owned(),
+        count: 1,
+    };
+    inbox.ledger.log(&deed, now).await?;
+    let task = json!({"task": "enable", "source": name});
+    let answer = run_task(&inbox, global, &args.function_at, &task).await?;
+    let enabled: Enabled =
+        serde_json::from_value(answer).context("the answer of backup-sync cannot be read")?;
+    let has_sync = watched.iter().any(|source| source.sync.is_some());
+    let text = text(&enabled, has_sync, &who);
+    out.document("endpoint.enable", &enabled, name, &text)?;
+    Ok(match enabled.status.finding.health {
+        Health::Good => Exit::Done,
+        _ => Exit::No,
+    })
+}
+
+fn text(enabled: &Enabled, has_sync: bool, who: &str) -> String {
+    let status = &enabled.status;
+    let mut text = match &enabled.did {
+        None => format!("{} is good; nothing was done\n", status.source),
+        Some(did) => format!("{}: {did}, by {who}\n", status.source),
+    };
+    if enabled.did.is_none() {
+        return text;
+    }
+    let _ = writeln!(text, "  it is {} now", status.finding.health);
+    let Some(dark) = status.dark_since else {
+        return text;
+    };
+    let _ = writeln!(text, "  dark since {}", rfc3339(dark.0));
+    let _ = match (&enabled.synced, has_sync) {
+        (Some(synced), _) if synced.complete => writeln!(
+            text,
+            "  synced from {}: {} events had not arrived",
+            synced.from, synced.found
+        ),
+        (Some(synced), _) => writeln!(
+            text,
+            "  the sync from {} is not complete, {} events were found so far; the next one goes on",
+            synced.from, synced.found
+        ),
+        (None, true) => writeln!(
+            text,
+            "  the next sync finds what did not arrive, once it is good"
+        ),
+        (None, false) => writeln!(
+            text,
+            "  the source has no sync: have the provider send again what happened since then"
+        ),
+    };
+    text
+}
+
+/// The sources whose endpoint is watched; one that is named has to be.
+fn watched<'i>(inbox: &'i Inbox, only: Option<&str>) -> Result<Vec<&'i Source>, CliError> {
+    let all = inbox.config.sources();
+    let fits =
+        |source: &&Source| source.endpoint.is_some() && only.is_none_or(|name| name == source.name);
+    let found: Vec<_> = all.filter(fits).collect();
+    match only {
+        Some(name) if found.is_empty() => Err(CliError::new(
+            "endpoint.unknown",
+            Exit::NotFound,
+            format!("no endpoint of a source '{name}' is watched"),
+        )
+        .note("a source is watched that has a [source.endpoint]")
+        .tip("webhookctl endpoint show")),
+        _ => Ok(found),
+    }
+}

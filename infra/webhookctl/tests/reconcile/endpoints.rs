@@ -1,0 +1,249 @@
+//! The endpoint watch: a subscription that does not lead to us is told of, and enabled again only
+//! when somebody says so.
+
+use serde_json::{Value, json};
+use shared::clock::Millis;
+use shared::event::EventKey;
+use webhookctl::demo::provider::Provider;
+
+use super::hooks::Hooks;
+use super::provider::{API_KEY, Api};
+use super::world::{World, document, serve, told};
+
+const AT: &str = "https://hooks.example.com/in";
+
+async fn world() -> (World, Hooks, Provider) {
+    let hooks = Hooks::default();
+    let events = Provider::new(API_KEY);
+    let url = serve(hooks.router().merge(events.router()));
+    let source = |name: &str, preset: &str, params: &str, endpoint: &str| {
+        format!(
+            "[[source]]\nname = \"{name}\"\npreset = \"{preset}\"\n{params}\n\
+             [[source.action]]\nkind = \"keep\"\n\
+             [source.endpoint]\nurl = \"{AT}/{name}\"\napi = \"{url}\"\n{endpoint}\n"
+        )
+    };
+    let sources = [
+        "schema = 1\n[forward]\nallow_loopback = true\n".to_owned(),
+        source(
+            "github-main",
+            "github",
+            "",
+            "with = { repo = \"octo/hello\" }\nevents = [\"push\"]",
+        ),
+        source(
+            "gitlab-main",
+            "gitlab",
+            "",
+            "with = { project = \"octo/hello\" }\nevents = [\"note_events\"]",
+        ),
+        source(
+            "shopify-main",
+            "shopify",
+            "",
+            "with = { shop = \"a.myshopify.com\" }\nevents = [\"orders/create\", \"orders/paid\"]",
+        ),
+        source(
+            "stripe-main",
+            "stripe",
+            &format!("params = {{ api = \"{url}\" }}"),
+            "events = [\"invoice.paid\"]",
+        ),
+        "[source.sync]\n".to_owned(),
+    ];
+    let world = World::of(
+        &sources.concat(),
+        [Api::default(), Api::default(), Api::default()],
+    )
+    .await;
+    {
+        let mut all = hooks.inner();
+        all.github = vec![
+            json!({"id": 12, "active": true, "events": ["push"], "config": {"url": format!("{AT}/github-main")}}),
+        ];
+        all.gitlab = vec![
+            json!({"id": 1, "url": format!("{AT}/gitlab-main"), "note_events": true, "alert_status": "executable", "disabled_until": null}),
+        ];
+        all.shopify = ["ORDERS_CREATE", "ORDERS_PAID"]
+            .map(|topic| (topic.to_owned(), format!("{AT}/shopify-main")))
+            .into();
+        all.stripe = vec![
+            json!({"id": "we_1", "url": format!("{AT}/stripe-main"), "status": "enabled", "enabled_events": ["*"]}),
+        ];
+    }
+    (world, hooks, events)
+}
+
+async fn looked(world: &World) -> Vec<String> {
+    let task = json!({"task": "endpoints"});
+    let invocation = world.stack.invoke("BackupSync", &task);
+    let answer = invocation.await.unwrap().json().unwrap();
+    let all = answer["endpoints"].as_array().unwrap().iter();
+    all.map(|one| one["health"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn a_subscription_that_does_not_lead_to_us_is_told_of() {
+    let (world, hooks, _) = world().await;
+    assert_eq!(looked(&world).await, ["good"; 4]);
+    let shown = world.webhookctl(&["endpoint", "show", "-o", "json"]).await;
+    assert!(shown.status.success(), "{}", told(&shown));
+    {
+        let mut all = hooks.inner();
+        all.github[0]["active"] = json!(false);
+        all.gitlab[0]["alert_status"] = json!("temporarily_disabled");
+        all.gitlab[0]["disabled_until"] = json!("2026-11-22T04:00:00Z");
+        all.shopify.remove(1);
+        all.stripe[0]["url"] = json!("https://old.example.com/in/stripe-main");
+    }
+    let bad = ["disabled", "disabled", "events_missing", "wrong_url"];
+    assert_eq!(looked(&world).await, bad);
+    let log = world.logged();
+    let mut lines = log
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let dark = |line: &Value| line["fields"]["metric"] == "endpoint" && line["fields"]["dark"] == 1;
+    assert!(lines.any(|line| dark(&line)), "{log}");
+    let shown = world.webhookctl(&["endpoint", "show", "-o", "json"]).await;
+    assert_eq!(shown.status.code(), Some(5), "{}", told(&shown));
+    let items = &document(&shown)["items"];
+    assert_eq!(items[1]["note"], "disabled until 2026-11-22T04:00:00Z");
+    assert_eq!(items[2]["missing_events"], json!(["ORDERS_PAID"]));
+    hooks.inner().stripe.clear();
+    let asked = world
+        .webhookctl(&["endpoint", "show", "stripe-main", "--now"])
+        .await;
+    assert!(told(&asked).contains("missing"), "{}", told(&asked));
+    // To look changes nothing.
+    assert!(hooks.inner().changes.is_empty());
+    world.end().await;
+}
+
+#[tokio::test]
+async fn a_subscription_is_enabled_as_each_provider_documents_it() {
+    let (world, hooks, _) = world().await;
+    {
+        let mut all = hooks.inner();
+        all.github[0]["active"] = json!(false);
+        all.gitlab[0]["alert_status"] = json!("disabled");
+        all.shopify.clear();
+    }
+    for source in ["github-main", "gitlab-main", "shopify-main"] {
+        let line = ["endpoint", "enable", source, "-m", "the deploy was bad"];
+        let refused = world.webhookctl(&line).await;
+        assert_eq!(refused.status.code(), Some(7), "{}", told(&refused));
+        let wrong = [&line[..], &["--confirm", "another"]].concat();
+        assert_eq!(world.webhookctl(&wrong).await.status.code(), Some(7));
+        let confirmed = [&line[..], &["--confirm", source]].concat();
+        let done = world.webhookctl(&confirmed).await;
+        assert!(done.status.success(), "{}", told(&done));
+        assert!(
+            told(&done).contains("have the provider send again"),
+            "{}",
+            told(&done)
+        );
+        // Once more, and nothing is left to do.
+        let again = world.webhookctl(&confirmed).await;
+        assert!(
+            told(&again).contains("nothing was done"),
+            "{}",
+            told(&again)
+        );
+    }
+    let to = format!("{AT}/shopify-main");
+    let changes = [
+        r#"github 12 {"active":true}"#.to_owned(),
+        "gitlab 1 note_events".to_owned(),
+        format!("shopify ORDERS_CREATE {to}"),
+        format!("shopify ORDERS_PAID {to}"),
+    ];
+    assert_eq!(hooks.inner().changes, changes);
+    assert_eq!(looked(&world).await, ["good"; 4]);
+    let log = world.log().await;
+    assert_eq!(log.len(), 6);
+    for entry in log {
+        assert_eq!(entry["what"].as_s().unwrap(), "endpoint.enable");
+        assert_eq!(entry["who"].as_s().unwrap(), "local/anna");
+    }
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_happened_in_the_dark_is_asked_for_afterwards() {
+    let (world, hooks, events) = world().await;
+    let happen = |id: &str, created: i64| {
+        let event =
+            json!({"id": id, "object": "event", "created": created, "type": "invoice.paid"});
+        events.happen(&event.to_string().into()).unwrap();
+    };
+    let sync = async || {
+        let task = json!({"task": "sync"});
+        let sync = world.stack.invoke("BackupSync", &task);
+        sync.await.unwrap().json().unwrap()
+    };
+    assert_eq!(looked(&world).await, ["good"; 4]);
+    // All was well six hours ago, for the last time; the syncs since then saw nothing.
+    let now = Millis::now();
+    let mut status = world.ledger.endpoint("stripe-main").await.unwrap().unwrap();
+    status.checked_at = Millis(now.0 - 6 * 3_600_000);
+    world.ledger.note_endpoint(&status).await.unwrap();
+    sync().await;
+    hooks.inner().stripe[0]["status"] = json!("disabled");
+    assert_eq!(looked(&world).await[3], "disabled");
+    // The provider's list shows late what happened in the dark: no sync would look so far back.
+    happen("evt_dark", now.secs() - 5 * 3600);
+    sync().await;
+    let key = EventKey::new("stripe-main", "evt_dark");
+    assert!(world.ledger.event(&key).await.unwrap().is_none());
+    let line = [
+        "endpoint",
+        "enable",
+        "stripe-main",
+        "--confirm",
+        "stripe-main",
+        "-m",
+        "why",
+    ];
+    let done = world.webhookctl(&line).await;
+    assert!(done.status.success(), "{}", told(&done));
+    assert!(
+        told(&done).contains("1 events had not arrived"),
+        "{}",
+        told(&done)
+    );
+    assert!(world.ledger.event(&key).await.unwrap().is_some());
+    assert_eq!(hooks.inner().changes, ["stripe we_1 disabled=false"]);
+    world.end().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_enabled_is_left_to_a_person_with_what_to_do() {
+    let (world, hooks, _) = world().await;
+    hooks.inner().github.clear();
+    hooks.inner().stripe[0]["enabled_events"] = json!(["charge.refunded"]);
+    for (source, said) in [
+        (
+            "github-main",
+            "add a webhook in the settings at GitHub, with a secret",
+        ),
+        ("stripe-main", "add at the provider: invoice.paid"),
+    ] {
+        let line = [
+            "endpoint",
+            "enable",
+            source,
+            "--confirm",
+            source,
+            "-m",
+            "why",
+        ];
+        let failed = world.webhookctl(&line).await;
+        assert_eq!(failed.status.code(), Some(1), "{}", told(&failed));
+        assert!(told(&failed).contains(said), "{}", told(&failed));
+    }
+    assert!(hooks.inner().changes.is_empty());
+    let unknown = world.webhookctl(&["endpoint", "show", "nobody"]).await;
+    assert_eq!(unknown.status.code(), Some(3), "{}", told(&unknown));
+    world.end().await;
+}

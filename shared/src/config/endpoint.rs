@@ -1,0 +1,224 @@
+//! `[source.endpoint]`: the subscription that the provider should have.
+
+use std::collections::BTreeMap;
+
+use anyhow::{bail, ensure};
+use serde::Deserialize;
+
+use super::{Forward, check_name, check_url};
+
+/// The version of Shopify's API that is asked; a version is served for a year.
+/// <https://shopify.dev/docs/api/usage/versioning>
+const SHOPIFY_VERSION: &str = "2026-10";
+
+/// What is expected of the provider.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    pub provider: Subscriber,
+    /// The provider's API, without a slash at its end.
+    pub api: String,
+    /// Where it should send to.
+    pub url: String,
+    /// The types that it should tell of; none: whichever it does.
+    pub events: Vec<String>,
+    /// The name of the API key below the path of backup-sync.
+    pub secret: String,
+}
+
+/// Whose subscriptions they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subscriber {
+    Stripe,
+    /// The path of a repository's or an organisation's hooks.
+    GitHub(String),
+    /// The path of a project's or a group's hooks.
+    GitLab(String),
+    /// The version of the API.
+    Shopify(String),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileEndpoint {
+    url: String,
+    #[serde(default)]
+    events: Vec<String>,
+    secret: Option<String>,
+    #[serde(default)]
+    with: BTreeMap<String, String>,
+    api: Option<String>,
+}
+
+impl FileEndpoint {
+    pub(super) fn checked(
+        mut self,
+        preset: &str,
+        source: &str,
+        forward: &Forward,
+    ) -> anyhow::Result<Endpoint> {
+        let secret = self.secret.take().unwrap_or_else(|| source.to_owned());
+        check_name("a secret's name", &secret)?;
+        let local = forward.allow_loopback && self.url.starts_with("http://");
+        ensure!(
+            (self.url.starts_with("https://") || local) && self.url.contains("/in/"),
+            "url = {:?}: the public address of this source, such as https://<api>/in/{source}",
+            self.url
+        );
+        let (provider, known_api) = match preset {
+            "stripe" => (Subscriber::Stripe, "https://api.stripe.com".to_owned()),
+            "github" => {
+                let path = match self.one_of("repo", "org")? {
+                    ("repo", repo) => format!("repos/{repo}/hooks"),
+                    (_, org) => format!("orgs/{org}/hooks"),
+                };
+                let api = "https://api.github.com".to_owned();
+                (Subscriber::GitHub(path), api)
+            }
+            "gitlab" => {
+                let path = match self.one_of("project", "group")? {
+                    ("project", project) => format!("projects/{}/hooks", encoded(&project)),
+                    (_, group) => format!("groups/{}/hooks", encoded(&group)),
+                };
+                (Subscriber::GitLab(path), "https://gitlab.com".to_owned())
+            }
+            "shopify" => {
+                let shop = self.take("shop")?;
+                ensure!(
+                    !shop.contains('/') && shop.ends_with(".myshopify.com"),
+                    "with.shop = {shop:?}: one is like my-shop.myshopify.com"
+                );
+                let version = self.with.remove("version");
+                let version = version.unwrap_or_else(|| SHOPIFY_VERSION.to_owned());
+                (Subscriber::Shopify(version), format!("https://{shop}"))
+            }
+            other => bail!(
+                "the subscriptions of preset {other} cannot be looked at; those of github, gitlab, \
+                 shopify and stripe can"
+            ),
+        };
+        if let Some(name) = self.with.keys().next() {
+            bail!("with.{name}: {preset} takes no {name:?} here");
+        }
+        if let Some(api) = &self.api {
+            check_url(api, forward)?;
+        }
+        let api = self.api.unwrap_or(known_api);
+        Ok(Endpoint {
+            provider,
+            api: api.trim_end_matches('/').to_owned(),
+            url: self.url,
+            events: match preset {
+                // The name of a topic in a header, and that in the API.
+                "shopify" => self.events.iter().map(|topic| shouted(topic)).collect(),
+                _ => self.events,
+            },
+            secret,
+        })
+    }
+
+    fn one_of<'n>(&mut self, one: &'n str, other: &'n str) -> anyhow::Result<(&'n str, String)> {
+        match (self.with.contains_key(one), self.with.contains_key(other)) {
+            (true, false) => Ok((one, self.take(one)?)),
+            (false, true) => Ok((other, self.take(other)?)),
+            _ => bail!("with: either {one} or {other}, such as with = {{ {one} = \"…\" }}"),
+        }
+    }
+
+    fn take(&mut self, name: &str) -> anyhow::Result<String> {
+        let Some(value) = self.with.remove(name) else {
+            bail!("with = {{ {name} = \"…\" }} is missing");
+        };
+        let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-/".contains(&b);
+        ensure!(
+            !value.is_empty() && value.bytes().all(fits) && !value.contains(".."),
+            "with.{name} = {value:?}: letters, digits and . _ - / alone"
+        );
+        Ok(value)
+    }
+}
+
+/// `orders/create` as `ORDERS_CREATE`.
+fn shouted(topic: &str) -> String {
+    topic.to_ascii_uppercase().replace('/', "_")
+}
+
+/// A path that stands for an id. <https://docs.gitlab.com/api/rest/#namespaced-paths>
+fn encoded(path: &str) -> String {
+    path.replace('/', "%2F")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(preset: &str, text: &str) -> anyhow::Result<Endpoint> {
+        let forward = Forward {
+            allow_hosts: vec!["gitlab.example.com".to_owned()],
+            allow_loopback: false,
+        };
+        toml::from_str::<FileEndpoint>(text)?.checked(preset, "the-source", &forward)
+    }
+
+    const URL: &str = "url = \"https://hooks.example.com/in/the-source\"\n";
+
+    #[test]
+    fn each_provider_is_asked_at_its_own_place() {
+        let at = |preset: &str, with: &str| {
+            let endpoint = checked(preset, &format!("{URL}{with}")).unwrap();
+            (endpoint.api, endpoint.provider)
+        };
+        let (api, provider) = at("github", "with = { repo = \"octo/hello\" }");
+        assert_eq!(api, "https://api.github.com");
+        assert_eq!(
+            provider,
+            Subscriber::GitHub("repos/octo/hello/hooks".into())
+        );
+        let (_, provider) = at("gitlab", "with = { project = \"a/b\" }");
+        assert_eq!(provider, Subscriber::GitLab("projects/a%2Fb/hooks".into()));
+        let (api, _) = at("shopify", "with = { shop = \"my.myshopify.com\" }");
+        assert_eq!(api, "https://my.myshopify.com");
+        assert_eq!(at("stripe", "").1, Subscriber::Stripe);
+        let own = "api = \"https://gitlab.example.com/\"\nwith = { group = \"g\" }";
+        assert_eq!(at("gitlab", own).0, "https://gitlab.example.com");
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (preset, more, said) in [
+            ("slack", "", "cannot be looked at"),
+            ("github", "", "either repo or org"),
+            ("github", "with = { repo = \"a/b\", org = \"c\" }", "either"),
+            ("github", "with = { repo = \"../x\" }", "alone"),
+            ("stripe", "with = { repo = \"a/b\" }", "takes no \"repo\""),
+            (
+                "shopify",
+                "with = { shop = \"evil.example.com\" }",
+                "myshopify",
+            ),
+            (
+                "shopify",
+                "with = { shop = \"a/b.myshopify.com\" }",
+                "myshopify",
+            ),
+            (
+                "stripe",
+                "api = \"https://evil.example.com\"",
+                "allow_hosts",
+            ),
+            ("stripe", "event = []", "`event`"),
+        ] {
+            let error = checked(preset, &format!("{URL}{more}")).unwrap_err();
+            let error = format!("{error:#}");
+            assert!(error.contains(said), "{preset} {more}: {error}");
+        }
+        for url in [
+            "http://hooks.example.com/in/x",
+            "https://hooks.example.com/x",
+        ] {
+            assert!(
+                checked("stripe", &format!("url = \"{url}\"")).is_err(),
+                "{url}"
+            );
+        }
+    }
+}
