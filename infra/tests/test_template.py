@@ -96,7 +96,7 @@ def test_drift_and_a_dark_endpoint_do_not_go_unseen(template):
         ("EndpointMetric", "EndpointAlarm", "endpoint", "dark", 3600),
     ]:
         metric, alarm = properties(template, name), properties(template, alarm_name)
-        code = (ROOT / f"functions/backup-sync/src/{line}.rs").read_text()
+        code = "".join(file.read_text() for file in (ROOT / "functions/backup-sync/src").rglob("*.rs"))
         assert metric["LogGroupName"] == {"Ref": "BackupSyncLogs"}
         assert metric["FilterPattern"] == f'{{ $.fields.metric = "{line}" }}'
         assert f'metric = "{line}"' in code and f"{field} = {field}" in code

@@ -111,7 +111,9 @@ fn the_functions_routes_and_schedules() {
         [
             ("BackupSync", 60, "sweep"),
             ("BackupSync", 60, "drain"),
-            ("BackupSync", 900, "sync")
+            ("BackupSync", 900, "sync"),
+            ("BackupSync", 3600, "endpoints"),
+            ("BackupSync", 86_400, "reconcile")
         ]
     );
 }
