@@ -6,7 +6,7 @@ use crate::clock::Millis;
 /// One thing that an operator is about to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deed {
-    /// One word, such as `erase`.
+    /// A word or two, such as `erase` or `reconcile.repair`.
     pub what: &'static str,
     /// The identity of AWS that does it.
     pub who: String,

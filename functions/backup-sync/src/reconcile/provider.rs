@@ -199,22 +199,29 @@ fn read(reconcile: &Reconcile, json: &[u8]) -> anyhow::Result<Option<(String, Si
 /// The scalars at a path, sorted; `null` is as good as absent.
 pub(super) fn values(path: &JsonPath, json: &[u8]) -> Values {
     let found = path.all(json).unwrap_or_default();
-    let mut values: Values = Vec::new();
+    let mut values = Values::new();
     for raw in found.into_iter().flatten() {
-        match scalar(raw) {
-            Ok(value) => values.extend(value),
-            // A list of scalars is as good as a path to each of them; all else is as it is written.
-            Err(_) => match serde_json::from_str::<Vec<&RawValue>>(raw.get()) {
-                Ok(list) => values.extend(list.iter().map(|one| {
-                    let text = scalar(one).ok().flatten();
-                    text.unwrap_or_else(|| one.get().to_owned())
-                })),
-                Err(_) => values.push(raw.get().to_owned()),
-            },
+        // A list is as good as a path to each of its elements.
+        match serde_json::from_str::<Vec<&RawValue>>(raw.get()) {
+            Ok(list) => values.extend(list.into_iter().filter_map(plain)),
+            Err(_) => values.extend(plain(raw)),
         }
     }
     values.sort();
     values
+}
+
+/// A value as text: an object as it is written, a number as DynamoDB would write it.
+fn plain(raw: &RawValue) -> Option<String> {
+    let text = raw.get();
+    match scalar(raw) {
+        Ok(Some(number)) if !text.starts_with('"') && text.contains(['.', 'e', 'E']) => {
+            let shortest = number.parse::<f64>().ok().map(|number| number.to_string());
+            shortest.or(Some(number))
+        }
+        Ok(value) => value,
+        Err(_) => Some(text.to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -229,6 +236,11 @@ mod tests {
         assert_eq!(read("a", r#"{"a":["y","x",1]}"#), ["1", "x", "y"]);
         assert_eq!(read("a[*].b", r#"{"a":[{"b":"y"},{"b":"x"}]}"#), ["x", "y"]);
         assert_eq!(read("a", r#"{"a":{"b":1}}"#), [r#"{"b":1}"#]);
+        assert_eq!(
+            read("a", r#"{"a":[1.10,"1.10",1e3,-7]}"#),
+            ["-7", "1.1", "1.10", "1000"]
+        );
+        assert_eq!(read("a", r#"{"a":[true,"one"]}"#), ["one", "true"]);
         for nothing in [r#"{"a":null}"#, "{}", r#"{"a":[]}"#] {
             assert!(read("a", nothing).is_empty(), "{nothing}");
         }
