@@ -1,8 +1,11 @@
 //! Runs a task of backup-sync now: it has the keys of the providers' APIs, an operator need not.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use aws_credential_types::Credentials;
 use aws_sdk_lambda::Client;
+use aws_sdk_lambda::operation::invoke::InvokeError;
 use aws_sdk_lambda::primitives::Blob;
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,8 +15,6 @@ use crate::cli::{FunctionAt, Global};
 use crate::output::{CliError, Exit};
 use crate::place::Inbox;
 use crate::stack::names::{ACCESS_KEY, REGION, SECRET_KEY};
-
-use std::time::Duration;
 
 /// As long as the function may take, and once: a second run would wait for the lease of the first.
 const PATIENCE: Patience = Patience {
@@ -35,8 +36,20 @@ pub(crate) async fn run_task(
         .function_name(&function)
         .payload(Blob::new(task.to_string()))
         .send()
-        .await
-        .with_context(|| format!("run backup-sync, {function}"))?;
+        .await;
+    let unknown = |error: &InvokeError| error.is_resource_not_found_exception();
+    if let Err(error) = &answer
+        && error.as_service_error().is_some_and(unknown)
+    {
+        return Err(CliError::new(
+            "backup_sync.unknown",
+            Exit::NotFound,
+            format!("there is no function '{function}'"),
+        )
+        .note("the output BackupSyncFunction of the stack, in the Region of the stack")
+        .into());
+    }
+    let answer = answer.with_context(|| format!("run backup-sync, {function}"))?;
     let payload = answer.payload().map(AsRef::as_ref).unwrap_or_default();
     if answer.function_error().is_some() {
         #[derive(Deserialize)]

@@ -197,6 +197,22 @@ async fn a_run_by_hand_says_what_a_scheduled_one_does() {
         "{}",
         told(&failed)
     );
+    // Of a deployment, the function has to be named, and be there.
+    let url = world.stack.lambda_url();
+    let at = [
+        "--table",
+        "t",
+        "--region",
+        "us-east-1",
+        "--endpoint-url",
+        url,
+    ];
+    let unnamed = [&at[..], &["reconcile", "run"]].concat();
+    let unnamed = world.webhookctl(&unnamed).await;
+    assert_eq!(unnamed.status.code(), Some(2), "{}", told(&unnamed));
+    let unknown = [&at[..], &["reconcile", "run", "--function", "nobody"]].concat();
+    let unknown = world.webhookctl(&unknown).await;
+    assert_eq!(unknown.status.code(), Some(3), "{}", told(&unknown));
     world.end().await;
 }
 

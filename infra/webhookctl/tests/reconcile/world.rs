@@ -229,6 +229,8 @@ impl World {
             .args(args)
             .current_dir(&self.folder)
             .env("USER", "anna")
+            .env("AWS_ACCESS_KEY_ID", "test")
+            .env("AWS_SECRET_ACCESS_KEY", "test")
             .output()
             .await
             .unwrap()
