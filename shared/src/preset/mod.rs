@@ -150,6 +150,11 @@ impl Preset {
             (400..500).contains(&preset.ack.bad_signature),
             "ack.bad_signature must be a 4xx status"
         );
+        for objects in &preset.objects {
+            objects
+                .check()
+                .with_context(|| format!("objects {:?}", objects.name))?;
+        }
         Ok(preset)
     }
 
