@@ -49,8 +49,8 @@ pub mod outcome;
 pub mod quarantine;
 pub mod queue;
 pub mod rates;
-pub mod silence;
 pub mod reconcile;
+pub mod silence;
 pub mod spill;
 
 pub mod aws;

@@ -5,19 +5,18 @@
 //! (`{"task":"keys"}` does that alone). `{"task":"drain"}` every minute: puts what the catcher
 //! spilled into the ledger. `{"task":"sync"}` every 15 minutes: asks providers for events since the
 //! cursor and puts what never arrived through the same door; then it looks which
-//! sources have fallen silent.
-//! cursor and puts what never arrived through the same door. `{"task":"reconcile"}` every day: holds
+//! sources have fallen silent. `{"task":"reconcile"}` every day: holds
 //! the providers' objects against ours, and reports what differs.
 //! `{"task":"endpoints"}` every hour: looks whether the providers' subscriptions still lead to us;
 //! `{"task":"enable"}`, by an operator, enables one again.
 
-mod coverage;
 mod api;
+mod coverage;
 mod drain;
 mod endpoint;
 mod keys;
-mod silence;
 mod reconcile;
+mod silence;
 mod sweep;
 mod sync;
 
@@ -40,11 +39,6 @@ pub use sync::SyncReport;
 pub enum Task {
     Sweep,
     Keys,
-    Drain,
-    Sync {
-        /// Only this source.
-        source: Option<String>,
-    },
     Endpoints {
         /// Only this source.
         source: Option<String>,
@@ -58,6 +52,11 @@ pub enum Task {
         /// Only the comparison of this name.
         name: Option<String>,
     },
+    Drain,
+    Sync {
+        /// Only this source.
+        source: Option<String>,
+    },
 }
 
 /// What was done.
@@ -66,17 +65,17 @@ pub enum Task {
 pub enum Report {
     Sweep(SweepReport),
     Keys(KeysReport),
-    Drain(DrainReport),
-    Sync {
-        sources: Vec<SyncReport>,
-        silent: Vec<Silence>,
-    },
     Endpoints {
         endpoints: Vec<shared::endpoint::Status>,
     },
     Enable(Box<Enabled>),
     Reconcile {
         reports: Vec<shared::reconcile::Report>,
+    },
+    Drain(DrainReport),
+    Sync {
+        sources: Vec<SyncReport>,
+        silent: Vec<Silence>,
     },
 }
 
@@ -114,17 +113,6 @@ impl BackupSync {
                 Ok(Report::Sweep(report))
             }
             Task::Keys => Ok(Report::Keys(self.keys().await)),
-            Task::Drain => Ok(Report::Drain(self.drain().await?)),
-            Task::Sync { source } => {
-                let synced = self.sync_all(source.as_deref()).await;
-                // Its trouble is in the log; and that of the sync is no reason not to listen.
-                let silent = self.watch().await;
-                let sources = synced?;
-                Ok(Report::Sync { sources, silent })
-            }
-            Task::Sync { source } => Ok(Report::Sync {
-                sources: self.sync_all(source.as_deref()).await?,
-            }),
             Task::Endpoints { source } => Ok(Report::Endpoints {
                 endpoints: Box::pin(self.endpoints(source.as_deref())).await?,
             }),
@@ -134,6 +122,14 @@ impl BackupSync {
             Task::Reconcile { source, name } => Ok(Report::Reconcile {
                 reports: Box::pin(self.reconcile_all(source.as_deref(), name.as_deref())).await?,
             }),
+            Task::Drain => Ok(Report::Drain(self.drain().await?)),
+            Task::Sync { source } => {
+                let synced = self.sync_all(source.as_deref()).await;
+                // Its trouble is in the log; and that of the sync is no reason not to listen.
+                let silent = self.watch().await;
+                let sources = synced?;
+                Ok(Report::Sync { sources, silent })
+            }
         }
     }
 }

@@ -132,11 +132,6 @@ impl Preset {
             preset.syncs.is_empty() || preset.sync("default").is_some(),
             "one [[sync]] must be the default variant"
         );
-        for objects in &preset.objects {
-            objects
-                .check()
-                .with_context(|| format!("objects {:?}", objects.name))?;
-        }
         let many = |at: &Locations| at.0.iter().any(|at| matches!(at, Location::Item(_)));
         ensure!(
             preset.event.batch.is_some() || !(many(&preset.event.id) || many(&preset.event.kind)),
