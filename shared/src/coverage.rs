@@ -117,22 +117,19 @@ pub struct Sighting {
 impl Sighting {
     fn counts(&self) -> Counts {
         let mut counts = Counts::default();
-        match self.webhook {
-            Some(came) => {
-                counts.both = 1;
-                counts.late = u64::from(came > self.kept);
-                counts.by_webhook.add(came.since(self.happened));
-            }
-            None => {
-                counts.sync = 1;
-                counts.by_sync.add(self.kept.since(self.happened));
-                counts.gaps.push(Gap {
-                    happened: self.happened,
-                    found: self.kept,
-                    kind: self.kind.clone(),
-                    id: self.id.clone(),
-                });
-            }
+        if let Some(came) = self.webhook {
+            counts.both = 1;
+            counts.late = u64::from(came > self.kept);
+            counts.by_webhook.add(came.since(self.happened));
+        } else {
+            counts.sync = 1;
+            counts.by_sync.add(self.kept.since(self.happened));
+            counts.gaps.push(Gap {
+                happened: self.happened,
+                found: self.kept,
+                kind: self.kind.clone(),
+                id: self.id.clone(),
+            });
         }
         counts
     }

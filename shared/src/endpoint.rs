@@ -117,9 +117,9 @@ impl Finding {
 
 impl Status {
     /// What follows from a finding and from how it was before.
-    pub fn after(source: &str, before: Option<Self>, finding: Finding, now: Millis) -> Self {
+    pub fn after(source: &str, before: Option<&Self>, finding: Finding, now: Millis) -> Self {
         let well = |finding: &Finding| finding.health == Health::Good;
-        let (since, dark_since) = match &before {
+        let (since, dark_since) = match before {
             None => (now, (!well(&finding)).then_some(now)),
             Some(before) => {
                 let same = before.finding.health == finding.health;
@@ -220,17 +220,19 @@ mod tests {
             missing_events: vec![],
             note: None,
         };
-        let at = |before, health, now| Status::after("s", before, finding(health), Millis(now));
+        let at = |before: Option<&Status>, health, now| {
+            Status::after("s", before, finding(health), Millis(now))
+        };
         let good = at(None, Health::Good, 1);
         assert_eq!((good.since, good.dark_since), (Millis(1), None));
-        let good = at(Some(good), Health::Good, 2);
+        let good = at(Some(&good), Health::Good, 2);
         assert_eq!(good.since, Millis(1));
-        let dark = at(Some(good), Health::Disabled, 3);
+        let dark = at(Some(&good), Health::Disabled, 3);
         assert_eq!((dark.since, dark.dark_since), (Millis(3), Some(Millis(2))));
-        let dark = at(Some(dark), Health::Missing, 4);
+        let dark = at(Some(&dark), Health::Missing, 4);
         assert_eq!((dark.since, dark.dark_since), (Millis(4), Some(Millis(2))));
         // It is known afterwards too, until the next time.
-        let good = at(Some(dark), Health::Good, 5);
+        let good = at(Some(&dark), Health::Good, 5);
         assert_eq!((good.since, good.dark_since), (Millis(5), Some(Millis(2))));
         let text = serde_json::to_string(&good).unwrap();
         assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), good);

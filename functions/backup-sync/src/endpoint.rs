@@ -130,7 +130,7 @@ impl BackupSync {
         let finding = Finding::of(&endpoint.url, &endpoint.events, &all);
         let ledger = &self.parts.inbox.ledger;
         let before = ledger.endpoint(&source.name).await?;
-        let status = Status::after(&source.name, before, finding, (self.clock)());
+        let status = Status::after(&source.name, before.as_ref(), finding, (self.clock)());
         ledger.note_endpoint(&status).await?;
         Ok(status)
     }

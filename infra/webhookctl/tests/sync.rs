@@ -133,11 +133,12 @@ async fn what_happened_before_the_first_run_was_not_missed() -> anyhow::Result<(
     let world = World::start("coverage-first").await?;
     let now = Millis::now();
     world.happen("evt_before", now.secs() - 3_600)?;
-    world.sync().await?;
+    let first = world.sync().await?;
     // The next run asks for what was before the first one, too, as with a long overlap.
     world.synced_at(now.secs() - 7_200).await?;
     let report = world.sync().await?;
-    assert_eq!(report["found"].as_u64(), Some(1), "{report}");
+    assert_eq!(first["found"].as_u64(), Some(1), "{first}");
+    assert_eq!(report["listed"].as_u64(), Some(1), "{report}");
     assert_eq!(world.counts(now).await?.all(), 0);
     world.end().await
 }

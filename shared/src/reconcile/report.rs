@@ -113,7 +113,7 @@ impl Report {
     #[must_use]
     pub fn bounded(mut self) -> Self {
         let mut room = LARGEST;
-        let shortened = self.drift.into_iter().map(|drift| drift.shortened());
+        let shortened = self.drift.into_iter().map(Drift::shortened);
         self.drift = shortened
             .take_while(|drift| {
                 let size = serde_json::to_string(drift).map_or(LARGEST, |json| json.len() + 1);
@@ -189,6 +189,7 @@ pub(crate) mod rfc3339 {
 
     use crate::clock::Millis;
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
     pub(crate) fn serialize<S: Serializer>(time: &Millis, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&time.rfc3339())
     }

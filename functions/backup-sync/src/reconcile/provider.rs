@@ -22,7 +22,7 @@ pub(super) struct Now {
 pub(super) async fn list(api: &Api<'_>, reconcile: &Reconcile) -> anyhow::Result<Sides> {
     let mut all = Sides::new();
     pages(api, reconcile, None, |id, side, _| {
-        put(&mut all, reconcile, id, side)
+        put(&mut all, reconcile, id, side);
     })
     .await?;
     Ok(all)

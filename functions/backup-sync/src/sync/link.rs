@@ -53,7 +53,8 @@ pub(super) fn allowed(list: &str, next: &str, key: Option<&str>) -> anyhow::Resu
         _ => next.to_owned(),
     };
     ensure!(
-        self::origin(&url).is_some_and(|other| other.eq_ignore_ascii_case(origin)),
+        !url.contains('\\')
+            && self::origin(&url).is_some_and(|other| other.eq_ignore_ascii_case(origin)),
         "the next page of the list is said to be at another place than {origin}"
     );
     let Some((base, query)) = url.split_once('?') else {

@@ -49,7 +49,7 @@ impl Run<'_> {
     /// Whether an item is one that this run is about.
     pub(super) fn wants(&self, item: &Item, span: Span) -> bool {
         let older = !self.sync.filters() && item.at.is_some_and(|at| at < span.from);
-        !older && !(self.settings.failed_only && item.delivered)
+        !(older || self.settings.failed_only && item.delivered)
     }
 }
 

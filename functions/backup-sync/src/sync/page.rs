@@ -79,19 +79,8 @@ fn next(
             more,
             until_empty,
             ..
-        } => match says(more.as_ref(), body)? {
-            Some(false) => None,
-            _ if *until_empty && items.is_empty() => None,
-            more => {
-                let token = named(next, body, items)?;
-                ensure!(
-                    token.is_some() || (more.is_none() && !until_empty),
-                    "a page says that there is more and not where"
-                );
-                token
-            }
-        },
-        Page::NextUrl {
+        }
+        | Page::NextUrl {
             next,
             more,
             until_empty,
@@ -99,12 +88,12 @@ fn next(
             Some(false) => None,
             _ if *until_empty && items.is_empty() => None,
             more => {
-                let url = named(next, body, items)?;
+                let next = named(next, body, items)?;
                 ensure!(
-                    url.is_some() || (more.is_none() && !until_empty),
+                    next.is_some() || (more.is_none() && !until_empty),
                     "a page says that there is more and not where"
                 );
-                url
+                next
             }
         },
         Page::Offset { size, .. } => {

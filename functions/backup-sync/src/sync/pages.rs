@@ -42,19 +42,16 @@ impl BackupSync {
         lease: &SyncLease,
         now: Millis,
     ) -> anyhow::Result<Option<End>> {
-        let (span, mut token) = match &lease.cursor.page {
-            Some(paused) => {
-                let (from, started) = (paused.from, paused.started);
-                (Span { from, started }, Some(paused.token.clone()))
-            }
-            None => {
-                let from = run.first_second(lease, now);
-                let span = Span { from, started: now };
-                let Some(token) = self.place(run, lease, span).await? else {
-                    return Ok(None);
-                };
-                (span, token)
-            }
+        let (span, mut token) = if let Some(paused) = &lease.cursor.page {
+            let (from, started) = (paused.from, paused.started);
+            (Span { from, started }, Some(paused.token.clone()))
+        } else {
+            let from = run.first_second(lease, now);
+            let span = Span { from, started: now };
+            let Some(token) = self.place(run, lease, span).await? else {
+                return Ok(None);
+            };
+            (span, token)
         };
         let times = (span.from, span.started);
         if run.report.unreachable_s > 0 {

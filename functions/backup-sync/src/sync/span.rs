@@ -27,7 +27,7 @@ impl Span {
         match &sync.page {
             // A mark may be a URL in any of the styles that follow one.
             Page::LinkHeader | Page::NextUrl { .. } => {
-                question.url = token.to_owned();
+                token.clone_into(&mut question.url);
                 question.query.clear();
             }
             Page::Cursor { to, .. } => put(&mut question, to, token, false)?,

@@ -215,9 +215,11 @@ async fn backup_sync_does_what_its_schedules_send() {
         .iter()
         .map(|schedule| schedule.input.to_string())
         .collect();
-    let [sweep, drain, sync] =
-        ["sweep", "drain", "sync"].map(|task| file(&format!("backup-sync-{task}.json")));
-    assert_eq!(sent, [&sweep, &drain, &sync].map(Value::to_string).into());
+    let [sweep, drain, sync, reconcile, endpoints] =
+        ["sweep", "drain", "sync", "reconcile", "endpoints"]
+            .map(|task| file(&format!("backup-sync-{task}.json")));
+    let all = [&sweep, &drain, &sync, &reconcile, &endpoints];
+    assert_eq!(sent, all.map(Value::to_string).into());
 
     for (task, event) in [("sweep", &sweep), ("drain", &drain)] {
         let report = inbox.invoke("BackupSync", event).await.json().unwrap();
@@ -226,6 +228,10 @@ async fn backup_sync_does_what_its_schedules_send() {
             (&json!(task), &json!(0)),
             "{report}"
         );
+    }
+    for (event, list) in [(&reconcile, "reports"), (&endpoints, "endpoints")] {
+        let report = inbox.invoke("BackupSync", event).await.json().unwrap();
+        assert_eq!(report[list], json!([]), "{report}");
     }
     let error = inbox.error("BackupSync", &sync).await;
     assert!(

@@ -7,7 +7,6 @@ use aws_sdk_ssm::types::ParameterType;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
-use serde_json::json;
 use shared::event::EventKey;
 use webhookctl::stack::Options;
 
@@ -50,8 +49,7 @@ impl Sources {
     fn write(url: &str) -> Self {
         let text = format!(
             "schema = 1\n[forward]\nallow_loopback = true\n[[source]]\nname = \"github-main\"\n\
-             preset = \"github\"\nmax_body = {LARGEST}\norder = {{ mode = \"strict\", entity = \"json:entity\", \
-             version = \"json:version\", compare = \"number\" }}\n[[source.action]]\nkind = \"http\"\n\
+             preset = \"github\"\nmax_body = {LARGEST}\n[[source.action]]\nkind = \"http\"\n\
              name = \"downstream\"\nurl = \"{url}\"\nsecret = \"downstream\"\n"
         );
         let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.toml", unique()));
@@ -168,26 +166,6 @@ async fn the_body_is_in_the_bucket_before_anything_points_to_it() {
     shaky.dynamodb.mend().await;
     shaky.expect_another_try("no bucket, 4 MB", &body).await;
     assert_eq!(shaky.waiting().await, 0);
-}
-
-#[tokio::test]
-async fn what_was_spilled_by_reference_stands_in_line_before_it_is_worked_on() {
-    let (_downstream, url) = Downstream::start().await;
-    let sources = Sources::write(&url);
-    let mut shaky = Shaky::start_with(sources.options()).await;
-    give_secret(&shaky.inbox).await;
-    shaky.dynamodb.break_down(Fault::Error).await;
-    let filler = hex::encode(noise(1_000_000));
-    let body = json!({ "entity": "in_1", "version": 1, "filler": filler }).to_string();
-    let key = shaky
-        .expect_spilled("dynamodb down, 2 MB", body.as_bytes())
-        .await;
-    let clients = shaky.inbox.stack.clients();
-    let table = shaky.inbox.stack.table().unwrap();
-    let scanned = clients.dynamodb.scan().table_name(table).send().await;
-    let scanned = scanned.unwrap();
-    let mut events = scanned.items().iter().filter_map(|item| item.get("ek"));
-    assert!(events.any(|event| *event == s(key.pk())), "it has no place");
 }
 
 impl Shaky {

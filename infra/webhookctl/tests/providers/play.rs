@@ -145,6 +145,9 @@ impl Webhook {
     }
 }
 
+/// What a provider sends of an event.
+type Sent = fn(&Happened) -> Webhook;
+
 /// One provider.
 pub(crate) struct Play {
     pub(crate) preset: &'static str,
@@ -168,7 +171,7 @@ pub(crate) struct Play {
     /// Any other request: for a token, for one event.
     pub(crate) other: fn(&Request, &[Happened]) -> Option<Answer>,
     /// The secret of the webhooks, and one of them; none where nobody but the provider can sign.
-    pub(crate) webhook: Option<(&'static str, fn(&Happened) -> Webhook)>,
+    pub(crate) webhook: Option<(&'static str, Sent)>,
     /// The type that an event is kept under.
     pub(crate) kind: fn(&Happened) -> String,
 }

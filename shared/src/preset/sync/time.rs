@@ -67,7 +67,7 @@ impl TimeUnit {
             Self::S => at.secs().to_string(),
             Self::Ms => at.0.to_string(),
             Self::Rfc3339 => at.rfc3339(),
-            Self::MinutesAgo => now.since(at).as_secs().div_ceil(60).to_string(),
+            Self::MinutesAgo => now.since(at).as_millis().div_ceil(60_000).to_string(),
         }
     }
 

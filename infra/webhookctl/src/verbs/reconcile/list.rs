@@ -12,7 +12,7 @@ use crate::output::{Column, Exit, List, Printer};
 use crate::place::Inbox;
 
 #[derive(Serialize)]
-struct Compared {
+struct Line {
     source: String,
     name: String,
     /// What the provider calls the objects.
@@ -44,7 +44,7 @@ pub(super) async fn list(
             .reports(&source.name, &reconcile.name, 1, now)
             .await?;
         let last = reports.into_iter().next();
-        rows.push(Compared {
+        rows.push(Line {
             source: source.name.clone(),
             name: reconcile.name.clone(),
             objects: reconcile.objects.name.clone(),
@@ -74,15 +74,15 @@ pub(super) async fn list(
             Column::text("AGAINST", "against", 12),
             Column::whole("LAST", "last_run_at")
                 .right()
-                .shown(move |row: &Compared| row.last.map_or("-".to_owned(), |at| age(at, now.0))),
+                .shown(move |row: &Line| row.last.map_or("-".to_owned(), |at| age(at, now.0))),
             Column::whole("COMPARED", "compared")
                 .right()
-                .shown(move |row: &Compared| number(row.compared)),
+                .shown(move |row: &Line| number(row.compared)),
             Column::whole("DRIFTED", "drifted")
                 .right()
-                .shown(move |row: &Compared| number(row.drifted)),
+                .shown(move |row: &Line| number(row.drifted)),
             Column::whole("REPORT", "report")
-                .shown(|row: &Compared| row.report.clone().unwrap_or_else(|| "-".to_owned())),
+                .shown(|row: &Line| row.report.clone().unwrap_or_else(|| "-".to_owned())),
         ],
         id: "report",
         tip: rows

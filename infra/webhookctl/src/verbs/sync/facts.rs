@@ -1,5 +1,7 @@
 //! What the ledger says of the sync of a source, and of its silence.
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
 use shared::clock::Millis;
 use shared::config::Source;
@@ -90,12 +92,12 @@ impl Silence {
     pub(in crate::verbs) fn note(&self) -> Option<String> {
         let mut note = format!("silent {}", said(self.silent_s?));
         if let Some(usually) = self.usually_s {
-            note += &format!(", usually every {}", said(usually));
+            let _ = write!(note, ", usually every {}", said(usually));
         }
         match self.why {
             Some(Why::NothingHappened) => note += "; nothing happened there",
             Some(Why::NotArriving(events)) => {
-                note += &format!("; {events} events or more did not arrive");
+                let _ = write!(note, "; {events} events or more did not arrive");
             }
             Some(Why::Unknown) | None => {}
         }

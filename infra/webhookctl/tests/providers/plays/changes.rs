@@ -58,6 +58,7 @@ pub(crate) fn linear() -> Play {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as every play is given it")]
 fn connection(page: Page<'_>) -> Answer {
     let info = json!({"hasNextPage": page.more, "endCursor": page.end.to_string()});
     json!({"data": {"changed": {"nodes": page.items, "pageInfo": info}}}).into()

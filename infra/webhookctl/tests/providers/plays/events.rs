@@ -313,7 +313,8 @@ pub(crate) fn okta() -> Play {
             let this = format!("{}{}?{}", request.base, request.path, query.join("&"));
             let mut link = format!("<{this}>; rel=\"self\"");
             if page.more {
-                link += &format!(", <{this}&after={}>; rel=\"next\"", page.end);
+                let next = format!(", <{this}&after={}>; rel=\"next\"", page.end);
+                link.push_str(&next);
             }
             Answer {
                 headers: vec![("link", link)],

@@ -128,6 +128,7 @@ fn delta(request: &Request, path: &str) -> Result<Asked, u16> {
     })
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "as every play is given it")]
 fn delta_page(page: Page<'_>) -> Answer {
     let this = format!("{}{}", page.request.base, page.request.path);
     let (name, token) = if page.more {
