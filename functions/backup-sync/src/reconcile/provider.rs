@@ -1,15 +1,20 @@
 //! The provider's side: its objects, page by page, and single ones once more.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use shared::config::{NamedBy, Reconcile};
 use shared::json_path::{JsonPath, scalar};
-use shared::preset::Pages;
+use shared::preset::{Objects, Pages};
 use shared::reconcile::{Side, Sides, Values, add, time};
 
 use super::MOST;
 use crate::api::Api;
+
+/// How often a page that cannot be read is asked for.
+const TRIES: u32 = 3;
 
 /// What the provider has of an object now.
 pub(super) struct Now {
@@ -81,7 +86,7 @@ async fn pages(
         api.in_time()?;
         let mut query = fixed.clone();
         query.extend(next.clone());
-        let body = api.list(&objects.url, &query).await?;
+        let (body, after) = page(api, objects, &query, next.as_ref()).await?;
         let items = items(objects.items.as_ref(), &body)?;
         seen += items.len();
         ensure!(
@@ -95,14 +100,6 @@ async fn pages(
                 take(id, side, json);
             }
         }
-        let last = items.last().map(|item| own_id(reconcile, item));
-        let after = following(
-            &objects.page,
-            &body,
-            items.len(),
-            last.transpose()?,
-            next.as_ref(),
-        )?;
         ensure!(
             after.is_none() || after != next,
             "{} does not go on: its next page is the same one",
@@ -111,6 +108,31 @@ async fn pages(
         match after {
             Some(after) => next = Some(after),
             None => return Ok(()),
+        }
+    }
+}
+
+/// A page that can be read, and what follows it. One that cannot is asked for again.
+async fn page(
+    api: &Api<'_>,
+    objects: &Objects,
+    query: &[(String, String)],
+    this: Option<&(String, String)>,
+) -> anyhow::Result<(Bytes, Option<(String, String)>)> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let body = api.list(&objects.url, query).await?;
+        let after = items(objects.items.as_ref(), &body).and_then(|items| {
+            let last = items.last().map(|item| own_id(objects, item)).transpose()?;
+            following(&objects.page, &body, items.len(), last, this)
+        });
+        match after {
+            Ok(after) => return Ok((body, after)),
+            Err(error) if tries == TRIES => {
+                return Err(error.context(format!("asked {TRIES} times for {}", api.what)));
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(250) * tries).await,
         }
     }
 }
@@ -155,8 +177,8 @@ pub(super) fn items<'b>(
     serde_json::from_str(list).map_err(|_| anyhow::anyhow!("a page has no list of objects"))
 }
 
-fn own_id(reconcile: &Reconcile, item: &RawValue) -> anyhow::Result<String> {
-    let id = reconcile.objects.id.scalar(item.get().as_bytes());
+fn own_id(objects: &Objects, item: &RawValue) -> anyhow::Result<String> {
+    let id = objects.id.scalar(item.get().as_bytes());
     let id = id.ok().flatten().filter(|id| !id.is_empty());
     id.context("an object of the list has no id")
 }
@@ -165,7 +187,7 @@ fn own_id(reconcile: &Reconcile, item: &RawValue) -> anyhow::Result<String> {
 fn read(reconcile: &Reconcile, json: &[u8]) -> anyhow::Result<Option<(String, Side)>> {
     let raw: &RawValue =
         serde_json::from_slice(json).map_err(|_| anyhow::anyhow!("an object is no JSON"))?;
-    let own = own_id(reconcile, raw)?;
+    let own = own_id(&reconcile.objects, raw)?;
     if !reconcile.filter.matches("", json) {
         return Ok(None);
     }

@@ -147,9 +147,10 @@ async fn a_list_that_breaks_off_is_no_report() {
     for n in 0..150 {
         world.both(&format!("sub_{n:03}")).await;
     }
-    world.stripe.at(2, |_| {
-        Some(r#"{"object":"list","data":[{"id":"sub"#.into_response())
-    });
+    let cut = r#"{"object":"list","data":[{"id":"sub"#;
+    for request in 2..5 {
+        world.stripe.at(request, move |_| Some(cut.into_response()));
+    }
     let error = world.run("stripe-main").await.unwrap_err();
     assert!(error.contains("no list of objects"), "{error}");
     world.stripe.forget_requests();
@@ -195,6 +196,8 @@ async fn only_one_run_is_at_it_and_one_that_was_killed_holds_nobody_up_for_long(
     assert!(world.run("stripe-main").await.unwrap().is_empty());
     assert!(world.stripe.requests().is_empty());
     world.ledger.reconcile_release(lease).await.unwrap();
+    // A page that cannot be read is asked for again.
+    world.stripe.at(1, |_| Some("<html>".into_response()));
     assert_eq!(world.report().await["counts"]["agree"], 1);
     // One that died long ago.
     let then = Millis(now.0 - 600_000);
