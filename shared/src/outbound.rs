@@ -26,6 +26,9 @@ pub enum Method {
     Get,
     Post,
     Put,
+    /// No preset asks for anything so.
+    #[serde(skip)]
+    Patch,
 }
 
 /// One request, whole.
@@ -72,14 +75,6 @@ pub fn unguarded(timeout: Duration) -> anyhow::Result<reqwest::Client> {
 fn choose_tls() {
     // Fails when one is installed, which is as good.
     let _ = rustls::crypto::ring::default_provider().install_default();
-}
-
-/// How something is changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    Post,
-    Put,
-    Patch,
 }
 
 /// What came back.
@@ -152,25 +147,6 @@ impl Outbound {
         .await
     }
 
-    /// Changes a resource, in a way that may be repeated.
-    pub async fn change(
-        &self,
-        verb: Verb,
-        url: &str,
-        headers: &[(&str, &str)],
-        body: Bytes,
-        now: Millis,
-    ) -> Result<Answer, Trouble> {
-        let url = self.target(url, &[])?;
-        let request = match verb {
-            Verb::Post => self.client.post(url),
-            Verb::Put => self.client.put(url),
-            Verb::Patch => self.client.patch(url),
-        };
-        let request = request.headers(header_map(headers)?).body(body);
-        self.send(request, now).await
-    }
-
     /// Asks for a resource. Query values are encoded here.
     pub async fn get(
         &self,
@@ -191,6 +167,7 @@ impl Outbound {
             Method::Get => reqwest::Method::GET,
             Method::Post => reqwest::Method::POST,
             Method::Put => reqwest::Method::PUT,
+            Method::Patch => reqwest::Method::PATCH,
         };
         let mut request = self.client.request(method, url);
         request = request.headers(header_map(call.headers)?);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use shared::clock::{Clock, Millis};
-use shared::outbound::{Answer, Outbound, Trouble, Verb};
+use shared::outbound::{Answer, Call, Method, Outbound, Trouble};
 use shared::secrets::Secret;
 
 /// How often a page is asked for before the run gives up.
@@ -28,7 +28,7 @@ pub(crate) struct Api<'a> {
 
 /// A request that changes something. To make it twice does no more.
 pub(crate) struct Change<'c> {
-    pub(crate) verb: Verb,
+    pub(crate) method: Method,
     pub(crate) content_type: &'c str,
     pub(crate) body: String,
 }
@@ -60,7 +60,14 @@ impl Api<'_> {
         let answer = self.ask(async |headers: &[(&str, &str)], now| {
             let typed = [headers, &[("content-type", change.content_type)]].concat();
             let body = Bytes::from(change.body.clone());
-            let sent = self.outbound.change(change.verb, url, &typed, body, now);
+            let call = Call {
+                method: change.method,
+                url,
+                query: &[],
+                headers: &typed,
+                body: Some(body),
+            };
+            let sent = self.outbound.call(call, now);
             sent.await
         });
         self.found(answer.await?)

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use shared::config::Endpoint;
 use shared::endpoint::{Finding, Health, Subscription};
-use shared::outbound::Verb;
+use shared::outbound::Method;
 
 use super::by_hand;
 use crate::api::{Api, Change};
@@ -65,7 +65,7 @@ pub(super) async fn enable(
         return Err(by_hand(finding, "add a webhook in the settings at GitHub"));
     };
     let change = Change {
-        verb: Verb::Patch,
+        method: Method::Patch,
         content_type: "application/json",
         body: r#"{"active":true}"#.to_owned(),
     };

@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 use shared::config::Endpoint;
 use shared::endpoint::{Finding, Health, Subscription};
-use shared::outbound::Verb;
+use shared::outbound::Method;
 
 use super::by_hand;
 use crate::api::{Api, Change};
@@ -73,7 +73,7 @@ pub(super) async fn enable(
     let trigger = wanted.find(|event| TESTED.contains(event));
     let trigger = trigger.unwrap_or("push_events");
     let change = Change {
-        verb: Verb::Post,
+        method: Method::Post,
         content_type: "application/json",
         body: "{}".to_owned(),
     };

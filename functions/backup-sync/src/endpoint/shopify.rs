@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::config::Endpoint;
 use shared::endpoint::{Finding, Health, Subscription};
-use shared::outbound::Verb;
+use shared::outbound::Method;
 
 use super::by_hand;
 use crate::api::{Api, Change};
@@ -106,7 +106,7 @@ async fn ask(
 ) -> anyhow::Result<Value> {
     let url = format!("{}/admin/api/{version}/graphql.json", endpoint.api);
     let change = Change {
-        verb: Verb::Post,
+        method: Method::Post,
         content_type: "application/json",
         body: question.to_string(),
     };

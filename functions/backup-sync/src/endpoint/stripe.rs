@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use shared::config::Endpoint;
 use shared::endpoint::{Finding, Health, Subscription};
-use shared::outbound::Verb;
+use shared::outbound::Method;
 
 use super::by_hand;
 use crate::api::{Api, Change};
@@ -51,7 +51,7 @@ pub(super) async fn enable(
         return Err(by_hand(finding, "add an endpoint in Stripe's dashboard"));
     };
     let change = Change {
-        verb: Verb::Post,
+        method: Method::Post,
         content_type: "application/x-www-form-urlencoded",
         body: "disabled=false".to_owned(),
     };
