@@ -11,6 +11,7 @@
 //! | state row | `E#{source}#{event id}` | `M` |
 //! | body | same | `B#{first 16 hex digits of its hash}` |
 //! | body seen | `E#{source}#~{hash of the body}` | `S` |
+//! | event of a replay plan | `R#{plan}` | `I#{pk of the event}` |
 //! | what operators did | `LOG#{yyyymm}` | `{time}#{random}` |
 //! | bodies of dead letters | `SYS` | `HELD` |
 //! | sync cursor | `SYNC#{source}` | `CURSOR` |
@@ -35,6 +36,7 @@ mod order;
 mod read;
 mod receive;
 mod reconcile;
+mod replay;
 mod retention;
 mod rhythm;
 mod row;
@@ -64,6 +66,7 @@ pub use order::{Ahead, EntityLock, Pointer, Raised};
 pub use read::{Listed, Waiting};
 pub use receive::Received;
 pub use reconcile::ReconcileLease;
+pub use replay::{Again, Planned, Replayed};
 pub use retention::{BODY_DAYS, Retention, Retentions};
 pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
 pub use settle::{Settled, Settlement};

@@ -8,6 +8,7 @@ pub mod also;
 pub mod coverage;
 pub mod order;
 pub mod reconcile;
+pub mod replay;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -12,6 +12,7 @@ use aws_sdk_dynamodb::config::interceptors::BeforeSerializationInterceptorContex
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
 use aws_sdk_dynamodb::operation::put_item::PutItemInput;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsInput;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemInput;
 use shared::settings::variable;
 
@@ -43,6 +44,18 @@ impl Intercept for Cut {
                 &mut put.expression_attribute_values,
             );
             cut(&mut put.condition_expression, "", names, values);
+        } else if let Some(writes) = input.downcast_mut::<TransactWriteItemsInput>() {
+            for write in writes.transact_items.iter_mut().flatten() {
+                let Some(update) = &mut write.update else {
+                    continue;
+                };
+                let rest = update.update_expression.clone();
+                let (names, values) = (
+                    &mut update.expression_attribute_names,
+                    &mut update.expression_attribute_values,
+                );
+                cut(&mut update.condition_expression, &rest, names, values);
+            }
         }
         Ok(())
     }

@@ -24,6 +24,7 @@ mod proxy;
 mod quarantine;
 mod receive;
 mod reconcile;
+mod replay;
 mod retention;
 mod rows;
 mod settle;

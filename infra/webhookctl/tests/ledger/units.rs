@@ -12,12 +12,15 @@ use aws_sdk_dynamodb::config::interceptors::{
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
 use aws_sdk_dynamodb::operation::put_item::{PutItemInput, PutItemOutput};
+use aws_sdk_dynamodb::operation::transact_write_items::{
+    TransactWriteItemsInput, TransactWriteItemsOutput,
+};
 use aws_sdk_dynamodb::operation::update_item::{UpdateItemInput, UpdateItemOutput};
 use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
 use shared::clock::Millis;
 use shared::coverage::{Counts, Day, Gap, MOST_GAPS, Piece};
 use shared::event::{EventKey, Via};
-use shared::ledger::{By, Comparison, EffectState, Ledger, Settlement, Swept};
+use shared::ledger::{Again, By, Comparison, EffectState, Ledger, Replayed, Settlement, Swept};
 use shared::silence::{REMEMBERED, Rhythm};
 use shared::timing::LEASE;
 
@@ -48,6 +51,8 @@ impl Intercept for Meter {
             update.return_consumed_capacity = ask;
         } else if let Some(put) = input.downcast_mut::<PutItemInput>() {
             put.return_consumed_capacity = ask;
+        } else if let Some(writes) = input.downcast_mut::<TransactWriteItemsInput>() {
+            writes.return_consumed_capacity = ask;
         }
         Ok(())
     }
@@ -63,6 +68,11 @@ impl Intercept for Meter {
                 update.consumed_capacity()
             } else if let Some(put) = output.downcast_ref::<PutItemOutput>() {
                 put.consumed_capacity()
+            } else if let Some(writes) = output.downcast_ref::<TransactWriteItemsOutput>() {
+                let [told] = writes.consumed_capacity() else {
+                    panic!("the cost of a transaction on one table is told once");
+                };
+                Some(told)
             } else {
                 // A read.
                 return Ok(());
@@ -315,4 +325,31 @@ async fn a_cursor_costs_one_unit_a_step() {
     assert_eq!(meter.read(), (1.0, 0.0), "lease");
     ledger.sync_advance(lease, NOW, NOW).await.unwrap();
     assert_eq!(meter.read(), (1.0, 0.0), "advance");
+}
+
+#[tokio::test]
+async fn a_replay_costs_two_units_for_each_of_its_writes() {
+    let metered = Metered::fresh().await;
+    let (ledger, meter) = (&metered.ledger, &metered.meter);
+    let ends = [
+        (Settlement::Done, (4.0, 1.0), "of one that is done"),
+        (dead(), (4.0, 2.0), "of a dead letter"),
+        (retry_at(after(60_000)), (4.0, 2.0), "of one that waits"),
+    ];
+    for (index, (settlement, cost, which)) in ends.into_iter().enumerate() {
+        let key = metered.open(&format!("evt_{index}")).await;
+        let lease = metered.table.lease(&key, NOW).await;
+        metered.table.settle(lease, settlement).await;
+        let events = [(key.clone(), 1)];
+        let plan = "rpl_7KQ2M4";
+        ledger.plan_events(plan, &events, after(9)).await.unwrap();
+        let again = Again {
+            plan,
+            seen: 1,
+            new_effects: false,
+        };
+        let replayed = ledger.replay(&key, &again, after(9)).await.unwrap();
+        assert_eq!(replayed, Replayed::Again);
+        assert_eq!(meter.read(), cost, "{which}");
+    }
 }
