@@ -7,6 +7,7 @@ mod help;
 mod quarantine;
 mod reconcile;
 mod run;
+mod selection;
 mod sources;
 mod sync;
 mod values;
@@ -24,6 +25,7 @@ pub use reconcile::{
     ReconcileSelection,
 };
 pub use run::{Stop, parse, run_with};
+pub use selection::SelectionArgs;
 pub use sources::{
     SourcesAt, SourcesCheckArgs, SourcesCommand, SourcesListArgs, SourcesPresetsArgs,
     SourcesShowArgs,

@@ -10,6 +10,7 @@ pub mod place;
 pub mod preset_words;
 mod run_task;
 pub mod samples;
+pub mod selection;
 pub mod stack;
 pub mod test_keys;
 pub mod verbs;

@@ -183,7 +183,7 @@ impl Ledger {
     }
 }
 
-fn listed(keys: &Item) -> Option<Listed> {
+pub(super) fn listed(keys: &Item) -> Option<Listed> {
     let key = EventKey::from_pk(item::text(keys, "pk")?)?;
     let (time, kind) = item::text(keys, "tsk")?.split_once('#')?;
     let received_at = Millis(time.parse().ok()?);

@@ -9,13 +9,12 @@ use super::erase::EraseArgs;
 use super::help;
 use super::quarantine::QuarantineCommand;
 use super::reconcile::ReconcileCommand;
+use super::selection::SelectionArgs;
 use super::sources::SourcesCommand;
 use super::sync::SyncCommand;
 use super::values::{self, Assignment, ColorChoice, SecretFrom, Tamper};
 use super::verify::VerifyArgs;
-use crate::inspect::Status;
 use crate::output::Format;
-use crate::output::time::When;
 
 /// Inspect and test a webhook inbox on AWS, or run it all on this machine
 #[derive(Debug, Parser)]
@@ -280,30 +279,8 @@ pub struct ListArgs {
     #[arg(long)]
     pub reverse: bool,
 
-    /// Source name (repeatable)
-    #[arg(short, long, value_name = "SOURCE", help_heading = "Selection")]
-    pub source: Vec<String>,
-    /// Event type (repeatable)
-    #[arg(
-        short = 't',
-        long = "type",
-        value_name = "TYPE",
-        help_heading = "Selection"
-    )]
-    pub event_type: Vec<String>,
-    #[arg(
-        long,
-        value_name = "STATUS",
-        help = "received, processing, done, failed, dead_letter or quarantined (repeatable)",
-        help_heading = "Selection"
-    )]
-    pub status: Vec<Status>,
-    /// Received at or after: 2h, 3d, 09:10, 2026-11-20, 2026-11-20T09:10:00Z
-    #[arg(long, value_name = "TIME", value_parser = values::when, help_heading = "Selection")]
-    pub since: Option<When>,
-    /// Received before
-    #[arg(long, value_name = "TIME", value_parser = values::when, help_heading = "Selection")]
-    pub until: Option<When>,
+    #[command(flatten)]
+    pub selection: SelectionArgs,
 }
 
 #[derive(Debug, Args)]

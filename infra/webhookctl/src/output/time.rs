@@ -50,6 +50,18 @@ pub fn clock(millis: i64, now_millis: i64) -> String {
     at.strftime(format).to_string()
 }
 
+/// `09:10` on the day of `now`, and with its date on any other: for what a person asked for.
+pub fn short(millis: i64, now_millis: i64) -> String {
+    let (at, now) = (timestamp(millis), timestamp(now_millis));
+    let day = |t: Timestamp| t.to_zoned(TimeZone::UTC).date();
+    let format = if day(at) == day(now) {
+        "%H:%M"
+    } else {
+        "%Y-%m-%d %H:%M"
+    };
+    at.strftime(format).to_string()
+}
+
 /// Out of range means a broken row; the nearest end of time is shown rather than nothing.
 fn timestamp(millis: i64) -> Timestamp {
     Timestamp::from_millisecond(millis).unwrap_or(if millis < 0 {
@@ -71,6 +83,10 @@ pub enum When {
 }
 
 impl When {
+    pub fn ago(span: std::time::Duration) -> Self {
+        Self::Ago(SignedDuration::try_from(span).unwrap_or(SignedDuration::MAX))
+    }
+
     pub fn millis(self, now_millis: i64) -> i64 {
         match self {
             Self::At(at) => at.as_millisecond(),
@@ -175,6 +191,8 @@ mod tests {
         assert_eq!(rfc3339(NOW + 118), "2026-11-20T10:14:41.118Z");
         assert_eq!(clock(NOW, NOW), "10:14:41.000");
         assert_eq!(clock(NOW - 86_400_000, NOW), "2026-11-19 10:14:41.000");
+        assert_eq!(short(NOW, NOW), "10:14");
+        assert_eq!(short(NOW - 86_400_000, NOW), "2026-11-19 10:14");
     }
 
     #[test]

@@ -83,14 +83,18 @@ fn global_options_stand_before_or_after_the_command() {
 fn every_argument_of_a_list_has_its_place() {
     let cli = parsed(
         "webhookctl inbox ls -s stripe-main -t invoice.paid --status failed --status dead_letter \
-         --since 2h --until 2026-11-20 -n 5 --after c --reverse",
+         --since 2h --until 2026-11-20 -n 5 --after c --reverse --error c41f09 --via backup_sync \
+         --attempts 2 --id evt_1 --id - --where data.object.customer=cus_9",
     );
     let Command::Inbox(InboxCommand::List(list)) = cli.command else {
         panic!("not a list")
     };
-    assert_eq!((list.limit, list.status.len(), list.reverse), (5, 2, true));
-    assert!(matches!(list.since, Some(When::Ago(_))));
-    assert!(matches!(list.until, Some(When::At(_))));
+    let asked = list.selection;
+    assert_eq!((list.limit, asked.status.len(), list.reverse), (5, 2, true));
+    assert!(matches!(asked.since, Some(When::Ago(_))));
+    assert!(matches!(asked.until, Some(When::At(_))));
+    assert_eq!(asked.id, ["evt_1", "-"]);
+    assert_eq!(asked.where_[0].value, "cus_9");
 }
 
 #[test]

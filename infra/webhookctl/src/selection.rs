@@ -1,0 +1,248 @@
+//! The events that a command is about: what was asked for, and how they are found.
+
+mod body;
+mod find;
+mod glob;
+mod ids;
+mod position;
+mod walk;
+mod words;
+
+use std::io::BufRead as _;
+
+use anyhow::Context as _;
+use shared::event::Via;
+use shared::json_path::JsonPath;
+pub use shared::ledger::Cost;
+use shared::ledger::Row;
+
+use crate::cli::{Assignment, SelectionArgs};
+use crate::inspect::Status;
+use crate::output::CliError;
+use crate::output::error::nearest;
+use crate::place::Inbox;
+use crate::verbs::view;
+
+pub use ids::find as find_one;
+pub use position::Position;
+
+const DAY_MS: i64 = 24 * 3600 * 1000;
+
+/// What was asked for, checked.
+#[derive(Debug, Clone)]
+pub struct Selection {
+    /// As they were asked for, patterns included; none: any.
+    asked_sources: Vec<String>,
+    /// The configured ones that are meant.
+    sources: Vec<String>,
+    kinds: Vec<String>,
+    statuses: Vec<Status>,
+    since: Option<i64>,
+    until: Option<i64>,
+    error: Option<String>,
+    via: Vec<Via>,
+    attempts: Option<u32>,
+    ids: Vec<String>,
+    fields: Vec<Field>,
+    /// Nothing is too much to be read.
+    thorough: bool,
+    now: i64,
+}
+
+/// A field of the body, and the value that it must have.
+#[derive(Debug, Clone)]
+struct Field {
+    name: String,
+    path: JsonPath,
+    value: String,
+}
+
+/// How much of it is wanted.
+#[derive(Debug, Clone)]
+pub struct Want {
+    pub limit: usize,
+    /// Oldest first.
+    pub reverse: bool,
+    /// Only what is behind the place where a list stopped.
+    pub after: Option<Position>,
+}
+
+/// What was found.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Newest first, unless it was wanted otherwise.
+    pub rows: Vec<Row>,
+    /// Whether more match than these.
+    pub more: bool,
+    pub cost: Cost,
+}
+
+impl Selection {
+    /// Checks what was asked for, and reads the ids on stdin where `--id -` says so.
+    pub fn new(args: &SelectionArgs, inbox: &Inbox, now: i64) -> anyhow::Result<Self> {
+        let fields = args.where_.iter().map(field);
+        Ok(Self {
+            asked_sources: args.source.clone(),
+            sources: sources(inbox, &args.source)?,
+            kinds: args.event_type.clone(),
+            statuses: args.status.clone(),
+            since: args.since.map(|when| when.millis(now)),
+            until: args.until.map(|when| when.millis(now)),
+            error: args.error.as_ref().map(|error| error.to_ascii_lowercase()),
+            via: args.via.clone(),
+            attempts: args.attempts,
+            ids: ids(&args.id)?,
+            fields: fields.collect::<Result<_, _>>()?,
+            thorough: false,
+            now,
+        })
+    }
+
+    /// The same, and nothing is too much to be read for it.
+    #[must_use]
+    pub fn thorough(mut self) -> Self {
+        self.thorough = true;
+        self
+    }
+
+    /// The first and the last millisecond of receipt that is meant.
+    fn span(&self) -> (i64, i64) {
+        let since = self.since.unwrap_or_else(|| {
+            if self.by_id() || self.waits() {
+                0
+            } else {
+                self.now - DAY_MS
+            }
+        });
+        (since.max(0), self.until.map_or(i64::MAX, |until| until - 1))
+    }
+
+    /// Single events are named. With `--id -` and nothing on stdin, that is none at all.
+    fn by_id(&self) -> bool {
+        !self.ids.is_empty()
+    }
+
+    /// Whether all that is meant is in the `work` index: open, or dead.
+    fn waits(&self) -> bool {
+        !self.statuses.is_empty()
+            && !self.statuses.contains(&Status::Done)
+            && !self.statuses.contains(&Status::Quarantined)
+    }
+
+    fn has_source(&self, source: &str) -> bool {
+        // Events of a source that is not configured any more wait too.
+        self.asked_sources.is_empty() || self.sources.iter().any(|known| known == source)
+    }
+
+    fn has_kind(&self, kind: &str) -> bool {
+        self.kinds.is_empty() || self.kinds.iter().any(|pattern| glob::fits(pattern, kind))
+    }
+
+    /// Whether the `time` index says all that is asked for.
+    fn needs_rows(&self) -> bool {
+        !self.statuses.is_empty()
+            || self.error.is_some()
+            || !self.via.is_empty()
+            || self.attempts.is_some()
+    }
+
+    /// Whether a row is meant, as far as a row can tell.
+    fn has_row(&self, row: &Row, inbox: &Inbox) -> bool {
+        let (from, to) = self.span();
+        if !(from..=to).contains(&row.received_at.0)
+            || !self.has_source(row.key.source())
+            || !self.has_kind(&row.kind)
+            || !self.via.is_empty() && !self.via.contains(&row.via)
+            || self.attempts.is_some_and(|least| row.attempts < least)
+        {
+            return false;
+        }
+        let seen = view(row, &inbox.config);
+        (self.statuses.is_empty() || self.statuses.contains(&seen.status))
+            && self.error.as_deref().is_none_or(|error| {
+                let last = seen.last_error.as_ref();
+                last.is_some_and(|last| last.fingerprint.starts_with(error))
+                    || row.reason.as_deref() == Some(error)
+            })
+    }
+}
+
+fn field(wanted: &Assignment) -> Result<Field, CliError> {
+    let path = JsonPath::parse(&wanted.path).ok_or_else(|| {
+        CliError::usage("usage.where", format!("'{}' is no path", wanted.path))
+            .tip("keys with dots between them, such as data.object.customer")
+    })?;
+    Ok(Field {
+        name: wanted.path.clone(),
+        path,
+        value: wanted.value.clone(),
+    })
+}
+
+/// The configured sources that the names and patterns mean; without any, all of them.
+fn sources(inbox: &Inbox, asked: &[String]) -> Result<Vec<String>, CliError> {
+    let known = inbox.sources();
+    if asked.is_empty() {
+        return Ok(known.into_iter().map(str::to_owned).collect());
+    }
+    for pattern in asked.iter().filter(|asked| glob::is_glob(asked)) {
+        if !known.iter().any(|name| glob::fits(pattern, name)) {
+            return Err(no_source(inbox, pattern));
+        }
+    }
+    let names: Vec<String> = asked
+        .iter()
+        .filter(|asked| !glob::is_glob(asked))
+        .cloned()
+        .collect();
+    known_sources(inbox, &names)?;
+    let meant = known
+        .into_iter()
+        .filter(|name| asked.iter().any(|asked| glob::fits(asked, name)));
+    Ok(meant.map(str::to_owned).collect())
+}
+
+/// The sources that were asked for, if there are such.
+pub fn known_sources<'i>(inbox: &Inbox, asked: &'i [String]) -> Result<Vec<&'i str>, CliError> {
+    let known = inbox.sources();
+    match asked.iter().find(|name| !known.contains(&name.as_str())) {
+        Some(name) => Err(no_source(inbox, name)),
+        None => Ok(asked.iter().map(String::as_str).collect()),
+    }
+}
+
+fn no_source(inbox: &Inbox, name: &str) -> CliError {
+    let known = inbox.sources();
+    let message = format!("there is no source '{name}' in {}", inbox.name);
+    let error = CliError::usage("usage.source", message);
+    match nearest(name, known.iter().copied()) {
+        Some(meant) => error.tip(format!("did you mean '{meant}'?")),
+        None => error.tip(format!("one of: {}", known.join(", "))),
+    }
+}
+
+/// The ids that were named, those on stdin in the place of `-`. Each once.
+fn ids(asked: &[String]) -> anyhow::Result<Vec<String>> {
+    let mut ids: Vec<String> = Vec::new();
+    for id in asked {
+        if id != "-" {
+            ids.push(id.trim().to_owned());
+            continue;
+        }
+        for line in std::io::stdin().lock().lines() {
+            let line = line.context("read ids from stdin")?;
+            ids.push(line.trim().to_owned());
+        }
+    }
+    ids.retain(|id| !id.is_empty());
+    let mut seen = std::collections::HashSet::new();
+    ids.retain(|id| seen.insert(id.clone()));
+    if ids.is_empty() && !asked.is_empty() {
+        return Err(
+            CliError::usage("usage.id", "no id is named, also not on stdin")
+                .tip("webhookctl inbox list -o ids prints ids for `--id -`")
+                .into(),
+        );
+    }
+    Ok(ids)
+}

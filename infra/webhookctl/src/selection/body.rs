@@ -1,0 +1,93 @@
+//! What `--where` asks of bodies.
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use shared::json_path::scalar;
+use shared::ledger::{Cost, Stored};
+
+use super::{Field, Selection};
+use crate::output::CliError;
+use crate::output::table::thousands;
+use crate::place::Inbox;
+
+/// No more bodies are read for one command, unless it must be thorough.
+const MOST_BODIES: usize = 10_000;
+
+/// Bodies that are read at the same time.
+const AT_ONCE: usize = 16;
+
+impl Selection {
+    /// Whether bodies must be read.
+    pub(super) fn needs_bodies(&self) -> bool {
+        !self.fields.is_empty()
+    }
+
+    /// How many candidates there may be; one more is too many.
+    pub(super) fn most_bodies(&self) -> usize {
+        if self.thorough {
+            usize::MAX - 1
+        } else {
+            MOST_BODIES
+        }
+    }
+
+    /// What is said before bodies are read; an error if they are too many.
+    pub(super) fn will_read(&self, count: usize) -> Result<String, CliError> {
+        let most = self.most_bodies();
+        if count > most {
+            let message = format!(
+                "--where would read more than {} bodies",
+                thousands(most as u64)
+            );
+            return Err(CliError::usage("inbox.too_many_bodies", message)
+                .note("nothing was read of them")
+                .tip("narrow it with --source, --type, --status, --since or --until"));
+        }
+        let (s, since) = (if count == 1 { "y" } else { "ies" }, self.since_words());
+        let text = format!(
+            "--where reads up to {} bod{s} {since}",
+            thousands(count as u64)
+        );
+        Ok(text.trim_end().to_owned())
+    }
+
+    /// Of these, those whose body has all the values.
+    pub(super) async fn with_fields(
+        &self,
+        inbox: &Inbox,
+        rows: Vec<Stored>,
+        cost: &mut Cost,
+    ) -> anyhow::Result<Vec<Stored>> {
+        if !self.needs_bodies() {
+            return Ok(rows);
+        }
+        let read = rows.into_iter().map(|stored| async move {
+            let (body, cost) = inbox.ledger.body_of(&stored).await?;
+            let has = body.is_some_and(|body| self.fields.iter().all(|field| field.is_in(&body.0)));
+            anyhow::Ok((has.then_some(stored), cost))
+        });
+        let read: Vec<_> = futures::stream::iter(read)
+            .buffered(AT_ONCE)
+            .try_collect()
+            .await?;
+        let mut kept = Vec::new();
+        for (stored, used) in read {
+            *cost += used;
+            kept.extend(stored);
+        }
+        Ok(kept)
+    }
+}
+
+impl Field {
+    /// Whether the body has this value there; of many, one.
+    fn is_in(&self, body: &[u8]) -> bool {
+        let found = self
+            .path
+            .all(body)
+            .unwrap_or_default()
+            .into_iter()
+            .flatten();
+        let mut texts = found.filter_map(|raw| scalar(raw).ok().flatten());
+        texts.any(|text| text == self.value)
+    }
+}

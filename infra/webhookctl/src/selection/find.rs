@@ -1,0 +1,274 @@
+//! Finds the events of a selection.
+//!
+//! What waits (open events and dead letters) is in the `work` index, whatever its age. All else is
+//! found through the `time` index, in the order of receipt.
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use shared::clock::Millis;
+use shared::event::EventKey;
+use shared::ledger::{Cost, Listed, Stored, Waiting};
+
+use super::walk::Walk;
+use super::{Found, Position, Selection, Want};
+use crate::inspect::Status;
+use crate::output::CliError;
+use crate::output::table::thousands;
+use crate::place::Inbox;
+
+/// Rows that one request reads.
+const A_BATCH: usize = 100;
+
+/// Such requests at the same time.
+const AT_ONCE: usize = 8;
+
+/// No list looks further back: each hour of each source is a read of its own.
+const MOST_HOURS: i64 = 31 * 24;
+
+/// Where more events wait, they are looked for by their time.
+const MOST_WAITING: usize = 50_000;
+
+const HOUR_MS: i64 = 3_600_000;
+
+impl Selection {
+    /// The events that match, as many as are wanted.
+    pub async fn find(&self, inbox: &Inbox, want: Want) -> anyhow::Result<Found> {
+        self.find_saying(inbox, want, &mut |_| ()).await
+    }
+
+    /// The same, and says what it will read where that is much.
+    pub async fn find_saying(
+        &self,
+        inbox: &Inbox,
+        want: Want,
+        say: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Found> {
+        let mut cost = Cost::default();
+        let keys = if self.by_id() {
+            Some(self.named(inbox, &mut cost).await?)
+        } else if self.waits() {
+            self.waiting(inbox, &mut cost).await?
+        } else {
+            None
+        };
+        match keys {
+            Some(keys) => self.of_these(inbox, keys, &want, cost, say).await,
+            None => self.by_time(inbox, &want, cost, say).await,
+        }
+    }
+
+    /// All that waits, or nothing if that is too much to be looked at one by one.
+    async fn waiting(
+        &self,
+        inbox: &Inbox,
+        cost: &mut Cost,
+    ) -> anyhow::Result<Option<Vec<EventKey>>> {
+        let dead = self.statuses.contains(&Status::DeadLetter);
+        let open = self
+            .statuses
+            .iter()
+            .any(|status| *status != Status::DeadLetter);
+        let whats = [(open, Waiting::Open), (dead, Waiting::Dead)];
+        let parts = whats.into_iter().filter(|(wanted, _)| *wanted);
+        let parts =
+            parts.flat_map(|(_, what)| (0..Waiting::SHARDS).map(move |shard| (what, shard)));
+        let read = parts.map(|(what, shard)| self.waiting_in(inbox, what, shard));
+        let read: Vec<_> = futures::stream::iter(read)
+            .buffer_unordered(2 * usize::from(Waiting::SHARDS))
+            .try_collect()
+            .await?;
+        let mut keys = Vec::new();
+        for (found, used) in read {
+            *cost += used;
+            keys.extend(found);
+        }
+        if keys.len() <= MOST_WAITING || self.thorough {
+            return Ok(Some(keys));
+        }
+        if self.since.is_none() {
+            let message = format!("more than {} events wait", thousands(MOST_WAITING as u64));
+            return Err(CliError::usage("inbox.too_many", message)
+                .tip("say which: --since 1h")
+                .into());
+        }
+        Ok(None)
+    }
+
+    async fn waiting_in(
+        &self,
+        inbox: &Inbox,
+        what: Waiting,
+        shard: u8,
+    ) -> anyhow::Result<(Vec<EventKey>, Cost)> {
+        let (mut keys, mut cost, mut start) = (Vec::new(), Cost::default(), None);
+        let since = Millis(self.span().0);
+        loop {
+            let page = inbox.ledger.waiting_page(what, shard, since, start).await?;
+            cost += page.cost;
+            keys.extend(
+                page.found
+                    .into_iter()
+                    .filter(|key| self.has_source(key.source())),
+            );
+            start = page.next;
+            if start.is_none() || (keys.len() > MOST_WAITING && !self.thorough) {
+                return Ok((keys, cost));
+            }
+        }
+    }
+
+    /// Of known events, which need not be in any order.
+    async fn of_these(
+        &self,
+        inbox: &Inbox,
+        keys: Vec<EventKey>,
+        want: &Want,
+        mut cost: Cost,
+        say: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Found> {
+        let mut rows = self.rows(inbox, &keys, &mut cost).await?;
+        rows.retain(|stored| want.is_ahead(&Position::of(&stored.row)));
+        rows.sort_by_cached_key(|stored| Position::of(&stored.row));
+        if !want.reverse {
+            rows.reverse();
+        }
+        if self.needs_bodies() {
+            say(&self.will_read(rows.len())?);
+        }
+        let mut rest = rows.into_iter();
+        let mut kept = Vec::new();
+        while kept.len() <= want.limit {
+            let some: Vec<Stored> = rest.by_ref().take(A_BATCH).collect();
+            if some.is_empty() {
+                break;
+            }
+            kept.extend(self.with_fields(inbox, some, &mut cost).await?);
+        }
+        Ok(want.found(kept, cost))
+    }
+
+    /// In the order of receipt.
+    async fn by_time(
+        &self,
+        inbox: &Inbox,
+        want: &Want,
+        cost: Cost,
+        say: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Found> {
+        let span = self.reading_span(want)?;
+        let filters = self.needs_rows() || self.needs_bodies() || !self.kinds.is_empty();
+        let page = if filters {
+            1000
+        } else {
+            want.limit.saturating_add(1)
+        };
+        let mut walk = Walk::new(
+            &inbox.ledger,
+            self.sources.clone(),
+            span,
+            want.reverse,
+            page,
+        );
+        walk.cost = cost;
+        if self.needs_bodies() {
+            let (most, mut keys) = (self.most_bodies(), Vec::new());
+            while keys.len() <= most {
+                let listed = walk.next(1000).await?;
+                if listed.is_empty() {
+                    break;
+                }
+                keys.extend(self.candidates(listed, want));
+            }
+            say(&self.will_read(keys.len())?);
+            let cost = walk.cost;
+            return self.of_these(inbox, keys, want, cost, &mut |_| ()).await;
+        }
+        let mut kept = Vec::new();
+        while kept.len() <= want.limit {
+            let missing = want.limit.saturating_add(1) - kept.len();
+            let chunk = if filters { A_BATCH * AT_ONCE } else { missing };
+            let listed = walk.next(chunk.min(A_BATCH * AT_ONCE)).await?;
+            if listed.is_empty() {
+                break;
+            }
+            let keys = self.candidates(listed, want);
+            let mut rows = self.rows(inbox, &keys, &mut walk.cost).await?;
+            rows.sort_by_cached_key(|stored| Position::of(&stored.row));
+            if !want.reverse {
+                rows.reverse();
+            }
+            kept.extend(rows);
+        }
+        Ok(want.found(kept, walk.cost))
+    }
+
+    /// What of the span is behind the place where a list stopped. Refused if it is too long.
+    fn reading_span(&self, want: &Want) -> Result<(i64, i64), CliError> {
+        let (mut from, mut to) = self.span();
+        to = to.min(self.now.saturating_add(HOUR_MS));
+        if let Some(after) = &want.after {
+            if want.reverse {
+                from = from.max(after.at);
+            } else {
+                to = to.min(after.at);
+            }
+        }
+        if !self.thorough && to.saturating_sub(from) / HOUR_MS > MOST_HOURS {
+            return Err(
+                CliError::usage("inbox.span", "a list spans at most 31 days")
+                    .tip("narrow it with --since and --until"),
+            );
+        }
+        Ok((from, to))
+    }
+
+    fn candidates(&self, listed: Vec<Listed>, want: &Want) -> Vec<EventKey> {
+        let fits = |event: &Listed| {
+            want.is_ahead(&Position::new(event.received_at.0, event.id.as_str()))
+                && self.has_kind(&event.kind)
+        };
+        let fitting = listed.into_iter().filter(fits);
+        fitting.map(|event| event.key).collect()
+    }
+
+    /// The rows of these that are meant, as far as a row can tell. In no order.
+    async fn rows(
+        &self,
+        inbox: &Inbox,
+        keys: &[EventKey],
+        cost: &mut Cost,
+    ) -> anyhow::Result<Vec<Stored>> {
+        let read = keys.chunks(A_BATCH).map(|keys| inbox.ledger.rows(keys));
+        let read: Vec<_> = futures::stream::iter(read)
+            .buffer_unordered(AT_ONCE)
+            .try_collect()
+            .await?;
+        let mut rows = Vec::new();
+        for (found, used) in read {
+            *cost += used;
+            rows.extend(
+                found
+                    .into_iter()
+                    .filter(|stored| self.has_row(&stored.row, inbox)),
+            );
+        }
+        Ok(rows)
+    }
+}
+
+impl Want {
+    /// Whether it is behind the place where a list stopped.
+    fn is_ahead(&self, position: &Position) -> bool {
+        let after = self.after.as_ref();
+        after.is_none_or(|after| position.is_behind(after, self.reverse))
+    }
+
+    fn found(&self, mut kept: Vec<Stored>, cost: Cost) -> Found {
+        let more = kept.len() > self.limit;
+        kept.truncate(self.limit);
+        Found {
+            rows: kept.into_iter().map(|stored| stored.row).collect(),
+            more,
+            cost,
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Finds single events by what people call them.
+
+use std::collections::{BTreeMap, HashSet};
+
+use futures::future::try_join_all;
+use futures::{StreamExt as _, TryStreamExt as _};
+use shared::clock::Millis;
+use shared::event::{EventId, EventKey};
+use shared::ledger::{Cost, Row};
+
+use super::walk::Walk;
+use super::{DAY_MS, Selection};
+use crate::output::time::age;
+use crate::output::{CliError, Exit};
+use crate::place::Inbox;
+
+/// An id's prefix that leaves more time than this open would be searched for too long.
+const WIDEST_PREFIX_MS: i64 = DAY_MS;
+
+/// Characters of a whole id: the prefix and a ULID.
+const WHOLE: usize = 30;
+
+/// From so many whole ids of one hour on, the hour is read instead of looking for each.
+const WORTH_AN_HOUR: usize = 5;
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// Ids that are looked for at the same time.
+const AT_ONCE: usize = 16;
+
+/// The event that a person means: by its id, a unique prefix of it, `source:event-id`, or the
+/// provider's own id.
+pub async fn find(inbox: &Inbox, wanted: &str) -> anyhow::Result<Row> {
+    let sources = inbox.sources();
+    let mut found: Vec<Row> = Vec::new();
+    if let Some((source, id)) = wanted.split_once(':')
+        && let Some(row) = inbox.ledger.event(&EventKey::new(source, id)).await?
+    {
+        return Ok(row);
+    }
+    if let Some((from, to)) = EventId::times(wanted)
+        && to.0 - from.0 <= WIDEST_PREFIX_MS
+    {
+        for listed in inbox.ledger.with_id_prefix(&sources, wanted, 10).await? {
+            found.extend(inbox.ledger.event(&listed.key).await?);
+        }
+    }
+    if found.is_empty() {
+        let asked = sources.iter().map(|source| EventKey::new(source, wanted));
+        let keys: Vec<EventKey> = asked.collect();
+        let rows = try_join_all(keys.iter().map(|key| inbox.ledger.event(key))).await?;
+        found.extend(rows.into_iter().flatten());
+    }
+    match found.len() {
+        0 => Err(missing(inbox, wanted).into()),
+        1 => Ok(found.remove(0)),
+        _ => Err(ambiguous(wanted, &found).into()),
+    }
+}
+
+fn missing(inbox: &Inbox, wanted: &str) -> CliError {
+    let message = format!("no event '{wanted}' in {}", inbox.name);
+    CliError::new("inbox.not_found", Exit::NotFound, message)
+        .note(
+            "looked for: an id, a prefix of one that names at least its day, a provider's id, \
+             source:event-id; kept for 90 days",
+        )
+        .tip("webhookctl inbox list")
+}
+
+fn ambiguous(wanted: &str, found: &[Row]) -> CliError {
+    let now = Millis::now().0;
+    let line = |row: &Row| {
+        let (id, source) = (row.id(), row.key.source());
+        format!(
+            "{id}  {source}  {}  {}",
+            row.kind,
+            age(row.received_at.0, now)
+        )
+    };
+    let message = format!("'{wanted}' matches {} events", found.len());
+    CliError::new("inbox.ambiguous_id", Exit::NotFound, message)
+        .details(found.iter().map(line).collect())
+}
+
+impl Selection {
+    /// The keys of the events that were named. One that is not there is an error.
+    pub(super) async fn named(
+        &self,
+        inbox: &Inbox,
+        cost: &mut Cost,
+    ) -> anyhow::Result<Vec<EventKey>> {
+        let (mut keys, found) = self.in_their_hours(inbox, cost).await?;
+        let rest = self.ids.iter().filter(|id| !found.contains(id.as_str()));
+        let rows: Vec<Row> = futures::stream::iter(rest.map(|id| find(inbox, id)))
+            .buffered(AT_ONCE)
+            .try_collect()
+            .await?;
+        // A few reads for each: the parts of its time, then the row.
+        cost.calls += 5 * rows.len() as u64;
+        keys.extend(rows.into_iter().map(|row| row.key));
+        let mut seen = HashSet::new();
+        keys.retain(|key| seen.insert(key.clone()));
+        Ok(keys)
+    }
+
+    /// What a list printed and gets back is often of few hours: these are read once. Returns keys,
+    /// and the ids that they are of.
+    async fn in_their_hours(
+        &self,
+        inbox: &Inbox,
+        cost: &mut Cost,
+    ) -> anyhow::Result<(Vec<EventKey>, HashSet<&str>)> {
+        let mut hours: BTreeMap<i64, Vec<(i64, &str)>> = BTreeMap::new();
+        for id in self.ids.iter().filter(|id| id.len() == WHOLE) {
+            if let Some((at, to)) = EventId::times(id)
+                && at == to
+            {
+                hours
+                    .entry(at.0.div_euclid(HOUR_MS))
+                    .or_default()
+                    .push((at.0, id));
+            }
+        }
+        let (mut keys, mut found) = (Vec::new(), HashSet::new());
+        for ids in hours.values().filter(|ids| ids.len() >= WORTH_AN_HOUR) {
+            let times = ids.iter().map(|(at, _)| *at);
+            let span = (times.clone().min().unwrap_or(0), times.max().unwrap_or(0));
+            let wanted: BTreeMap<String, &str> = ids
+                .iter()
+                .map(|(_, id)| (id.to_ascii_uppercase(), *id))
+                .collect();
+            let sources = inbox.sources().into_iter().map(str::to_owned).collect();
+            let mut walk = Walk::new(&inbox.ledger, sources, span, true, 1000);
+            loop {
+                let listed = walk.next(1000).await?;
+                if listed.is_empty() {
+                    break;
+                }
+                for event in listed {
+                    if let Some(id) = wanted.get(&event.id.as_str().to_ascii_uppercase()) {
+                        found.insert(*id);
+                        keys.push(event.key);
+                    }
+                }
+            }
+            *cost += walk.cost;
+        }
+        Ok((keys, found))
+    }
+}

@@ -1,0 +1,56 @@
+//! Where a list stopped: the event that it showed last.
+
+use shared::ledger::Row;
+
+use crate::output::CliError;
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Position {
+    pub(super) at: i64,
+    id: String,
+}
+
+impl Position {
+    pub fn of(row: &Row) -> Self {
+        Self::new(row.received_at.0, row.id().as_str())
+    }
+
+    pub(super) fn new(at: i64, id: &str) -> Self {
+        Self {
+            at,
+            id: id.to_owned(),
+        }
+    }
+
+    /// Reads what stands after `--after`.
+    pub fn parse(text: &str) -> Result<Self, CliError> {
+        let bad = || CliError::usage("usage.after", format!("'{text}' is no cursor of a list"));
+        let (at, id) = text.split_once('.').ok_or_else(bad)?;
+        let at = at.parse().map_err(|_| bad())?;
+        Ok(Self::new(at, id))
+    }
+
+    /// What a person gives back with `--after`.
+    pub fn text(&self) -> String {
+        format!("{}.{}", self.at, self.id)
+    }
+
+    /// Whether this one comes later in a list than the other.
+    pub(super) fn is_behind(&self, other: &Self, reverse: bool) -> bool {
+        if reverse { self > other } else { self < other }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_back_and_anything_else_is_refused() {
+        let position = Position::new(1_795_167_501_000, "evt_01M7W54EPFH8XFYM19RW4Y21MY");
+        assert_eq!(Position::parse(&position.text()).unwrap(), position);
+        for wrong in ["", "x", "x.y", "17951675"] {
+            assert_eq!(Position::parse(wrong).unwrap_err().code, "usage.after");
+        }
+    }
+}
