@@ -5,6 +5,7 @@ mod endpoint;
 mod erase;
 mod help;
 mod quarantine;
+mod read_only;
 mod reconcile;
 mod run;
 mod selection;
@@ -31,5 +32,5 @@ pub use sources::{
     SourcesShowArgs,
 };
 pub use sync::{SyncCommand, SyncSpanArgs, SyncStatusArgs};
-pub use values::{Assignment, ColorChoice, SecretFrom, Tamper};
+pub use values::{Assignment, ColorChoice, SecretFrom, Tamper, Zone};
 pub use verify::VerifyArgs;

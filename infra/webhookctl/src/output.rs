@@ -11,6 +11,7 @@ pub mod table;
 
 pub mod format;
 pub mod print;
+pub mod query;
 
 pub mod aws;
 pub mod error;
@@ -18,4 +19,5 @@ pub mod error;
 pub use error::{CliError, Exit};
 pub use format::{Column, Format, List};
 pub use print::{Printer, StdoutClosed, Stream, Talk, Terminal};
+pub use query::Query;
 pub use safe::safe;

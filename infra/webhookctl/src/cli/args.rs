@@ -1,5 +1,6 @@
 //! The tree of commands. The doc comments are the help texts.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -12,9 +13,9 @@ use super::reconcile::ReconcileCommand;
 use super::selection::SelectionArgs;
 use super::sources::SourcesCommand;
 use super::sync::SyncCommand;
-use super::values::{self, Assignment, ColorChoice, SecretFrom, Tamper};
+use super::values::{self, Assignment, ColorChoice, SecretFrom, Tamper, Zone};
 use super::verify::VerifyArgs;
-use crate::output::Format;
+use crate::output::{Format, Query};
 
 /// Inspect and test a webhook inbox on AWS, or run it all on this machine
 #[derive(Debug, Parser)]
@@ -51,6 +52,10 @@ pub struct Global {
         help = "Format of stdout: table, wide, json, jsonl, csv, ids"
     )]
     pub output: Format,
+
+    /// JMESPath over the JSON document, as in the AWS CLI; implies -o json
+    #[arg(long, global = true, value_name = "JMESPATH", value_parser = Query::parse)]
+    pub query: Option<Query>,
 
     /// Deployment to talk to; `local` is the running `dev`
     #[arg(
@@ -104,6 +109,23 @@ pub struct Global {
     )]
     pub color: ColorChoice,
 
+    /// Times for people: utc, local
+    #[arg(
+        long,
+        global = true,
+        value_name = "ZONE",
+        env = "WEBHOOKCTL_TIME",
+        default_value = "utc",
+        hide_possible_values = true,
+        hide_default_value = true,
+        hide_env = true
+    )]
+    pub time: Zone,
+
+    /// Ask nothing; what needs an answer is refused
+    #[arg(long, global = true)]
+    pub no_input: bool,
+
     /// No progress, footers or tips on stderr
     #[arg(short, long, global = true)]
     pub quiet: bool,
@@ -115,6 +137,10 @@ pub struct Global {
     /// `0`: no tips
     #[arg(long, global = true, hide = true, env = "WEBHOOKCTL_TIPS")]
     pub tips: Option<String>,
+
+    /// `1`: refuse what writes to a deployment
+    #[arg(long, global = true, hide = true, env = "WEBHOOKCTL_READ_ONLY")]
+    pub read_only: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -293,6 +319,20 @@ pub struct InspectArgs {
 }
 
 impl Global {
+    /// A query asks a JSON document; lines of JSON it asks one by one.
+    pub fn format(&self) -> Format {
+        match self.output {
+            Format::Jsonl => Format::Jsonl,
+            _ if self.query.is_some() => Format::Json,
+            output => output,
+        }
+    }
+
+    /// Whether somebody is there who can be asked.
+    pub fn may_ask(&self) -> bool {
+        !self.no_input && std::io::stdin().is_terminal()
+    }
+
     /// An empty variable is one that is not set.
     pub(super) fn without_empty(mut self) -> Self {
         for value in [
@@ -302,6 +342,7 @@ impl Global {
             &mut self.endpoint_url,
             &mut self.terminal_width,
             &mut self.tips,
+            &mut self.read_only,
         ] {
             value.take_if(|text| text.is_empty());
         }

@@ -23,7 +23,8 @@ Output
   -o json    one document: {\"schema\": \"webhookctl/<command>/v1\", \"items\": [...], \"next_cursor\": ...}
   -o jsonl   one bare object a line; for pipes
   -o csv     RFC 4180, header row, formulas defused with a leading '
-  -o ids     ids only, one a line
+  -o ids     ids only, one a line; feed to another command with `--id -`
+  --query    JMESPath over the json document; with -o jsonl, over each object
   Fields are only ever added within a schema version. Times are RFC 3339 UTC, durations seconds.
   Nothing is cut silently: a list that stops early sets \"truncated\": true and \"next_cursor\".
   When stdout is not a terminal, -o table prints no colour and no tips.
@@ -39,7 +40,7 @@ Exit codes
     5  the answer is no: a request is not verified, a sources file has a fault, something drifted,
        the demo went otherwise than expected
     6  done in part: the outcome waited for is not `done`
-    7  refused: confirmation missing or wrong
+    7  refused: confirmation missing or wrong, or only reading is allowed
   130  stopped with Ctrl-C
 
 Errors
@@ -49,7 +50,7 @@ Errors
   With -o json or jsonl, one object on stderr: {\"error\":{\"code\",\"message\",\"exit\",\"note\",\"tip\",\"docs\"}}
 
 Environment
-  WEBHOOKCTL_CONTEXT  WEBHOOKCTL_OUTPUT  WEBHOOKCTL_TIPS=0
+  WEBHOOKCTL_CONTEXT  WEBHOOKCTL_OUTPUT  WEBHOOKCTL_TIME  WEBHOOKCTL_READ_ONLY=1  WEBHOOKCTL_TIPS=0
   AWS_REGION  AWS_ENDPOINT_URL  AWS_ACCESS_KEY_ID  AWS_SECRET_ACCESS_KEY  AWS_SESSION_TOKEN
   MITT_TABLE  MITT_QUEUE_URL  MITT_BODY_BUCKET  MITT_SECRETS_PATH  MITT_BACKUP_SYNC_FUNCTION
   NO_COLOR  CLICOLOR_FORCE  COLUMNS

@@ -8,10 +8,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches};
 
 use super::args::{Cli, Global};
-use super::help;
-use super::values::ColorChoice;
+use super::values::{ColorChoice, Zone};
+use super::{help, read_only};
 use crate::output::aws::{Place, rewrite};
-use crate::output::{CliError, Exit, Format, Printer, StdoutClosed, Talk, Terminal};
+use crate::output::{CliError, Exit, Format, Printer, StdoutClosed, Talk, Terminal, time};
 
 /// Reads this process's arguments, gives them to `handler`, and ends as it says.
 ///
@@ -24,7 +24,14 @@ pub fn run_with(handler: impl FnOnce(Cli, &mut Printer) -> anyhow::Result<Exit>)
         Err(stop) => return stop.print(&args).into(),
     };
     let place = cli.global.place();
-    let mut printer = Printer::new(cli.global.output, cli.global.terminal());
+    if cli.global.time == Zone::Local {
+        time::show_local();
+    }
+    let mut printer =
+        Printer::new(cli.global.format(), cli.global.terminal()).asking(cli.global.query.clone());
+    if let Err(error) = read_only::allows(&cli) {
+        return finish(Err(error.into()), &mut printer, &place).into();
+    }
     let result = handler(cli, &mut printer);
     finish(result, &mut printer, &place).into()
 }
@@ -200,7 +207,7 @@ fn wanted(args: &[OsString]) -> (Format, Terminal) {
         .try_get_matches_from(known)
         .and_then(|m| Global::from_arg_matches(&m))
         .ok();
-    let terminal = |global: &Global| (global.output, global.terminal());
+    let terminal = |global: &Global| (global.format(), global.terminal());
     let plain = || (Format::default(), Terminal::detect(None, None, Talk::All));
     global.as_ref().map_or_else(plain, terminal)
 }

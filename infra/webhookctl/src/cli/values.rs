@@ -15,6 +15,15 @@ pub enum ColorChoice {
     Never,
 }
 
+/// The time zone that people see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Zone {
+    #[default]
+    Utc,
+    /// That of this machine.
+    Local,
+}
+
 /// What to falsify after signing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Tamper {

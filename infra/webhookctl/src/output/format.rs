@@ -152,7 +152,7 @@ impl<T: Serialize> List<'_, T> {
                 wide: format == Format::Wide,
                 colour,
             }),
-            Format::Json => self.json(),
+            Format::Json => json_document(&self.document()),
             Format::Jsonl => self.items.iter().map(json_line).collect(),
             Format::Csv => self.csv(),
             Format::Ids => self.ids(),
@@ -180,7 +180,8 @@ impl<T: Serialize> List<'_, T> {
         Ok(table::render(&heads, &rows, canvas))
     }
 
-    fn json(&self) -> anyhow::Result<String> {
+    /// The list as `-o json` has it.
+    pub(super) fn document(&self) -> impl Serialize + '_ {
         #[derive(Serialize)]
         struct Document<'a, T> {
             schema: String,
@@ -190,14 +191,14 @@ impl<T: Serialize> List<'_, T> {
             next_cursor: Option<&'a str>,
             truncated: bool,
         }
-        json_document(&Document {
+        Document {
             schema: schema(self.command),
             context: self.context,
             as_of: &self.as_of,
             items: &self.items,
             next_cursor: self.next_cursor.as_deref(),
             truncated: self.truncated,
-        })
+        }
     }
 
     fn csv(&self) -> anyhow::Result<String> {

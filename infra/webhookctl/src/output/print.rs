@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::error::CliError;
 use super::format::{Format, List, json_document, json_line, schema};
+use super::query::Query;
 use super::safe::safe;
 use super::style;
 
@@ -75,6 +76,7 @@ impl Terminal {
 pub struct Printer {
     pub format: Format,
     pub terminal: Terminal,
+    query: Option<Query>,
     out: Box<dyn Write + Send>,
     err: Box<dyn Write + Send>,
 }
@@ -99,18 +101,29 @@ impl Printer {
         Self {
             format,
             terminal,
+            query: None,
             out,
             err,
         }
     }
 
+    /// The same, and of each JSON document only what the query finds.
+    #[must_use]
+    pub fn asking(mut self, query: Option<Query>) -> Self {
+        self.query = query;
+        self
+    }
+
     /// A list in any format, its footer and tip on stderr.
     pub fn list<T: Serialize>(&mut self, list: &List<'_, T>) -> anyhow::Result<()> {
-        let data = list.data(
-            self.format,
-            self.terminal.width,
-            self.terminal.stdout.colour,
-        )?;
+        let data = match self.format {
+            Format::Json => self.json_document(&list.document())?,
+            _ => list.data(
+                self.format,
+                self.terminal.width,
+                self.terminal.stdout.colour,
+            )?,
+        };
         self.data(&data)?;
         if self.format.is_table() && list.items.is_empty() {
             self.say(&list.empty);
@@ -142,10 +155,10 @@ impl Printer {
         }
         let data = match self.format {
             Format::Table | Format::Wide => return self.text(text),
-            Format::Json => json_document(&Document {
-                schema: schema(command),
-                item,
-            })?,
+            Format::Json => {
+                let schema = schema(command);
+                self.json_document(&Document { schema, item })?
+            }
             Format::Jsonl => json_line(item)?,
             Format::Ids => format!("{}\n", safe(id)),
             Format::Csv => {
@@ -159,7 +172,10 @@ impl Printer {
 
     /// One object on its line, written at once: for what is found bit by bit.
     pub fn json_line(&mut self, item: &impl Serialize) -> anyhow::Result<()> {
-        let line = json_line(item)?;
+        let line = match &self.query {
+            Some(query) => json_line(&query.of(item)?)?,
+            None => json_line(item)?,
+        };
         self.data(&line)
     }
 
@@ -208,6 +224,13 @@ impl Printer {
 
     pub fn error(&mut self, error: &CliError) {
         self.err(&error.render(self.format, self.terminal.stderr.colour));
+    }
+
+    fn json_document(&self, document: &impl Serialize) -> anyhow::Result<String> {
+        match &self.query {
+            Some(query) => json_document(&query.of(document)?),
+            None => json_document(document),
+        }
     }
 
     fn data(&mut self, data: &str) -> anyhow::Result<()> {

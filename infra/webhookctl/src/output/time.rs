@@ -1,18 +1,32 @@
 //! Times as people read them: ages up to a day, then dates. JSON gets RFC 3339 in UTC.
 
+use std::sync::OnceLock;
+
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
-use jiff::{SignedDuration, Timestamp};
+use jiff::{SignedDuration, Timestamp, Zoned};
 
 use super::error::CliError;
 
 const DAY: i64 = 86_400;
 
+/// The zone that people see and write, where it is not UTC. One for the process, as its locale is.
+static SHOWN: OnceLock<TimeZone> = OnceLock::new();
+
+/// From now on, the zone of this machine. JSON stays in UTC.
+pub fn show_local() {
+    let _ = SHOWN.set(TimeZone::system());
+}
+
+fn zone() -> TimeZone {
+    SHOWN.get().cloned().unwrap_or(TimeZone::UTC)
+}
+
 /// How long ago something was: `3s`, `2m10s`, `1h02m`, and after a day its date.
 pub fn age(then_millis: i64, now_millis: i64) -> String {
     let seconds = now_millis.saturating_sub(then_millis) / 1000;
     if seconds >= DAY {
-        return rfc3339(then_millis).chars().take(10).collect();
+        return shown(then_millis).strftime("%Y-%m-%d").to_string();
     }
     // Two clocks never agree; an event of the next second is a new one, not a riddle.
     duration(seconds.max(0))
@@ -40,9 +54,8 @@ pub fn rfc3339(millis: i64) -> String {
 
 /// `09:12:04.118` on the day of `now`, and with its date on any other.
 pub fn clock(millis: i64, now_millis: i64) -> String {
-    let (at, now) = (timestamp(millis), timestamp(now_millis));
-    let day = |t: Timestamp| t.to_zoned(TimeZone::UTC).date();
-    let format = if day(at) == day(now) {
+    let (at, now) = (shown(millis), shown(now_millis));
+    let format = if at.date() == now.date() {
         "%H:%M:%S.%3f"
     } else {
         "%Y-%m-%d %H:%M:%S.%3f"
@@ -52,14 +65,17 @@ pub fn clock(millis: i64, now_millis: i64) -> String {
 
 /// `09:10` on the day of `now`, and with its date on any other: for what a person asked for.
 pub fn short(millis: i64, now_millis: i64) -> String {
-    let (at, now) = (timestamp(millis), timestamp(now_millis));
-    let day = |t: Timestamp| t.to_zoned(TimeZone::UTC).date();
-    let format = if day(at) == day(now) {
+    let (at, now) = (shown(millis), shown(now_millis));
+    let format = if at.date() == now.date() {
         "%H:%M"
     } else {
         "%Y-%m-%d %H:%M"
     };
     at.strftime(format).to_string()
+}
+
+fn shown(millis: i64) -> Zoned {
+    timestamp(millis).to_zoned(zone())
 }
 
 /// Out of range means a broken row; the nearest end of time is shown rather than nothing.
@@ -76,9 +92,11 @@ fn timestamp(millis: i64) -> Timestamp {
 pub enum When {
     /// `2h`, `3d`, `1h30m`: so long before now.
     Ago(SignedDuration),
-    /// `09:10`: the last time it was that late, in UTC.
+    /// `09:10`: the last time it was that late.
     Clock(Time),
-    /// `2026-11-20` or `2026-11-20T09:10:00Z`.
+    /// `2026-11-20`: its first moment.
+    Day(Date),
+    /// `2026-11-20T09:10:00Z`.
     At(Timestamp),
 }
 
@@ -94,13 +112,15 @@ impl When {
                 let span = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
                 now_millis.saturating_sub(span)
             }
+            Self::Day(date) => start_of(date),
             Self::Clock(time) => {
-                let today = timestamp(now_millis).to_zoned(TimeZone::UTC).date();
-                let at = start_of(today)
-                    + i64::from(time.hour()) * 3_600_000
-                    + i64::from(time.minute()) * 60_000
-                    + i64::from(time.second()) * 1000;
-                if at > now_millis { at - DAY * 1000 } else { at }
+                let today = shown(now_millis).date();
+                let at = moment(today, time);
+                if at > now_millis {
+                    today.yesterday().map_or(at, |day| moment(day, time))
+                } else {
+                    at
+                }
             }
         }
     }
@@ -118,20 +138,20 @@ impl When {
             return Ok(Self::At(at));
         }
         if let Ok(date) = text.parse::<Date>() {
-            return timestamp_of(start_of(date)).ok_or_else(wrong);
+            return Ok(Self::Day(date));
         }
         text.parse().map(Self::Clock).map_err(|_| wrong())
     }
 }
 
-fn timestamp_of(millis: i64) -> Option<When> {
-    Timestamp::from_millisecond(millis).ok().map(When::At)
+fn start_of(date: Date) -> i64 {
+    moment(date, Time::midnight())
 }
 
-fn start_of(date: Date) -> i64 {
-    date.at(0, 0, 0, 0)
-        .to_zoned(TimeZone::UTC)
-        .map_or(i64::MAX, |at| at.timestamp().as_millisecond())
+/// A time that the clocks leave out is the one after it.
+fn moment(date: Date, time: Time) -> i64 {
+    let at = date.to_datetime(time).to_zoned(zone());
+    at.map_or(i64::MAX, |at| at.timestamp().as_millisecond())
 }
 
 /// `1h30m` as a span. Days and weeks are always 24 hours and 7 days here.

@@ -92,7 +92,7 @@ fn every_argument_of_a_list_has_its_place() {
     let asked = list.selection;
     assert_eq!((list.limit, asked.status.len(), list.reverse), (5, 2, true));
     assert!(matches!(asked.since, Some(When::Ago(_))));
-    assert!(matches!(asked.until, Some(When::At(_))));
+    assert!(matches!(asked.until, Some(When::Day(_))));
     assert_eq!(asked.id, ["evt_1", "-"]);
     assert_eq!(asked.where_[0].value, "cus_9");
 }
@@ -172,15 +172,7 @@ fn the_wanted_format_is_found_in_wrong_arguments() {
 fn the_first_screen_names_what_exists_only() {
     let text = command().render_help().to_string();
     let all = [&text, help::OUTPUT].concat();
-    for missing in [
-        "replay",
-        "dlq",
-        "doctor",
-        "console",
-        "listen",
-        "--query",
-        "--profile",
-    ] {
+    for missing in ["replay", "dlq", "doctor", "console", "listen", "--profile"] {
         assert!(!all.contains(missing), "{missing} in\n{all}");
     }
     for line in help::START_HERE
@@ -260,4 +252,20 @@ fn an_error_of_ours_ends_with_its_code() {
         said(&err),
         "{\"error\":{\"code\":\"inbox.not_found\",\"message\":\"no event 'x'\",\"exit\":3}}\n"
     );
+}
+
+#[test]
+fn a_query_asks_a_json_document() {
+    let format = |line: &str| parsed(line).global.format();
+    assert_eq!(
+        format("webhookctl inbox list --query items[].id"),
+        Format::Json
+    );
+    assert_eq!(
+        format("webhookctl inbox list --query id -o jsonl"),
+        Format::Jsonl
+    );
+    assert_eq!(format("webhookctl inbox list"), Format::Table);
+    let error = refused("webhookctl inbox list --query items[");
+    assert_eq!((error.code, error.exit), ("usage.query", Exit::Usage));
 }
