@@ -4,6 +4,7 @@ mod args;
 mod endpoint;
 mod erase;
 mod help;
+mod inbox;
 mod quarantine;
 mod read_only;
 mod reconcile;
@@ -17,6 +18,7 @@ mod verify;
 pub use args::{Cli, Command, DevArgs, Global, InboxCommand, InspectArgs, ListArgs, SendArgs};
 pub use endpoint::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs};
 pub use erase::EraseArgs;
+pub use inbox::{BodiesAt, BodyArgs, DiffArgs, ExportArgs, TailArgs};
 pub use quarantine::{
     DoorAt, HeldInspectArgs, HeldListArgs, HeldSelection, PurgeArgs, QuarantineCommand,
     ReverifyArgs, SecretsAt,

@@ -1,12 +1,14 @@
 //! One event as the operator sees it: seven lines, everything, JSON, or a row of a list.
 
+mod change;
 mod document;
 mod lines;
 mod row;
 mod view;
 
+pub use change::Change;
 pub use document::{SCHEMA, document};
-pub use lines::{full, later, seven_lines};
+pub use lines::{full, later, seven_lines, with_timeline};
 pub use row::{EventRow, columns};
 #[cfg(test)]
 pub(crate) use view::tests;

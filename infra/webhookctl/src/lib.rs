@@ -13,5 +13,6 @@ pub mod samples;
 pub mod selection;
 pub mod stack;
 pub mod test_keys;
+pub mod verbatim;
 pub mod verbs;
 mod who;

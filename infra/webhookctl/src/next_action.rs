@@ -131,18 +131,29 @@ fn by_effects(view: &EventView) -> (Code, String) {
 
 /// Only commands that exist: a test parses each of them.
 fn command(code: Code, view: &EventView) -> Option<String> {
-    // Ids are ours. One that does not look so could be anything when pasted into a shell.
-    let ours = view
-        .id
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    let (id, source) = (&view.id, &view.source);
     match code {
-        Code::CheckDownstream | Code::RetryGuarded if ours => {
-            Some(format!("webhookctl inbox inspect {} --full", view.id))
+        Code::RetrySafe | Code::Replay if is_plain(id) => {
+            Some(format!("webhookctl replay plan --id {id}"))
         }
-        Code::FixSecret => Some("webhookctl sources check".to_owned()),
+        Code::RetryGuarded if is_plain(id) => {
+            Some(format!("webhookctl replay plan --id {id} --mode guarded"))
+        }
+        Code::CheckDownstream if is_plain(id) => {
+            Some(format!("webhookctl inbox inspect {id} --full"))
+        }
+        Code::FixSecret if is_plain(source) => Some(format!(
+            "webhookctl quarantine reverify --source {source} --dry-run"
+        )),
+        Code::Paused if is_plain(source) => Some(format!("webhookctl sources resume {source}")),
         _ => None,
     }
+}
+
+/// Ids and names are ours. One that does not look so could be anything when pasted into a shell.
+fn is_plain(word: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
+    !word.is_empty() && !word.starts_with('-') && word.bytes().all(plain)
 }
 
 fn seconds_up(millis: i64) -> i64 {
@@ -313,15 +324,25 @@ mod tests {
                 commands += 1;
             }
         }
-        assert_eq!(commands, 3);
+        assert_eq!(commands, 6);
     }
 
     #[test]
     fn a_hostile_id_never_becomes_a_command() {
-        let view = EventView {
-            id: "x; rm -rf ~".into(),
-            ..example()
-        };
-        assert_eq!(command(Code::CheckDownstream, &view), None);
+        for text in ["x; rm -rf ~", "--confirm", "", "a$(b)", "a\nb"] {
+            let view = EventView {
+                id: text.into(),
+                source: text.into(),
+                ..example()
+            };
+            for code in [
+                Code::CheckDownstream,
+                Code::Replay,
+                Code::FixSecret,
+                Code::Paused,
+            ] {
+                assert_eq!(command(code, &view), None, "{text}");
+            }
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod body;
 mod find;
+mod follow;
 mod glob;
 mod ids;
 mod position;
@@ -23,6 +24,7 @@ use crate::output::error::nearest;
 use crate::place::Inbox;
 use crate::verbs::view;
 
+pub use body::no_bucket;
 pub use ids::find as find_one;
 pub use position::Position;
 

@@ -15,6 +15,7 @@ mod view;
 use crate::cli::{Cli, Command, InboxCommand};
 use crate::output::{Exit, Printer};
 
+pub(crate) use inbox::ledger_with_bucket;
 pub(crate) use quarantine::reach::aws;
 pub use view::view;
 
@@ -27,6 +28,10 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Verify(args) => Box::pin(verify::verify(args, &global, out)).await,
         Command::Inbox(InboxCommand::List(args)) => inbox::list(args, &global, out).await,
         Command::Inbox(InboxCommand::Inspect(args)) => inbox::inspect(args, &global, out).await,
+        Command::Inbox(InboxCommand::Body(args)) => inbox::body(args, &global, out).await,
+        Command::Inbox(InboxCommand::Diff(args)) => inbox::diff(args, &global, out).await,
+        Command::Inbox(InboxCommand::Tail(args)) => inbox::tail(args, &global, out).await,
+        Command::Inbox(InboxCommand::Export(args)) => inbox::export(args, &global, out).await,
         Command::Erase(args) => Box::pin(erase::erase(args, &global, out)).await,
         Command::Quarantine(command) => quarantine::run(command, &global, out).await,
         Command::Endpoint(command) => endpoint::run(command, &global, out).await,

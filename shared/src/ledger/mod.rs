@@ -121,6 +121,11 @@ impl Ledger {
         }
     }
 
+    /// Whether bodies that are too large for a row can be kept and read.
+    pub fn has_bucket(&self) -> bool {
+        self.bodies.is_some()
+    }
+
     /// Applies a change to the state row `pk`.
     async fn change(&self, pk: &str, change: Change) -> anyhow::Result<Write> {
         self.change_item(pk, "M", change).await

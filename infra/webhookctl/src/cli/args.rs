@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use super::endpoint::EndpointCommand;
 use super::erase::EraseArgs;
 use super::help;
+use super::inbox::{BodiesAt, BodyArgs, DiffArgs, ExportArgs, TailArgs};
 use super::quarantine::QuarantineCommand;
 use super::reconcile::ReconcileCommand;
 use super::selection::SelectionArgs;
@@ -160,7 +161,7 @@ pub enum Command {
     /// --body and -H. The catcher's own verification decides. Where it refuses, the usual causes are
     /// tried one by one, and the one that fits is named. Exit 5 if it is not verified.
     Verify(VerifyArgs),
-    /// Stored events: list, inspect
+    /// Stored events: list, inspect, follow, export
     #[command(subcommand, arg_required_else_help = true)]
     Inbox(InboxCommand),
     /// Requests that were refused, kept apart from the inbox for a week
@@ -290,6 +291,22 @@ pub enum InboxCommand {
     /// Explain one event: where it stands, why, and what to do next
     #[command(visible_alias = "show")]
     Inspect(InspectArgs),
+    /// Print the exact body that arrived
+    ///
+    /// To a terminal only what is plain text; everything with --raw, or into a file.
+    Body(BodyArgs),
+    /// Compare the bodies of two events; exit 1 if they differ
+    ///
+    /// Values are told apart from how they are written: the order of keys, the spelling of numbers
+    /// and strings, white space.
+    Diff(DiffArgs),
+    /// Follow events as they arrive and change, until Ctrl-C
+    ///
+    /// Looks once a second, and reads only. An event that was open before is looked at every five
+    /// seconds.
+    Tail(TailArgs),
+    /// Write events into a file; what was exported by whom is written down
+    Export(ExportArgs),
 }
 
 #[derive(Debug, Args)]
@@ -307,6 +324,8 @@ pub struct ListArgs {
 
     #[command(flatten)]
     pub selection: SelectionArgs,
+    #[command(flatten)]
+    pub bodies_at: BodiesAt,
 }
 
 #[derive(Debug, Args)]
@@ -316,6 +335,12 @@ pub struct InspectArgs {
     /// Also arrival, side effects and timeline
     #[arg(long)]
     pub full: bool,
+    /// Also the timeline
+    #[arg(long, conflicts_with = "full")]
+    pub timeline: bool,
+    /// Show it again whenever it changes, until it is settled; exit 6 if it is not `done` then
+    #[arg(long)]
+    pub watch: bool,
 }
 
 impl Global {

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::inbox::BodiesAt;
 use super::values::{self, Assignment};
 use crate::output::time::When;
 
@@ -29,7 +30,6 @@ pub struct EraseArgs {
     /// The number of events that are erased, as it was shown
     #[arg(long, value_name = "N")]
     pub confirm: Option<usize>,
-    /// Bucket of large bodies, the output `BodyBucket`
-    #[arg(long, value_name = "NAME", env = "MITT_BODY_BUCKET", hide_env = true)]
-    pub body_bucket: Option<String>,
+    #[command(flatten)]
+    pub bodies_at: BodiesAt,
 }

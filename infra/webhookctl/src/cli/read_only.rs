@@ -27,7 +27,8 @@ fn reads(command: &Command) -> bool {
         // The local stack is no deployment.
         Command::Dev(_) | Command::Verify(_) | Command::Sources(_) | Command::Sync(_) => true,
         Command::Inbox(command) => {
-            matches!(command, InboxCommand::List(_) | InboxCommand::Inspect(_))
+            // An export is written down.
+            !matches!(command, InboxCommand::Export(_))
         }
         Command::Quarantine(command) => match command {
             QuarantineCommand::List(_) | QuarantineCommand::Inspect(_) => true,

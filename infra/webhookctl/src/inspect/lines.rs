@@ -1,6 +1,6 @@
 //! An event as text: the seven lines, and all that is known.
 
-use super::view::EventView;
+use super::view::{EventView, Status};
 use crate::next_action::next_action;
 use crate::output::safe::capped;
 use crate::output::table::{aligned, thousands};
@@ -49,16 +49,18 @@ pub fn full(view: &EventView, now_millis: i64) -> String {
     )
 }
 
+/// The seven lines, and what has happened since it arrived.
+pub fn with_timeline(view: &EventView, now_millis: i64) -> String {
+    let (lines, timeline) = (seven_lines(view, now_millis), timeline(view, now_millis));
+    format!("{lines}\nTimeline\n{timeline}")
+}
+
 fn received(view: &EventView, now_millis: i64) -> String {
     let safe = |text| capped(text, LINE_CAP);
     let body = &view.body;
-    let secret = match &view.secret {
-        Some(kid) => format!("  secret {}", safe(kid)),
-        None => "  no secret matched".to_owned(),
-    };
     format!(
         "  {} ({} ago)  by {}\n  id {}\n  source {}  type {}\n  body {} bytes  {}  sha256 {}\n  \
-         proven: {}{secret}\n",
+         {}\n",
         rfc3339(view.received_at),
         age(view.received_at, now_millis),
         safe(&ways(view)),
@@ -68,8 +70,24 @@ fn received(view: &EventView, now_millis: i64) -> String {
         thousands(body.bytes),
         safe(&body.content_type),
         short_hash(&body.sha256),
-        safe(&view.proven),
+        safe(&proof(view)),
     )
+}
+
+/// What proves where it came from.
+fn proof(view: &EventView) -> String {
+    let proof = match view.proven.as_str() {
+        "body" => "signature ok",
+        "fields" => "signature ok, of some fields",
+        "token" => "token ok, the body is not signed",
+        "origin" => "sender proven, the body is not signed",
+        "nothing" => "nothing is proven",
+        other => other,
+    };
+    match &view.secret {
+        Some(kid) => format!("{proof}  secret {kid}"),
+        None => format!("{proof}  no secret"),
+    }
 }
 
 /// How it came, first and later.
@@ -105,10 +123,21 @@ fn timeline(view: &EventView, now_millis: i64) -> String {
         let at = format!("  {}", clock(moment.at, now_millis));
         vec![at, moment.what.clone(), moment.detail.clone()]
     };
-    if view.timeline.is_empty() {
+    let mut rows: Vec<Vec<String>> = view.timeline.iter().map(row).collect();
+    if let (Status::Processing, Some(until)) = (view.status, view.claimed_until)
+        && until <= now_millis
+    {
+        let ago = duration((now_millis - until) / 1000);
+        rows.push(vec![
+            format!("  {}", clock(until, now_millis)),
+            "lease ended".to_owned(),
+            format!("{ago} ago; the queue hands it out again within 6m"),
+        ]);
+    }
+    if rows.is_empty() {
         return "  nothing recorded\n".to_owned();
     }
-    aligned(&view.timeline.iter().map(row).collect::<Vec<_>>())
+    aligned(&rows)
 }
 
 /// `12m later`, or `3s earlier`.
@@ -175,13 +204,23 @@ mod tests {
              id evt_01M7W3MARPR8V5D1C6H9E4KTBX\n  \
              source example-provider  type job.completed\n  \
              body 1,284 bytes  application/json  sha256 7d8f6c7a…6c7a\n  \
-             proven: body  secret v3\n\n\
+             signature ok  secret v3\n\n\
              Side effects\n  \
              open-issue  issue:evt_01JX9M9M7S7  not committed  last looked 10:13:58.000\n\n\
              Timeline\n  \
              09:12:04.118  stored     202 in 4 ms\n  \
              09:12:04.151  attempt 1  GitHub API 502 during issue creation\n"
         );
+    }
+
+    #[test]
+    fn a_lease_that_is_over_ends_the_timeline() {
+        let mut view = example();
+        view.status = Status::Processing;
+        let text = with_timeline(&view, NOW);
+        assert!(text.starts_with(&seven_lines(&view, NOW)));
+        let last = "  10:14:00.000  lease ended  41s ago; the queue hands it out again within 6m\n";
+        assert!(text.ends_with(last), "{text}");
     }
 
     #[test]

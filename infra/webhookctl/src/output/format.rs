@@ -209,7 +209,7 @@ impl<T: Serialize> List<'_, T> {
             let cells = self
                 .columns
                 .iter()
-                .map(|column| csv_cell(field(&json, column.field)));
+                .map(|column| csv_text(field(&json, column.field)));
             text += &csv_line(cells.collect());
         }
         Ok(text)
@@ -263,7 +263,7 @@ fn plain(value: &Value) -> String {
 }
 
 /// Text only can be a formula; a negative number is a number.
-fn csv_cell(value: &Value) -> String {
+pub(crate) fn csv_text(value: &Value) -> String {
     let cell = plain(value);
     if value.is_number() {
         cell
@@ -272,7 +272,7 @@ fn csv_cell(value: &Value) -> String {
     }
 }
 
-fn csv_line(cells: Vec<String>) -> String {
+pub(crate) fn csv_line(cells: Vec<String>) -> String {
     // Some spreadsheets split at `;`, and what follows one could then be a formula.
     let special = [',', ';', '"', '\r', '\n', '\t', ' '];
     let cells: Vec<String> = cells

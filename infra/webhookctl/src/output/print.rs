@@ -179,6 +179,11 @@ impl Printer {
         self.data(&line)
     }
 
+    /// Bytes as they are. Whoever calls this has seen that they may be shown.
+    pub fn bytes(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.write(bytes)
+    }
+
     /// Lines for people, on stdout. Each is made inert.
     pub fn text(&mut self, text: &str) -> anyhow::Result<()> {
         let mut lines: String = text
@@ -234,10 +239,11 @@ impl Printer {
     }
 
     fn data(&mut self, data: &str) -> anyhow::Result<()> {
-        let written = self
-            .out
-            .write_all(data.as_bytes())
-            .and_then(|()| self.out.flush());
+        self.write(data.as_bytes())
+    }
+
+    fn write(&mut self, data: &[u8]) -> anyhow::Result<()> {
+        let written = self.out.write_all(data).and_then(|()| self.out.flush());
         written.map_err(|error| match error.kind() {
             io::ErrorKind::BrokenPipe => StdoutClosed.into(),
             _ => {

@@ -2,7 +2,7 @@
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use shared::json_path::scalar;
-use shared::ledger::{Cost, Stored};
+use shared::ledger::{BodyAt, Cost, Stored};
 
 use super::{Field, Selection};
 use crate::output::CliError;
@@ -61,6 +61,9 @@ impl Selection {
             return Ok(rows);
         }
         let read = rows.into_iter().map(|stored| async move {
+            if matches!(stored.row.body_at, BodyAt::Bucket(_)) && !inbox.ledger.has_bucket() {
+                return Err(no_bucket().into());
+            }
             let (body, cost) = inbox.ledger.body_of(&stored).await?;
             let has = body.is_some_and(|body| self.fields.iter().all(|field| field.is_in(&body.0)));
             anyhow::Ok((has.then_some(stored), cost))
@@ -76,6 +79,13 @@ impl Selection {
         }
         Ok(kept)
     }
+}
+
+/// A body is where we cannot read it.
+pub fn no_bucket() -> CliError {
+    let message = "a body is in the bucket of large bodies, and that is not named";
+    CliError::usage("inbox.no_bucket", message)
+        .tip("--body-bucket NAME, the output BodyBucket of the stack")
 }
 
 impl Field {

@@ -16,10 +16,10 @@ use crate::output::table::thousands;
 use crate::place::Inbox;
 
 /// Rows that one request reads.
-const A_BATCH: usize = 100;
+pub(super) const A_BATCH: usize = 100;
 
 /// Such requests at the same time.
-const AT_ONCE: usize = 8;
+pub(super) const AT_ONCE: usize = 8;
 
 /// No list looks further back: each hour of each source is a read of its own.
 const MOST_HOURS: i64 = 31 * 24;

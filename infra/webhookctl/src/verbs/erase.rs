@@ -3,9 +3,8 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use shared::clock::Millis;
-use shared::ledger::{By, Deed, Erased, Ledger, Row};
+use shared::ledger::{By, Deed, Erased, Row};
 
-use super::aws;
 use crate::cli::{EraseArgs, Global, SelectionArgs};
 use crate::output::table::thousands;
 use crate::output::time::When;
@@ -40,8 +39,7 @@ pub(super) async fn erase(
         );
         return Err(error.into());
     }
-    let mut inbox = Inbox::open(global)?;
-    inbox.ledger = with_bodies(&inbox, global, &args)?;
+    let inbox = args.bodies_at.open(global)?;
     let now = Millis::now();
     let selection = selected(&inbox, &args, now)?;
     let all = Want {
@@ -104,17 +102,6 @@ pub(super) async fn erase(
     };
     out.document("erase", &report, "", &text)?;
     Ok(exit)
-}
-
-/// The ledger with the bucket of large bodies, where that is known.
-fn with_bodies(inbox: &Inbox, global: &Global, args: &EraseArgs) -> anyhow::Result<Ledger> {
-    let (Some(bucket), Some(table), None) = (&args.body_bucket, &global.table, &inbox.local) else {
-        return Ok(inbox.ledger.clone());
-    };
-    let aws = aws(global)?;
-    let bodies = (aws.s3(), bucket.clone());
-    let ledger = Ledger::new(aws.dynamodb(), table, Some(bodies));
-    Ok(ledger.keeping(inbox.config.retentions()))
 }
 
 fn confirmed(rows: &[Row], confirm: Option<usize>) -> Result<(), CliError> {

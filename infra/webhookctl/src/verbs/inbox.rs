@@ -1,35 +1,35 @@
 //! `inbox`: stored events.
 
+mod body;
+mod diff;
+mod export;
+mod inspect;
 mod list;
+mod tail;
 
-use shared::clock::Millis;
+use shared::ledger::Ledger;
 
-use super::view;
-use crate::cli::{Global, InspectArgs};
-use crate::inspect::{SCHEMA, document, full, seven_lines};
-use crate::output::{Exit, Format, Printer};
+use super::{aws, view};
+use crate::cli::Global;
 use crate::place::Inbox;
 
 pub(super) use crate::selection::{find_one as find, known_sources};
+pub(super) use body::body;
+pub(super) use diff::diff;
+pub(super) use export::export;
+pub(super) use inspect::inspect;
 pub(super) use list::list;
+pub(super) use tail::tail;
 
-pub(super) async fn inspect(
-    args: InspectArgs,
+/// The ledger of a deployment, with its bucket of large bodies.
+pub(crate) fn ledger_with_bucket(
+    inbox: &Inbox,
     global: &Global,
-    out: &mut Printer,
-) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
-    let row = find(&inbox, &args.id).await?;
-    let now = Millis::now().0;
-    let event = view(&row, &inbox.config);
-    let text = if args.full || out.format == Format::Wide {
-        full(&event, now)
-    } else {
-        seven_lines(&event, now)
-    };
-    out.document(SCHEMA, &document(&event, now), &event.id, &text)?;
-    if !args.full {
-        out.tip(&format!("webhookctl inbox inspect {} --full", args.id));
-    }
-    Ok(Exit::Done)
+    table: &str,
+    bucket: &str,
+) -> anyhow::Result<Ledger> {
+    let aws = aws(global)?;
+    let bodies = (aws.s3(), bucket.to_owned());
+    let ledger = Ledger::new(aws.dynamodb(), table, Some(bodies));
+    Ok(ledger.keeping(inbox.config.retentions()))
 }

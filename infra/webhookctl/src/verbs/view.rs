@@ -99,11 +99,12 @@ fn timeline(row: &Row) -> Vec<Moment> {
     let stages = row.history.iter().map(|stage: &Stage| Moment {
         at: stage.at.0,
         what: format!("attempt {}", stage.attempt),
-        detail: if stage.note.is_empty() {
-            stage.what.clone()
-        } else {
-            format!("{}: {}", stage.what, stage.note)
-        },
+        detail: [
+            stage.what.clone(),
+            some(" by ", &stage.owner),
+            some(": ", &stage.note),
+        ]
+        .concat(),
     });
     let mut timeline: Vec<Moment> = received.into_iter().chain(stages).collect();
     for also in &row.also {
@@ -116,6 +117,14 @@ fn timeline(row: &Row) -> Vec<Moment> {
         timeline.insert(behind.unwrap_or(timeline.len()), seen);
     }
     timeline
+}
+
+/// The text behind what sets it off; nothing for no text.
+fn some(before: &str, text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    format!("{before}{text}")
 }
 
 fn status(state: State) -> Status {

@@ -106,6 +106,11 @@ fn the_other_verbs_parse_too() {
         "webhookctl send stripe --to http://127.0.0.1:1 --source s --data - --curl",
         "webhookctl send --list",
         "webhookctl inbox inspect evt_01 --full",
+        "webhookctl inbox inspect evt_01 --timeline --watch",
+        "webhookctl inbox body evt_01 --pretty --raw --body-bucket b",
+        "webhookctl inbox diff evt_01 evt_02",
+        "webhookctl inbox tail -s a --only done --only failed --since 2h",
+        "webhookctl inbox export -f - --with-request --redact body.user -m why --status done",
         "webhookctl quarantine ls -s a -s b --reason bad_signature --since 2h --until 1h --flat -n 5",
         "webhookctl quarantine inspect evt_01 --reveal --secrets-path /mitt",
         "webhookctl quarantine reverify --dry-run --queue-url u --body-bucket b",
@@ -198,7 +203,10 @@ fn options_without_a_command_show_the_screen_too() {
             .to_owned()
     };
     assert!(first("webhookctl -q").starts_with("Inspect and test a webhook inbox"));
-    assert_eq!(first("webhookctl inbox -q"), "Stored events: list, inspect");
+    assert_eq!(
+        first("webhookctl inbox -q"),
+        "Stored events: list, inspect, follow, export"
+    );
     for line in ["webhookctl -q", "webhookctl inbox -q"] {
         assert!(matches!(
             parse(&args(line)),

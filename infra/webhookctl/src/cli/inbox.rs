@@ -1,0 +1,92 @@
+//! Arguments of the verbs of `inbox` that are about bodies and changes.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Global;
+use super::selection::SelectionArgs;
+use crate::inspect::Change;
+use crate::place::Inbox;
+
+/// Where large bodies are. The running `dev` says it of itself.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Deployment")]
+pub struct BodiesAt {
+    /// Bucket of large bodies, the output `BodyBucket`
+    #[arg(long, value_name = "NAME", env = "MITT_BODY_BUCKET", hide_env = true)]
+    pub body_bucket: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct BodyArgs {
+    /// Id, a unique prefix of it, the provider's event id, or `source:event-id`
+    pub id: String,
+    /// Indented, with numbers, strings and the order of keys as they are
+    #[arg(long)]
+    pub pretty: bool,
+    /// Also what a terminal would obey
+    #[arg(long)]
+    pub raw: bool,
+    #[command(flatten)]
+    pub bodies_at: BodiesAt,
+}
+
+#[derive(Debug, Args)]
+pub struct DiffArgs {
+    /// One event: its id, a unique prefix of it, the provider's id, or `source:event-id`
+    pub a: String,
+    /// The other
+    pub b: String,
+    #[command(flatten)]
+    pub bodies_at: BodiesAt,
+}
+
+#[derive(Debug, Args)]
+pub struct TailArgs {
+    /// Only such changes: stored, processing, done, failed, dead_letter (repeatable)
+    #[arg(long, value_name = "CHANGE", hide_possible_values = true)]
+    pub only: Vec<Change>,
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+    #[command(flatten)]
+    pub bodies_at: BodiesAt,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// File to write: `.jsonl` or `.csv`; `-` is stdout, as -o says
+    #[arg(short, long, value_name = "FILE")]
+    pub file: PathBuf,
+    /// Also headers and body, as they were kept
+    #[arg(long)]
+    pub with_request: bool,
+    /// Replace what is at this path, such as body.user.email or headers (repeatable)
+    #[arg(long, value_name = "PATH")]
+    pub redact: Vec<String>,
+    /// Why; it is written down with who you are
+    #[arg(
+        short = 'm',
+        long,
+        value_name = "WHY",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub reason: String,
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+    #[command(flatten)]
+    pub bodies_at: BodiesAt,
+}
+
+impl BodiesAt {
+    /// The inbox, and its bucket as far as it is known.
+    pub(crate) fn open(&self, global: &Global) -> anyhow::Result<Inbox> {
+        let mut inbox = Inbox::open(global)?;
+        if let (Some(bucket), Some(table), None) = (&self.body_bucket, &global.table, &inbox.local)
+        {
+            inbox.ledger = crate::verbs::ledger_with_bucket(&inbox, global, table, bucket)?;
+        }
+        Ok(inbox)
+    }
+}

@@ -1,0 +1,76 @@
+//! One change of an event, as `inbox tail` tells it.
+
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use super::Status;
+use crate::output::CliError;
+use crate::output::error::nearest;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// It arrived.
+    Stored,
+    /// An attempt began.
+    Processing,
+    Done,
+    Failed,
+    DeadLetter,
+    Quarantined,
+    /// It was given back to be worked on: by a replay, or a release.
+    Again,
+}
+
+const CHANGES: [Change; 7] = [
+    Change::Stored,
+    Change::Processing,
+    Change::Done,
+    Change::Failed,
+    Change::DeadLetter,
+    Change::Quarantined,
+    Change::Again,
+];
+
+impl Change {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stored => "stored",
+            Self::Processing => "processing",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::DeadLetter => "dead_letter",
+            Self::Quarantined => "quarantined",
+            Self::Again => "again",
+        }
+    }
+
+    /// The change that leads to a status.
+    pub fn to(status: Status) -> Self {
+        match status {
+            Status::Received => Self::Again,
+            Status::Processing => Self::Processing,
+            Status::Done => Self::Done,
+            Status::Failed => Self::Failed,
+            Status::DeadLetter => Self::DeadLetter,
+            Status::Quarantined => Self::Quarantined,
+        }
+    }
+}
+
+impl FromStr for Change {
+    type Err = CliError;
+
+    fn from_str(text: &str) -> Result<Self, CliError> {
+        let names = CHANGES.map(Self::as_str);
+        let found = CHANGES.into_iter().find(|change| change.as_str() == text);
+        found.ok_or_else(|| {
+            let error = CliError::usage("usage.only", format!("unknown change '{text}'"));
+            match nearest(text, names) {
+                Some(meant) => error.tip(format!("did you mean '{meant}'?")),
+                None => error.tip(format!("one of: {}", names.join(", "))),
+            }
+        })
+    }
+}

@@ -1,0 +1,87 @@
+//! What following needs of a selection: what arrives, and how that stands now.
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use shared::clock::Millis;
+use shared::event::EventKey;
+use shared::ledger::{Cost, Row, Stored, Waiting};
+
+use super::Selection;
+use super::find::{A_BATCH, AT_ONCE};
+use super::walk::Walk;
+use crate::place::Inbox;
+
+impl Selection {
+    /// From when on it is followed.
+    pub fn followed_since(&self) -> i64 {
+        self.since.unwrap_or(self.now)
+    }
+
+    /// The events received in this time, oldest first, as far as the `time` index can tell.
+    pub async fn arrivals(
+        &self,
+        inbox: &Inbox,
+        from: i64,
+        to: i64,
+    ) -> anyhow::Result<Vec<EventKey>> {
+        let mut walk = Walk::new(&inbox.ledger, self.sources.clone(), (from, to), true, 1000);
+        let mut keys = Vec::new();
+        loop {
+            let listed = walk.next(1000).await?;
+            if listed.is_empty() {
+                return Ok(keys);
+            }
+            let meant = listed
+                .into_iter()
+                .filter(|event| self.has_kind(&event.kind));
+            keys.extend(meant.map(|event| event.key));
+        }
+    }
+
+    /// At most so many open events of each part of the `work` index, whatever their age.
+    pub async fn open_events(
+        &self,
+        inbox: &Inbox,
+        of_each: usize,
+    ) -> anyhow::Result<Vec<EventKey>> {
+        let pages = (0..Waiting::SHARDS).map(|shard| {
+            inbox
+                .ledger
+                .waiting_page(Waiting::Open, shard, Millis(0), None)
+        });
+        let pages: Vec<_> = futures::stream::iter(pages)
+            .buffer_unordered(usize::from(Waiting::SHARDS))
+            .try_collect()
+            .await?;
+        let meant = pages
+            .into_iter()
+            .flat_map(|page| page.found.into_iter().take(of_each));
+        Ok(meant.filter(|key| self.has_source(key.source())).collect())
+    }
+
+    /// The rows as they are now, in the order of receipt.
+    pub async fn now(&self, inbox: &Inbox, keys: &[EventKey]) -> anyhow::Result<Vec<Stored>> {
+        let read = keys.chunks(A_BATCH).map(|keys| inbox.ledger.rows(keys));
+        let read: Vec<_> = futures::stream::iter(read)
+            .buffered(AT_ONCE)
+            .try_collect()
+            .await?;
+        let mut rows: Vec<Stored> = read.into_iter().flat_map(|(rows, _)| rows).collect();
+        rows.sort_by_cached_key(|stored| super::Position::of(&stored.row));
+        Ok(rows)
+    }
+
+    /// Of these, those whose body is as it was asked for.
+    pub async fn by_body(&self, inbox: &Inbox, rows: Vec<Stored>) -> anyhow::Result<Vec<Stored>> {
+        self.with_fields(inbox, rows, &mut Cost::default()).await
+    }
+
+    /// Whether a row is meant, whenever it was received and wherever it stands.
+    pub fn follows(&self, row: &Row, inbox: &Inbox) -> bool {
+        let anywhere = Self {
+            statuses: Vec::new(),
+            since: Some(0),
+            ..self.clone()
+        };
+        anywhere.has_row(row, inbox)
+    }
+}

@@ -1,0 +1,136 @@
+//! `inbox body`: the exact bytes that arrived.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::Serialize;
+use shared::ledger::{BodyAt, NoBody, Row};
+
+use super::find;
+use crate::cli::{BodyArgs, Global};
+use crate::output::{CliError, Exit, Printer, safe};
+use crate::place::Inbox;
+use crate::verbatim::Json;
+
+#[derive(Serialize)]
+struct Document {
+    id: String,
+    content_type: Option<String>,
+    bytes: usize,
+    sha256: Option<String>,
+    /// The body, where it is text; else it is in `base64`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base64: Option<String>,
+}
+
+pub(in crate::verbs) async fn body(
+    args: BodyArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let inbox = args.bodies_at.open(global)?;
+    let row = find(&inbox, &args.id).await?;
+    let body = read_body(&inbox, &row).await?;
+    if !out.format.is_table() {
+        let text = std::str::from_utf8(&body).ok().map(str::to_owned);
+        let document = Document {
+            id: row.id().to_string(),
+            content_type: row.content_type.clone(),
+            bytes: body.len(),
+            sha256: row.sha.map(|sha| sha.hex()),
+            base64: text.is_none().then(|| STANDARD.encode(&body)),
+            text,
+        };
+        out.document("inbox.body", &document, &document.id, "")?;
+        return Ok(Exit::Done);
+    }
+    let shown = if args.pretty {
+        let json = Json::parse(&body).ok_or_else(|| no_json(&row))?;
+        Bytes::from(json.pretty())
+    } else {
+        body
+    };
+    if out.terminal.stdout.terminal && !args.raw && !is_harmless(&shown) {
+        return Err(control_bytes(&args.id).into());
+    }
+    out.bytes(&shown)?;
+    Ok(Exit::Done)
+}
+
+/// The body of an event, or why there is none.
+pub(super) async fn read_body(inbox: &Inbox, row: &Row) -> anyhow::Result<Bytes> {
+    if matches!(row.body_at, BodyAt::Bucket(_)) && !inbox.ledger.has_bucket() {
+        return Err(crate::selection::no_bucket().into());
+    }
+    let id = row.id();
+    match inbox.ledger.event_body(&row.key).await? {
+        Some(Ok(body)) => Ok(body.0),
+        Some(Err(NoBody::Damaged)) => Err(CliError::failed(
+            "inbox.damaged_body",
+            format!("what is stored as the body of {id} is not what arrived"),
+        )
+        .into()),
+        Some(Err(NoBody::Gone)) | None => {
+            let why = match row.erased_at {
+                Some(_) => "it was erased",
+                None => "it is past its keeping",
+            };
+            let message = format!("the body of {id} is not there any more");
+            Err(CliError::new("inbox.no_body", Exit::NotFound, message)
+                .note(why)
+                .into())
+        }
+    }
+}
+
+/// Whether a terminal shows it and does nothing else.
+fn is_harmless(body: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(body) else {
+        return false;
+    };
+    let text = text.replace("\r\n", "\n").replace(['\n', '\t'], " ");
+    matches!(safe(&text), Cow::Borrowed(_))
+}
+
+fn no_json(row: &Row) -> CliError {
+    let message = format!("the body of {} is no JSON that can be indented", row.id());
+    CliError::new("inbox.no_json", Exit::No, message).tip("without --pretty it is shown as it is")
+}
+
+fn control_bytes(id: &str) -> CliError {
+    CliError::new(
+        "inbox.control_bytes",
+        Exit::Refused,
+        "the body holds characters that a terminal would obey or hide",
+    )
+    .note("nothing was shown")
+    .tip(format!(
+        "webhookctl inbox body {id} > FILE, or --raw to show it all the same"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::safe::tests::corpus;
+
+    #[test]
+    fn only_what_is_plain_text_is_shown_to_a_terminal() {
+        for body in ["{\n\t\"a\": 1\r\n}\n", "é 日本語", ""] {
+            assert!(is_harmless(body.as_bytes()), "{body:?}");
+        }
+        for body in ["\x1b]0;owned\x07", "a\rb", "\0", "\u{202e}", "\u{9b}31m"] {
+            assert!(!is_harmless(body.as_bytes()), "{body:?}");
+        }
+        assert!(!is_harmless(b"\xff\x9b"));
+        let hostile = corpus()
+            .iter()
+            .filter(|text| !is_harmless(text.as_bytes()))
+            .count();
+        assert!(hostile > 15, "{hostile}");
+    }
+}

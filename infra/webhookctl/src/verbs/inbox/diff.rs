@@ -1,0 +1,158 @@
+//! `inbox diff`: two bodies, by what they say and by how it is written.
+
+mod compare;
+
+use serde::Serialize;
+use shared::ledger::Row;
+
+use self::compare::{Change, compare};
+use super::body::read_body;
+use super::find;
+use crate::cli::{DiffArgs, Global};
+use crate::output::safe::capped;
+use crate::output::table::{aligned, thousands};
+use crate::output::{Exit, Printer};
+use crate::verbatim::Json;
+
+/// So much of a value is shown to people.
+const VALUE_CAP: usize = 120;
+
+#[derive(Serialize)]
+struct Document {
+    a: String,
+    b: String,
+    same_event_id: bool,
+    same_bytes: bool,
+    /// Whether both are JSON; else only the bytes are compared.
+    json: bool,
+    changes: Vec<Change>,
+    /// What differs in the writing alone.
+    also: Vec<String>,
+}
+
+pub(in crate::verbs) async fn diff(
+    args: DiffArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let inbox = args.bodies_at.open(global)?;
+    let (a, b) = (find(&inbox, &args.a).await?, find(&inbox, &args.b).await?);
+    let (of_a, of_b) = (read_body(&inbox, &a).await?, read_body(&inbox, &b).await?);
+    let document = document((&a, &of_a), (&b, &of_b));
+    let same = document.same_bytes;
+    out.document("inbox.diff", &document, &document.a, &text(&document))?;
+    // As `diff` does: 1 when they differ.
+    Ok(if same { Exit::Done } else { Exit::Failed })
+}
+
+fn document((a, of_a): (&Row, &[u8]), (b, of_b): (&Row, &[u8])) -> Document {
+    let mut document = Document {
+        a: a.id().to_string(),
+        b: b.id().to_string(),
+        // The second body under one id has its hash behind a `~`.
+        same_event_id: provider_id(a) == provider_id(b),
+        same_bytes: of_a == of_b,
+        json: false,
+        changes: Vec::new(),
+        also: Vec::new(),
+    };
+    if let (Some(json_a), Some(json_b)) = (Json::parse(of_a), Json::parse(of_b)) {
+        let found = compare(&json_a, &json_b);
+        document.json = true;
+        document.also = found.spelling;
+        document.changes = found.changes;
+        if other_space(of_a, of_b, document.changes.is_empty()) {
+            document.also.push("white space differs".to_owned());
+        }
+    } else if !document.same_bytes {
+        let at = of_a.iter().zip(of_b).take_while(|(a, b)| a == b).count();
+        let (a, b) = (thousands(of_a.len() as u64), thousands(of_b.len() as u64));
+        document.also.push(format!(
+            "not both are JSON; {a} and {b} bytes, the first {} are equal",
+            thousands(at as u64)
+        ));
+    }
+    document
+}
+
+/// Whether they differ in the space between the values. Where values differ there is more of it or
+/// less anyway; then it counts only if one document has none.
+fn other_space(a: &[u8], b: &[u8], same_values: bool) -> bool {
+    let (a, b) = (space(a), space(b));
+    a != b && (same_values || a.is_empty() != b.is_empty())
+}
+
+/// All white space outside of strings.
+fn space(json: &[u8]) -> Vec<u8> {
+    let (mut in_string, mut escaped) = (false, false);
+    let mut space = Vec::new();
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b' ' | b'\n' | b'\r' | b'\t' if !in_string => space.push(*byte),
+            _ => {}
+        }
+    }
+    space
+}
+
+fn provider_id(row: &Row) -> (&str, &str) {
+    let id = row.key.id();
+    (
+        row.key.source(),
+        id.split_once('~').map_or(id, |(id, _)| id),
+    )
+}
+
+fn text(document: &Document) -> String {
+    let ids = if document.same_event_id {
+        "same event id"
+    } else {
+        "two events"
+    };
+    if document.same_bytes {
+        return format!("{ids}, the bodies are the same\n");
+    }
+    let what = match (document.json, document.changes.is_empty()) {
+        (true, true) => "the bodies say the same and are written differently",
+        _ => "bodies differ",
+    };
+    let absent = || "(absent)".to_owned();
+    let value = |value: &Option<String>| {
+        value
+            .as_ref()
+            .map_or_else(absent, |value| capped(value, VALUE_CAP).into_owned())
+    };
+    let line = |change: &Change| {
+        let path = if change.path.is_empty() {
+            "(all of it)"
+        } else {
+            &change.path
+        };
+        vec![
+            format!("  {path}"),
+            format!("{} → {}", value(&change.from), value(&change.to)),
+        ]
+    };
+    let lines: Vec<Vec<String>> = document.changes.iter().map(line).collect();
+    let mut text = format!("{ids}, {what}\n{}", aligned(&lines));
+    if !document.also.is_empty() {
+        let also = document.also.join(", ");
+        text = format!("{text}also: {}\n", capped(&also, 1000));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn space_counts_outside_of_strings_only() {
+        assert!(other_space(br#"{"a": 1}"#, br#"{"a":1}"#, true));
+        assert!(!other_space(br#"{"a":"x \" y"}"#, br#"{"a":"xy"}"#, false));
+        assert!(!other_space(b"[ 1, 2]", b"[ 1]", false));
+    }
+}

@@ -1,0 +1,256 @@
+//! `inbox export`: events as a file, and a record of who took them.
+
+mod record;
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use futures::{StreamExt as _, TryStreamExt as _};
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::ledger::{Deed, Row};
+
+use self::record::{Record, Redaction};
+use super::view;
+use crate::cli::{ExportArgs, Global};
+use crate::output::table::thousands;
+use crate::output::{CliError, Exit, Format, Printer};
+use crate::place::Inbox;
+use crate::selection::{Selection, Want};
+use crate::who::who;
+
+/// No file holds more events.
+const MOST_EVENTS: usize = 100_000;
+
+/// Bodies that are read at the same time.
+const AT_ONCE: usize = 16;
+
+#[derive(Serialize)]
+struct Report {
+    file: String,
+    events: usize,
+    bytes: u64,
+    /// Events in which something was redacted.
+    redacted: usize,
+    by: String,
+}
+
+pub(in crate::verbs) async fn export(
+    args: ExportArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let redaction = Redaction::parse(&args.redact)?;
+    let to_stdout = args.file == Path::new("-");
+    let csv = is_csv(&args.file, out.format)?;
+    let inbox = args.bodies_at.open(global)?;
+    let now = Millis::now();
+    let selection = Selection::new(&args.selection, &inbox, now.0)?;
+    let rows = rows(&selection, &inbox, out).await?;
+    if rows.is_empty() {
+        out.say(&format!("No events match ({}).", selection.asked()));
+        return Ok(Exit::Done);
+    }
+    let mut file = (!to_stdout)
+        .then(|| NewFile::create(&args.file))
+        .transpose()?;
+
+    // Written down before anybody has it.
+    let by = who(&inbox, global).await?;
+    let deed = Deed {
+        what: "export",
+        who: by.clone(),
+        why: args.reason.clone(),
+        selection: selection.words(),
+        count: rows.len(),
+    };
+    inbox.ledger.log(&deed, now).await?;
+
+    let mut report = Report {
+        file: args.file.display().to_string(),
+        events: rows.len(),
+        bytes: 0,
+        redacted: 0,
+        by,
+    };
+    let mut put = |text: &str, out: &mut Printer| {
+        report.bytes += text.len() as u64;
+        match &mut file {
+            Some(file) => file.write(text),
+            None => out.bytes(text.as_bytes()),
+        }
+    };
+    if csv {
+        put(&record::csv_head(args.with_request), out)?;
+    }
+    let (inbox, redaction) = (&inbox, &redaction);
+    let records = rows
+        .iter()
+        .map(|row| record(row, inbox, redaction, args.with_request));
+    let mut records = futures::stream::iter(records).buffered(AT_ONCE);
+    let mut redacted = 0;
+    while let Some(record) = records.try_next().await? {
+        redacted += usize::from(record.redacted > 0);
+        let text = if csv {
+            record.csv(args.with_request)?
+        } else {
+            record.json_line()
+        };
+        put(&text, out)?;
+    }
+    report.redacted = redacted;
+    if let Some(file) = file {
+        file.keep()?;
+    }
+    let text = told(&report, args.redact.len());
+    if to_stdout {
+        out.say(text.trim_end());
+    } else {
+        out.document("inbox.export", &report, "", &text)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// By the name of the file; on stdout, by what stdout is to be.
+fn is_csv(file: &Path, format: Format) -> Result<bool, CliError> {
+    if file == Path::new("-") {
+        return Ok(format == Format::Csv);
+    }
+    match file.extension().and_then(|extension| extension.to_str()) {
+        Some("csv") => Ok(true),
+        Some("jsonl" | "ndjson") => Ok(false),
+        _ => Err(CliError::usage(
+            "export.format",
+            "the file's name says no format that we write",
+        )
+        .tip("-f events.jsonl or -f events.csv")),
+    }
+}
+
+async fn rows(selection: &Selection, inbox: &Inbox, out: &mut Printer) -> anyhow::Result<Vec<Row>> {
+    let all = Want {
+        limit: MOST_EVENTS,
+        reverse: true,
+        after: None,
+    };
+    let found = selection
+        .find_saying(inbox, all, &mut |line| out.say(line))
+        .await?;
+    if found.more {
+        let message = format!("more than {} events match", thousands(MOST_EVENTS as u64));
+        return Err(CliError::new("export.too_many", Exit::Refused, message)
+            .note("nothing was written")
+            .tip("export them in parts: --since and --until")
+            .into());
+    }
+    Ok(found.rows)
+}
+
+async fn record(
+    row: &Row,
+    inbox: &Inbox,
+    redaction: &Redaction,
+    with_request: bool,
+) -> anyhow::Result<Record> {
+    let body = match with_request {
+        // What is gone is exported as gone.
+        true => inbox
+            .ledger
+            .event_body(&row.key)
+            .await?
+            .and_then(Result::ok),
+        false => None,
+    };
+    let body = body.as_ref().map(|body| body.0.as_ref());
+    let request = with_request.then_some((&row.headers, body));
+    Record::new(
+        &view(row, &inbox.config),
+        request,
+        redaction,
+        Millis::now().0,
+    )
+}
+
+/// `41 events, 212 KB → dead.jsonl   1 path redacted in 29 of them   recorded`
+fn told(report: &Report, paths: usize) -> String {
+    let s = |count: usize| if count == 1 { "" } else { "s" };
+    let mut text = format!(
+        "{} event{}, {} → {}",
+        thousands(report.events as u64),
+        s(report.events),
+        size(report.bytes),
+        report.file
+    );
+    if paths > 0 {
+        let of = thousands(report.redacted as u64);
+        text = format!("{text}   {paths} path{} redacted in {of} of them", s(paths));
+    }
+    format!("{text}   recorded, by {}\n", report.by)
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        ..1000 => format!("{bytes} bytes"),
+        1000..1_000_000 => format!("{} KB", bytes / 1000),
+        _ => format!("{} MB", bytes / 1_000_000),
+    }
+}
+
+/// A file that is there only once it is whole, and that others may not read.
+struct NewFile {
+    part: PathBuf,
+    path: PathBuf,
+    file: BufWriter<File>,
+    kept: bool,
+}
+
+impl NewFile {
+    fn create(path: &Path) -> anyhow::Result<Self> {
+        if path.exists() {
+            let message = format!("{} is there already", path.display());
+            return Err(CliError::new("export.exists", Exit::Refused, message)
+                .tip("choose another name; nothing is overwritten")
+                .into());
+        }
+        let mut part = path.to_owned().into_os_string();
+        part.push(".part");
+        let part = PathBuf::from(part);
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&part);
+        let file = file.with_context(|| format!("make {}", part.display()))?;
+        Ok(Self {
+            part,
+            path: path.to_owned(),
+            file: BufWriter::new(file),
+            kept: false,
+        })
+    }
+
+    fn write(&mut self, text: &str) -> anyhow::Result<()> {
+        let written = self.file.write_all(text.as_bytes());
+        written.with_context(|| format!("write {}", self.part.display()))
+    }
+
+    fn keep(mut self) -> anyhow::Result<()> {
+        let path = self.path.display().to_string();
+        self.file.flush().with_context(|| format!("write {path}"))?;
+        std::fs::rename(&self.part, &self.path).with_context(|| format!("make {path}"))?;
+        self.kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.kept {
+            // Half of it is of no use, and may be of people.
+            let _ = std::fs::remove_file(&self.part);
+        }
+    }
+}

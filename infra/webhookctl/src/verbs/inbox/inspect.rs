@@ -1,0 +1,92 @@
+//! `inbox inspect`
+
+use std::time::Duration;
+
+use shared::clock::Millis;
+use shared::event::EventKey;
+
+use super::{find, view};
+use crate::cli::{Global, InspectArgs};
+use crate::inspect::{EventView, SCHEMA, Status, document, full, seven_lines, with_timeline};
+use crate::output::{Exit, Format, Printer};
+use crate::place::Inbox;
+
+/// How often a watched event is read.
+const EACH: Duration = Duration::from_secs(1);
+
+pub(in crate::verbs) async fn inspect(
+    args: InspectArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let inbox = Inbox::open(global)?;
+    let row = find(&inbox, &args.id).await?;
+    let event = view(&row, &inbox.config);
+    if args.watch {
+        return tokio::select! {
+            watched = watch(&args, &inbox, &row.key, event, out) => watched,
+            interrupted = tokio::signal::ctrl_c() => Ok(interrupted.map(|()| Exit::Interrupted)?),
+        };
+    }
+    let now = Millis::now().0;
+    out.document(
+        SCHEMA,
+        &document(&event, now),
+        &event.id,
+        &text(&args, out.format, &event, now),
+    )?;
+    if !args.full {
+        let mut tip = format!("webhookctl inbox inspect {} --full", args.id);
+        let next = crate::next_action::next_action(&event, now).command;
+        if let Some(next) = next.filter(|next| *next != tip) {
+            tip = format!("{tip}    {next}");
+        }
+        out.tip(&tip);
+    }
+    Ok(Exit::Done)
+}
+
+fn text(args: &InspectArgs, format: Format, event: &EventView, now: i64) -> String {
+    if args.full || format == Format::Wide {
+        full(event, now)
+    } else if args.timeline {
+        with_timeline(event, now)
+    } else {
+        seven_lines(event, now)
+    }
+}
+
+/// Shows it, and again each time that it has changed, until nothing more happens by itself.
+async fn watch(
+    args: &InspectArgs,
+    inbox: &Inbox,
+    key: &EventKey,
+    mut event: EventView,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let mut first = true;
+    loop {
+        let now = Millis::now().0;
+        if out.format.is_json() {
+            out.json_line(&document(&event, now))?;
+        } else {
+            let gap = if first { "" } else { "\n" };
+            out.text(&format!("{gap}{}", text(args, out.format, &event, now)))?;
+        }
+        first = false;
+        match event.status {
+            Status::Done => return Ok(Exit::Done),
+            Status::DeadLetter | Status::Quarantined => return Ok(Exit::Partial),
+            Status::Received | Status::Processing | Status::Failed => {}
+        }
+        event = loop {
+            tokio::time::sleep(EACH).await;
+            let row = inbox.ledger.event(key).await?;
+            let now = row.map(|row| view(&row, &inbox.config));
+            match now {
+                Some(now) if now != event => break now,
+                _ => {}
+            }
+        };
+    }
+}

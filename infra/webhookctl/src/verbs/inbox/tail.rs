@@ -1,0 +1,209 @@
+//! `inbox tail`: events as they arrive and change.
+
+mod changes;
+mod follow;
+
+use std::time::Duration;
+
+use serde::Serialize;
+use shared::clock::Millis;
+
+use self::follow::Follow;
+use crate::cli::{Global, TailArgs};
+use crate::inspect::{Change, Status};
+use crate::output::format::short_id;
+use crate::output::safe::capped;
+use crate::output::time::{clock, duration, rfc3339};
+use crate::output::{CliError, Exit, Format, Printer};
+use crate::selection::Selection;
+
+/// How often it is looked.
+const EACH: Duration = Duration::from_secs(1);
+
+/// No cell of a line is longer.
+const CELL_CAP: usize = 200;
+
+/// One change of one event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    at: i64,
+    id: String,
+    source: String,
+    kind: String,
+    change: Change,
+    status: Status,
+    attempt: u32,
+    detail: String,
+}
+
+#[derive(Serialize)]
+struct Json<'a> {
+    at: String,
+    id: &'a str,
+    source: &'a str,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    change: Change,
+    status: Status,
+    attempt: u32,
+    detail: &'a str,
+}
+
+pub(in crate::verbs) async fn tail(
+    args: TailArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    if args.selection.until.is_some() || !args.selection.id.is_empty() {
+        let error = CliError::usage(
+            "inbox.tail",
+            "tail follows what arrives: no --until, no --id",
+        );
+        return Err(error.tip("webhookctl inbox inspect <ID> --watch").into());
+    }
+    if out.format == Format::Csv {
+        return Err(CliError::usage("usage.output", "a stream has no -o csv")
+            .tip("-o jsonl, or webhookctl inbox export -f FILE.csv")
+            .into());
+    }
+    let inbox = args.bodies_at.open(global)?;
+    let began = Millis::now().0;
+    let selection = Selection::new(&args.selection, &inbox, began)?;
+    let mut shown = Shown::default();
+    let mut follow = Follow::new(&selection, &inbox);
+    let until_gone = async {
+        loop {
+            for line in follow.look(Millis::now().0).await? {
+                let asked = args.only.is_empty() || args.only.contains(&line.change);
+                let of_status = &args.selection.status;
+                if asked && (of_status.is_empty() || of_status.contains(&line.status)) {
+                    shown.print(&line, out)?;
+                }
+            }
+            tokio::time::sleep(EACH).await;
+        }
+    };
+    tokio::select! {
+        ended = until_gone => return ended,
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+    }
+    out.say(&shown.summary(Millis::now().0 - began));
+    Ok(Exit::Interrupted)
+}
+
+/// What was shown until now.
+#[derive(Default)]
+struct Shown {
+    events: std::collections::HashSet<String>,
+    done: usize,
+    failed: usize,
+    dead: usize,
+    /// Columns grow with what they hold, and never shrink again.
+    source: usize,
+    kind: usize,
+}
+
+impl Shown {
+    fn print(&mut self, line: &Line, out: &mut Printer) -> anyhow::Result<()> {
+        self.events.insert(line.id.clone());
+        match line.change {
+            Change::Done => self.done += 1,
+            Change::Failed => self.failed += 1,
+            Change::DeadLetter => self.dead += 1,
+            _ => {}
+        }
+        match out.format {
+            Format::Json | Format::Jsonl => out.json_line(&Json {
+                at: rfc3339(line.at),
+                id: &line.id,
+                source: &line.source,
+                kind: &line.kind,
+                change: line.change,
+                status: line.status,
+                attempt: line.attempt,
+                detail: &line.detail,
+            }),
+            Format::Ids => out.text(&format!("{}\n", line.id)),
+            Format::Table | Format::Wide | Format::Csv => {
+                let text = self.line(line, out.format == Format::Wide);
+                out.text(&text)
+            }
+        }
+    }
+
+    fn line(&mut self, line: &Line, wide: bool) -> String {
+        let id = if wide { &line.id } else { short_id(&line.id) };
+        let (source, kind) = (capped(&line.source, CELL_CAP), capped(&line.kind, CELL_CAP));
+        self.source = self.source.max(source.chars().count());
+        self.kind = self.kind.max(kind.chars().count());
+        let text = format!(
+            "{}  {id}  {source:<of_source$}  {kind:<of_kind$}  {change:<11}  {detail}",
+            clock(line.at, line.at),
+            change = line.change.as_str(),
+            detail = capped(&line.detail, CELL_CAP),
+            of_source = self.source,
+            of_kind = self.kind.min(24),
+        );
+        format!("{}\n", text.trim_end())
+    }
+
+    fn summary(&self, millis: i64) -> String {
+        let s = if self.events.len() == 1 { "" } else { "s" };
+        let mut words = vec![format!("{} event{s}", self.events.len())];
+        let counts = [
+            (self.done, "done"),
+            (self.failed, "failed"),
+            (self.dead, "dead"),
+        ];
+        let some = counts.iter().filter(|(count, _)| *count > 0);
+        words.extend(some.map(|(count, what)| format!("{count} {what}")));
+        format!("{} in {}", words.join(", "), duration(millis / 1000))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::safe::tests::{corpus, is_inert};
+
+    fn line() -> Line {
+        Line {
+            at: 1_795_169_690_201,
+            id: "evt_01M7W778JS0AAAAAAAAAAAAAAA".into(),
+            source: "github-org".into(),
+            kind: "issues.opened".into(),
+            change: Change::Stored,
+            status: Status::Received,
+            attempt: 0,
+            detail: "by webhook".into(),
+        }
+    }
+
+    #[test]
+    fn a_change_is_a_line() {
+        let mut shown = Shown::default();
+        assert_eq!(
+            shown.line(&line(), false),
+            "10:14:50.201  evt_01M7W778JS0  github-org  issues.opened  stored       by webhook\n"
+        );
+        shown.done = 2;
+        shown.failed = 1;
+        shown.events.insert("evt_1".into());
+        assert_eq!(shown.summary(9_400), "1 event, 2 done, 1 failed in 9s");
+    }
+
+    #[test]
+    fn a_hostile_change_stays_one_inert_line() {
+        for text in corpus() {
+            let hostile = Line {
+                source: text.clone(),
+                kind: text.clone(),
+                detail: text,
+                ..line()
+            };
+            let shown = Shown::default().line(&hostile, true);
+            assert_eq!(shown.lines().count(), 1);
+            assert!(shown.lines().all(is_inert) && shown.len() < 5000);
+        }
+    }
+}

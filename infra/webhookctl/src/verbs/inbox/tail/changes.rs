@@ -1,0 +1,140 @@
+//! What happened to an event between two looks at its row.
+
+use shared::clock::Millis;
+use shared::ledger::{Moment, Row};
+
+use super::Line;
+use crate::inspect::{Change, EventView, Status};
+use crate::output::time::duration;
+
+/// What is remembered of a row.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) status: Status,
+    pub(super) received_at: i64,
+    epoch: u64,
+    run: u64,
+    /// When the last thing happened that its history tells.
+    last: Millis,
+}
+
+impl Known {
+    pub(super) fn of(row: &Row, view: &EventView) -> Self {
+        Self {
+            status: view.status,
+            received_at: row.received_at.0,
+            epoch: row.epoch,
+            run: row.run,
+            last: row.history.last().map_or(Millis(0), |moment| moment.at),
+        }
+    }
+
+    /// Whether something still happens to it by itself.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(
+            self.status,
+            Status::Received | Status::Processing | Status::Failed
+        )
+    }
+}
+
+/// The changes since then; of an event that is new, all of them.
+pub(super) fn changes(before: Option<&Known>, row: &Row, view: &EventView, now: i64) -> Vec<Line> {
+    let line = |at: i64, change: Change, status: Status, attempt: u32, detail: String| Line {
+        at,
+        id: view.id.clone(),
+        source: view.source.clone(),
+        kind: view.event_type.clone(),
+        change,
+        status,
+        attempt,
+        detail,
+    };
+    let mut lines = Vec::new();
+    let mut status = match before {
+        Some(before) => before.status,
+        None => {
+            let by = format!("by {}", view.via);
+            lines.push(line(
+                view.received_at,
+                Change::Stored,
+                Status::Received,
+                0,
+                by,
+            ));
+            Status::Received
+        }
+    };
+    if before.is_some_and(|before| before.run < row.run) {
+        lines.push(line(
+            now,
+            Change::Again,
+            Status::Received,
+            0,
+            format!("run {}", row.run + 1),
+        ));
+        status = Status::Received;
+    }
+    let last = before.map_or(Millis(0), |before| before.last);
+    for moment in row.history.iter().filter(|moment| moment.at > last) {
+        let Ok(to) = moment.what.parse::<Status>() else {
+            continue;
+        };
+        let detail = detail(to, moment, row);
+        lines.push(line(
+            moment.at.0,
+            Change::to(to),
+            to,
+            moment.attempt,
+            detail,
+        ));
+        status = to;
+    }
+    let taken_over = view.status == Status::Processing
+        && before.is_some_and(|before| before.status == status && before.epoch < row.epoch);
+    if view.status != status || taken_over {
+        // A claim leaves no time behind; it was between the two looks.
+        let attempt = match view.status {
+            Status::Processing => format!("attempt {}", row.attempts),
+            _ => String::new(),
+        };
+        lines.push(line(
+            now,
+            Change::to(view.status),
+            view.status,
+            row.attempts,
+            attempt,
+        ));
+    }
+    lines
+}
+
+fn detail(to: Status, moment: &Moment, row: &Row) -> String {
+    match to {
+        Status::Done if moment.attempt <= 1 => elapsed(moment.at.0 - row.received_at.0),
+        Status::Done => format!("attempt {}", moment.attempt),
+        Status::Failed => {
+            let due = row
+                .due
+                .map(|due| due.0 - moment.at.0)
+                .filter(|wait| *wait > 0);
+            let due = due.map(|wait| format!("; retry in {}", duration((wait + 999) / 1000)));
+            format!(
+                "attempt {}: {}{}",
+                moment.attempt,
+                moment.note,
+                due.unwrap_or_default()
+            )
+        }
+        _ => moment.note.clone(),
+    }
+}
+
+/// `0.8s`, and from a minute on `1m20s`.
+fn elapsed(millis: i64) -> String {
+    if millis < 60_000 {
+        format!("{}.{}s", millis.max(0) / 1000, millis.max(0) % 1000 / 100)
+    } else {
+        duration(millis / 1000)
+    }
+}

@@ -1,0 +1,122 @@
+//! Looks at the indexes again and again, and tells what has changed.
+
+use std::collections::{HashMap, HashSet};
+
+use shared::event::EventKey;
+use shared::ledger::Stored;
+
+use super::Line;
+use super::changes::{Known, changes};
+use crate::place::Inbox;
+use crate::selection::Selection;
+use crate::verbs::view;
+
+/// An index shows an event a moment after it was stored, and a catcher has a budget of seconds.
+const LATE_MS: i64 = 30_000;
+
+/// So long an event is looked at each time; those that are open longer, every fifth time.
+const YOUNG_MS: i64 = 60_000;
+
+const SELDOM: u64 = 5;
+
+/// Older open events, of each of the eight parts of the index.
+const MOST_OPEN: usize = 100;
+
+/// So many events are remembered; of those that are settled the oldest are forgotten first.
+const MOST_KNOWN: usize = 20_000;
+
+pub(super) struct Follow<'a> {
+    selection: &'a Selection,
+    inbox: &'a Inbox,
+    /// What was received before is not told of as new.
+    began: i64,
+    looked: Option<i64>,
+    looks: u64,
+    known: HashMap<EventKey, Known>,
+    /// Those whose body is not as it was asked for.
+    others: HashSet<EventKey>,
+}
+
+impl<'a> Follow<'a> {
+    pub(super) fn new(selection: &'a Selection, inbox: &'a Inbox) -> Self {
+        Self {
+            selection,
+            inbox,
+            began: selection.followed_since(),
+            looked: None,
+            looks: 0,
+            known: HashMap::new(),
+            others: HashSet::new(),
+        }
+    }
+
+    /// What has changed since the last look.
+    pub(super) async fn look(&mut self, now: i64) -> anyhow::Result<Vec<Line>> {
+        let seldom = self.looks.is_multiple_of(SELDOM);
+        self.looks += 1;
+        let from = self
+            .looked
+            .map_or(self.began, |looked| (looked - LATE_MS).max(self.began));
+        let mut arrived = self
+            .selection
+            .arrivals(self.inbox, from, now + LATE_MS)
+            .await?;
+        arrived.retain(|key| !self.known.contains_key(key) && !self.others.contains(key));
+        let mut open = self.open(now, seldom);
+        if seldom {
+            let older = self.selection.open_events(self.inbox, MOST_OPEN).await?;
+            let others = |key: &EventKey| arrived.contains(key) || self.others.contains(key);
+            open.extend(older.into_iter().filter(|key| !others(key)));
+            open.sort();
+            open.dedup();
+        }
+        let rows = self.selection.now(self.inbox, &arrived).await?;
+        self.others
+            .extend(rows.iter().map(|stored| stored.row.key.clone()));
+        let mut lines = Vec::new();
+        for stored in self.selection.by_body(self.inbox, rows).await? {
+            lines.extend(self.told(&stored, true, now));
+        }
+        let rows = self.selection.now(self.inbox, &open).await?;
+        let (known, new) = rows
+            .into_iter()
+            .partition(|stored: &Stored| self.known.contains_key(&stored.row.key));
+        // An older one that was not looked at yet is only remembered.
+        let new = self.selection.by_body(self.inbox, new).await?;
+        for stored in known.iter().chain(&new) {
+            lines.extend(self.told(stored, false, now));
+        }
+        lines.sort_by_key(|line| line.at);
+        self.looked = Some(now);
+        self.forget(now);
+        Ok(lines)
+    }
+
+    fn open(&self, now: i64, seldom: bool) -> Vec<EventKey> {
+        let young = |known: &Known| now - known.received_at < YOUNG_MS;
+        let due = self.known.iter();
+        let due = due.filter(|(_, known)| known.is_open() && (seldom || young(known)));
+        due.map(|(key, _)| key.clone()).collect()
+    }
+
+    fn told(&mut self, stored: &Stored, new: bool, now: i64) -> Vec<Line> {
+        let row = &stored.row;
+        let view = view(row, &self.inbox.config);
+        self.others.remove(&row.key);
+        let before = self.known.insert(row.key.clone(), Known::of(row, &view));
+        if !new && before.is_none() || !self.selection.follows(row, self.inbox) {
+            return Vec::new();
+        }
+        changes(before.as_ref(), row, &view, now)
+    }
+
+    fn forget(&mut self, now: i64) {
+        if self.others.len() > MOST_KNOWN {
+            self.others.clear();
+        }
+        if self.known.len() > MOST_KNOWN {
+            self.known
+                .retain(|_, known| known.is_open() || now - known.received_at < 4 * LATE_MS);
+        }
+    }
+}
