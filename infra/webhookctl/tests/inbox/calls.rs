@@ -1,0 +1,148 @@
+//! What reading costs, and that it is reading.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::proxy::Proxy;
+use crate::world::{New, World, dead, stderr};
+
+/// Parts of an hour of a source, and of the `work` index.
+const TIME_PARTS: usize = 4;
+const WORK_PARTS: usize = 8;
+
+/// Sources of the configuration that a deployment has.
+const SOURCES: usize = 5;
+
+async fn counted(name: &str) -> (World, Proxy) {
+    let mut world = World::start(name).await;
+    let proxy = Proxy::start(&world.dynamodb).await;
+    world.dynamodb.clone_from(&proxy.url);
+    (world, proxy)
+}
+
+fn of(operations: &BTreeMap<String, usize>, name: &str) -> usize {
+    operations.get(name).copied().unwrap_or(0)
+}
+
+#[tokio::test]
+async fn a_list_reads_about_what_it_shows() {
+    let (world, proxy) = counted("calls").await;
+    // All within one hour, whatever time it is.
+    let hour = world.ago(60).0.div_euclid(3_600_000) * 3_600_000;
+    for number in 0..300_u64 {
+        let id = format!("evt_{number}");
+        let at = shared::clock::Millis(hour) + Duration::from_secs(number);
+        let end = (number % 3 == 0).then(|| dead("connection refused"));
+        let new = New {
+            end,
+            ..New::of("stripe-main", &id)
+        };
+        world.put_at(at, new).await;
+    }
+
+    let list = world.run(&["inbox", "list", "-n", "20"]).await;
+    let footer = stderr(&list);
+    assert!(footer.contains("20 newest since"), "{footer}");
+    assert!(
+        footer.contains("us-east-1 · ") && footer.contains(" read units"),
+        "{footer}"
+    );
+    assert!(!footer.contains(" 0.0 read units"), "{footer}");
+    let operations = proxy.operations();
+    // This hour, which may be empty, and the two behind it at the most.
+    assert!(
+        of(&operations, "Query") <= 4 * SOURCES * TIME_PARTS,
+        "{operations:?}"
+    );
+    assert_eq!(of(&operations, "BatchGetItem"), 1, "{operations:?}");
+
+    let list = world
+        .run(&["inbox", "list", "-n", "20", "--status", "dead_letter"])
+        .await;
+    assert!(list.status.success(), "{}", stderr(&list));
+    let operations = proxy.operations();
+    assert_eq!(of(&operations, "Query"), WORK_PARTS, "{operations:?}");
+    assert_eq!(
+        of(&operations, "BatchGetItem"),
+        1,
+        "a hundred dead letters: {operations:?}"
+    );
+    assert_eq!(
+        operations.values().sum::<usize>(),
+        WORK_PARTS + 1,
+        "{operations:?}"
+    );
+}
+
+#[tokio::test]
+async fn reading_verbs_only_read() {
+    let (world, proxy) = counted("reads").await;
+    let end = Some(dead("connection refused"));
+    let one = New {
+        end,
+        ..New::of("stripe-main", "one")
+    };
+    let two = New::of("stripe-main", "two");
+    world.put(one).await;
+    world.put(two).await;
+    for line in [
+        &["inbox", "list"][..],
+        &["inbox", "list", "--status", "dead_letter"],
+        &["inbox", "list", "--where", "id=one"],
+        &["inbox", "list", "--id", "one"],
+        &["inbox", "inspect", "one", "--full"],
+        &["inbox", "inspect", "one", "--watch"],
+        &["inbox", "body", "one"],
+        &["inbox", "diff", "one", "two"],
+    ] {
+        let output = world.run(line).await;
+        let code = output.status.code().unwrap();
+        assert!([0, 1, 6].contains(&code), "{line:?}: {}", stderr(&output));
+        let operations = proxy.operations();
+        let reading = ["Query", "GetItem", "BatchGetItem"];
+        assert!(!operations.is_empty(), "{line:?}");
+        assert!(
+            operations
+                .keys()
+                .all(|name| reading.contains(&name.as_str())),
+            "{line:?}: {operations:?}"
+        );
+    }
+    let mut tail = world
+        .command(&["inbox", "tail", "--since", "1h"])
+        .spawn()
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    tail.kill().await.unwrap();
+    let operations = proxy.operations();
+    assert!(of(&operations, "Query") > 0);
+    let reading = ["Query", "BatchGetItem"];
+    assert!(
+        operations
+            .keys()
+            .all(|name| reading.contains(&name.as_str())),
+        "{operations:?}"
+    );
+}
+
+#[tokio::test]
+async fn where_only_reading_is_allowed_an_export_is_refused() {
+    let (world, proxy) = counted("read-only").await;
+    world.put(New::of("stripe-main", "one")).await;
+    let line = ["inbox", "export", "-f", "x.jsonl"];
+    let mut export = world.command(&line);
+    let refused = export
+        .env("WEBHOOKCTL_READ_ONLY", "1")
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(7), "{}", stderr(&refused));
+    assert!(proxy.operations().is_empty());
+    let mut list = world.command(&["inbox", "list"]);
+    let list = list
+        .env("WEBHOOKCTL_READ_ONLY", "1")
+        .output()
+        .await
+        .unwrap();
+    assert!(list.status.success(), "{}", stderr(&list));
+}

@@ -1,0 +1,254 @@
+//! A table of its own, events in every state, and the program that looks at them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use shared::clock::Millis;
+use shared::event::{Event, EventKey, Fetched, Via};
+use shared::ledger::{Claim, Item, Ledger, Settlement};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::process::Command;
+use webhookctl::stack::{Emulators, Naming, Template, names};
+
+pub(crate) const WHO: &str = "arn:aws:sts::111122223333:assumed-role/operator/anna";
+
+/// Whole hours later: so that no test meets the turn of one.
+const MINUTE: u64 = 60;
+
+pub(crate) struct World {
+    pub(crate) emulators: Emulators,
+    pub(crate) table: String,
+    pub(crate) bucket: String,
+    pub(crate) ledger: Ledger,
+    pub(crate) now: Millis,
+    pub(crate) folder: PathBuf,
+    /// Where DynamoDB is for the program.
+    pub(crate) dynamodb: String,
+    sts: String,
+}
+
+/// An event to put into the ledger, and how it ends.
+pub(crate) struct New<'a> {
+    pub(crate) source: &'a str,
+    pub(crate) id: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) via: Via,
+    pub(crate) minutes_ago: u64,
+    pub(crate) body: String,
+    pub(crate) end: Option<Settlement>,
+}
+
+impl<'a> New<'a> {
+    pub(crate) fn of(source: &'a str, id: &'a str) -> Self {
+        Self {
+            source,
+            id,
+            kind: "invoice.paid",
+            via: Via::Webhook,
+            minutes_ago: 1,
+            body: format!(r#"{{"id":"{id}","data":{{"object":{{"customer":"cus_{id}"}}}}}}"#),
+            end: None,
+        }
+    }
+}
+
+impl World {
+    pub(crate) async fn start(name: &str) -> Self {
+        let emulators = Emulators::start(None).unwrap();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
+        let template = Template::load(Path::new(path), &Naming::default()).unwrap();
+        Box::pin(emulators.provision(&template)).await.unwrap();
+        let table = template.tables["Inbox"].name.clone();
+        let bucket = template.buckets["Bodies"].clone();
+        let clients = emulators.clients();
+        let ledger = Ledger::new(clients.dynamodb, &table, Some((clients.s3, bucket.clone())));
+        let folder = std::env::temp_dir().join(format!("mitt-inbox-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Self {
+            dynamodb: emulators.endpoints().dynamodb.clone(),
+            emulators,
+            table,
+            bucket,
+            ledger,
+            now: Millis::now(),
+            folder,
+            sts: sts().await,
+        }
+    }
+
+    pub(crate) fn ago(&self, minutes: u64) -> Millis {
+        self.now - Duration::from_secs(minutes * MINUTE)
+    }
+
+    /// Puts it in, and settles it where it has an end.
+    pub(crate) async fn put(&self, new: New<'_>) -> EventKey {
+        self.put_at(self.ago(new.minutes_ago), new).await
+    }
+
+    pub(crate) async fn put_at(&self, at: Millis, new: New<'_>) -> EventKey {
+        let event = event(&new, at);
+        self.ledger.receive(&event, at).await.unwrap();
+        if let Some(end) = new.end {
+            self.settle(event.key(), at, end).await;
+        }
+        event.key().clone()
+    }
+
+    pub(crate) async fn settle(&self, key: &EventKey, at: Millis, end: Settlement) {
+        let lease = Duration::from_secs(35);
+        let claim = self
+            .ledger
+            .claim(key, "processor/7f3c", at, lease, 10)
+            .await
+            .unwrap();
+        let Claim::Leased(lease) = claim else {
+            panic!("{claim:?}");
+        };
+        self.ledger.settle(*lease, end, &[], at).await.unwrap();
+    }
+
+    /// Changes the state row behind the ledger's back.
+    pub(crate) async fn edit(&self, key: &EventKey, edit: impl FnOnce(&mut Item)) {
+        let db = self.emulators.clients().dynamodb;
+        let s = |text: &str| aws_sdk_dynamodb::types::AttributeValue::S(text.to_owned());
+        let get = db
+            .get_item()
+            .table_name(&self.table)
+            .key("pk", s(&key.pk()))
+            .key("sk", s("M"));
+        let mut row = get.send().await.unwrap().item.unwrap();
+        edit(&mut row);
+        let put = db.put_item().table_name(&self.table).set_item(Some(row));
+        put.send().await.unwrap();
+    }
+
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
+        command
+            .args(arguments)
+            .current_dir(&self.folder)
+            .env("NO_COLOR", "1")
+            .env("AWS_REGION", names::REGION)
+            .env("AWS_ACCESS_KEY_ID", names::ACCESS_KEY)
+            .env("AWS_SECRET_ACCESS_KEY", names::SECRET_KEY)
+            .env("AWS_ENDPOINT_URL_DYNAMODB", &self.dynamodb)
+            .env("AWS_ENDPOINT_URL_S3", &self.emulators.endpoints().s3)
+            .env("AWS_ENDPOINT_URL_STS", &self.sts)
+            // Nobody listens there: whoever asks a queue fails.
+            .env("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:9")
+            .env("MITT_TABLE", &self.table)
+            .env("MITT_BODY_BUCKET", &self.bucket)
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        command
+    }
+
+    pub(crate) async fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().await.unwrap()
+    }
+
+    /// With this on stdin.
+    pub(crate) async fn run_with(&self, arguments: &[&str], stdin: &str) -> Output {
+        let mut command = self.command(arguments);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut pipe = child.stdin.take().unwrap();
+        pipe.write_all(stdin.as_bytes()).await.unwrap();
+        drop(pipe);
+        child.wait_with_output().await.unwrap()
+    }
+
+    /// The JSON document that a command prints.
+    pub(crate) async fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.run(&[arguments, &["-o", "json"]].concat()).await;
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            stderr(&output)
+        );
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// The providers' ids of the events that a list shows, in its order.
+    pub(crate) async fn listed(&self, arguments: &[&str]) -> Vec<String> {
+        let list = self.json(&[&["inbox", "list"], arguments].concat()).await;
+        keys(&list)
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+pub(crate) fn keys(list: &Value) -> Vec<String> {
+    let items = list["items"].as_array().unwrap().iter();
+    items
+        .map(|item| item["dedupe_key"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub(crate) fn dead(error: &str) -> Settlement {
+    Settlement::DeadLetter {
+        reason: "permanent",
+        error: error.to_owned(),
+    }
+}
+
+pub(crate) fn failed(error: &str, due: Millis) -> Settlement {
+    Settlement::Retry {
+        error: error.to_owned(),
+        due,
+        ring: None,
+    }
+}
+
+fn event(new: &New<'_>, at: Millis) -> Event {
+    Event::fetched(Fetched {
+        source: new.source,
+        provider: "stripe",
+        preset: "stripe",
+        id: new.id,
+        kind: new.kind,
+        body: new.body.clone().into(),
+        now: at,
+        via: new.via,
+        config: "test",
+    })
+}
+
+/// An STS that knows one person.
+async fn sts() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let _ = client.read(&mut [0; 8192]).await;
+            let body = format!(
+                "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>{WHO}</Arn><UserId>A</UserId>\
+                 <Account>111122223333</Account></GetCallerIdentityResult></GetCallerIdentityResponse>"
+            );
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/xml\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = client.write_all(answer.as_bytes()).await;
+        }
+    });
+    url
+}
