@@ -104,13 +104,15 @@ impl Ledger {
         })
     }
 
-    /// The next events in one part of the `work` index, whatever their source. What was received
-    /// at `since` or later is looked at again, or died, after that; the rest may be left out.
+    /// The next events in one part of the `work` index, whatever their source; without a limit, as
+    /// many as one answer holds. What was received at `since` or later is looked at again, or died,
+    /// after that; the rest may be left out.
     pub async fn waiting_page(
         &self,
         what: Waiting,
         shard: u8,
         since: Millis,
+        limit: Option<i32>,
         start: Option<Next>,
     ) -> anyhow::Result<Page<EventKey>> {
         let kind = match what {
@@ -128,6 +130,7 @@ impl Ledger {
                 item::s(format!("{kind}#{}", shard % WORK_SHARDS)),
             )
             .expression_attribute_values(":since", item::ms(since))
+            .set_limit(limit)
             .set_exclusive_start_key(start.map(|next| next.0))
             .return_consumed_capacity(ReturnConsumedCapacity::Total)
             .send()

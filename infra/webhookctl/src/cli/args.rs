@@ -318,6 +318,9 @@ pub struct ListArgs {
     /// Go on where a list stopped
     #[arg(long, value_name = "CURSOR")]
     pub after: Option<String>,
+    /// Columns of a table or of CSV, such as id,status,next_action.text
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub columns: Vec<String>,
     /// Oldest first
     #[arg(long)]
     pub reverse: bool,

@@ -69,6 +69,11 @@ impl<'a, T> Column<'a, T> {
         }
     }
 
+    /// The name that scripts and `--columns` know it by.
+    pub fn field(&self) -> &'static str {
+        self.field
+    }
+
     #[must_use]
     pub fn weight(mut self, weight: Weight) -> Self {
         self.head.weight = weight;

@@ -29,6 +29,9 @@ const MOST_WAITING: usize = 50_000;
 
 const HOUR_MS: i64 = 3_600_000;
 
+/// Another clock may be ahead of ours.
+const CLOCKS_APART_MS: i64 = 60_000;
+
 impl Selection {
     /// The events that match, as many as are wanted.
     pub async fn find(&self, inbox: &Inbox, want: Want) -> anyhow::Result<Found> {
@@ -102,7 +105,10 @@ impl Selection {
         let (mut keys, mut cost, mut start) = (Vec::new(), Cost::default(), None);
         let since = Millis(self.span().0);
         loop {
-            let page = inbox.ledger.waiting_page(what, shard, since, start).await?;
+            let page = inbox
+                .ledger
+                .waiting_page(what, shard, since, None, start)
+                .await?;
             cost += page.cost;
             keys.extend(
                 page.found
@@ -204,7 +210,7 @@ impl Selection {
     /// What of the span is behind the place where a list stopped. Refused if it is too long.
     fn reading_span(&self, want: &Want) -> Result<(i64, i64), CliError> {
         let (mut from, mut to) = self.span();
-        to = to.min(self.now.saturating_add(HOUR_MS));
+        to = to.min(self.now.saturating_add(CLOCKS_APART_MS));
         if let Some(after) = &want.after {
             if want.reverse {
                 from = from.max(after.at);

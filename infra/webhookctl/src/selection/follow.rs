@@ -38,23 +38,17 @@ impl Selection {
     }
 
     /// At most so many open events of each part of the `work` index, whatever their age.
-    pub async fn open_events(
-        &self,
-        inbox: &Inbox,
-        of_each: usize,
-    ) -> anyhow::Result<Vec<EventKey>> {
+    pub async fn open_events(&self, inbox: &Inbox, of_each: i32) -> anyhow::Result<Vec<EventKey>> {
         let pages = (0..Waiting::SHARDS).map(|shard| {
             inbox
                 .ledger
-                .waiting_page(Waiting::Open, shard, Millis(0), None)
+                .waiting_page(Waiting::Open, shard, Millis(0), Some(of_each), None)
         });
         let pages: Vec<_> = futures::stream::iter(pages)
             .buffer_unordered(usize::from(Waiting::SHARDS))
             .try_collect()
             .await?;
-        let meant = pages
-            .into_iter()
-            .flat_map(|page| page.found.into_iter().take(of_each));
+        let meant = pages.into_iter().flat_map(|page| page.found);
         Ok(meant.filter(|key| self.has_source(key.source())).collect())
     }
 

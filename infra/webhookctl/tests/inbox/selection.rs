@@ -240,6 +240,7 @@ async fn what_cannot_be_meant_is_answered() {
         (&["--since", "90d"], 2, "at most 31 days"),
         (&["--status", "dead"], 2, "did you mean 'dead_letter'?"),
         (&["--via", "sync"], 2, "unknown way 'sync'"),
+        (&["--columns", "id,stat"], 2, "a list has no column 'stat'"),
         (&["--query", "items["], 2, "is not a JMESPath expression"),
     ] {
         let output = world.run(&[&["inbox", "list"], flags].concat()).await;
@@ -262,6 +263,33 @@ async fn what_cannot_be_meant_is_answered() {
     assert!(none.status.success() && none.stdout.is_empty());
     let said = "No events match (source=any, status=processing, since=any).";
     assert!(stderr(&none).contains(said), "{}", stderr(&none));
+}
+
+#[tokio::test]
+async fn a_list_shows_the_columns_that_were_named() {
+    let world = six_events("columns").await;
+    let line = [
+        "inbox",
+        "list",
+        "-o",
+        "csv",
+        "--columns",
+        "dedupe_key,status",
+    ];
+    let csv = stdout(&world.run(&line).await);
+    assert_eq!(
+        csv,
+        "dedupe_key,status\r\na,done\r\nb,failed\r\nc,dead_letter\r\nd,received\r\n"
+    );
+    let table = stdout(
+        &world
+            .run(&["inbox", "list", "--columns", "status,dedupe_key"])
+            .await,
+    );
+    assert!(
+        table.starts_with("STATUS       DEDUPE KEY\ndone         a\n"),
+        "{table}"
+    );
 }
 
 #[tokio::test]

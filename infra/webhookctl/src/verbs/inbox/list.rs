@@ -5,8 +5,8 @@ use shared::clock::Millis;
 use super::view;
 use crate::cli::{Global, ListArgs};
 use crate::inspect::{EventRow, columns};
-use crate::output::table::thousands;
-use crate::output::{Exit, List, Printer, time};
+use crate::output::table::{Weight, thousands};
+use crate::output::{CliError, Column, Exit, List, Printer, time};
 use crate::place::Inbox;
 use crate::selection::{Cost, Found, Position, Selection, Want};
 
@@ -15,8 +15,9 @@ pub(in crate::verbs) async fn list(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
     let now = Millis::now().0;
+    let shown = chosen(columns(now), &args.columns)?;
+    let inbox = args.bodies_at.open(global)?;
     let selection = Selection::new(&args.selection, &inbox, now)?;
     let want = Want {
         limit: args.limit as usize,
@@ -46,7 +47,7 @@ pub(in crate::verbs) async fn list(
         command: "inbox.list",
         context: &inbox.name,
         as_of: time::rfc3339(now),
-        columns: columns(now),
+        columns: shown,
         id: "id",
         truncated: found.more,
         next_cursor,
@@ -60,6 +61,27 @@ pub(in crate::verbs) async fn list(
         items,
     })?;
     Ok(Exit::Done)
+}
+
+/// The columns that were named, in that order; without names those of the list.
+fn chosen<'a>(
+    mut all: Vec<Column<'a, EventRow>>,
+    names: &[String],
+) -> Result<Vec<Column<'a, EventRow>>, CliError> {
+    if names.is_empty() {
+        return Ok(all);
+    }
+    let known: Vec<&str> = all.iter().map(Column::field).collect();
+    let mut shown = Vec::new();
+    for name in names {
+        let place = all.iter().position(|column| column.field() == name);
+        let place = place.ok_or_else(|| {
+            let message = format!("a list has no column '{name}', or not twice");
+            CliError::usage("usage.columns", message).tip(format!("one of: {}", known.join(", ")))
+        })?;
+        shown.push(all.remove(place).weight(Weight::Essential));
+    }
+    Ok(shown)
 }
 
 /// `8 newest since 09:10`, or `all 8` where no more match.

@@ -20,7 +20,7 @@ const YOUNG_MS: i64 = 60_000;
 const SELDOM: u64 = 5;
 
 /// Older open events, of each of the eight parts of the index.
-const MOST_OPEN: usize = 100;
+const MOST_OPEN: i32 = 100;
 
 /// So many events are remembered; of those that are settled the oldest are forgotten first.
 const MOST_KNOWN: usize = 20_000;
