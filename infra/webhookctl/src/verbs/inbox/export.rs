@@ -155,14 +155,12 @@ async fn record(
     redaction: &Redaction,
     with_request: bool,
 ) -> anyhow::Result<Record> {
-    let body = match with_request {
+    let body = if with_request {
         // What is gone is exported as gone.
-        true => inbox
-            .ledger
-            .event_body(&row.key)
-            .await?
-            .and_then(Result::ok),
-        false => None,
+        let body = inbox.ledger.event_body(&row.key).await?;
+        body.and_then(Result::ok)
+    } else {
+        None
     };
     let body = body.as_ref().map(|body| body.0.as_ref());
     let request = with_request.then_some((&row.headers, body));

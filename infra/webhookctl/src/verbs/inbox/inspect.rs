@@ -8,7 +8,7 @@ use shared::event::EventKey;
 use super::{find, view};
 use crate::cli::{Global, InspectArgs};
 use crate::inspect::{EventView, SCHEMA, Status, document, full, seven_lines, with_timeline};
-use crate::output::{Exit, Format, Printer};
+use crate::output::{CliError, Exit, Format, Printer};
 use crate::place::Inbox;
 
 /// How often a watched event is read.
@@ -20,7 +20,10 @@ pub(in crate::verbs) async fn inspect(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let inbox = Inbox::open(global)?;
-    let row = find(&inbox, &args.id).await?;
+    let row = match find(&inbox, &args.id).await {
+        Ok(row) => row,
+        Err(error) => return Err(refused(error, &inbox, &args.id).await),
+    };
     let event = view(&row, &inbox.config);
     if args.watch {
         return tokio::select! {
@@ -44,6 +47,22 @@ pub(in crate::verbs) async fn inspect(
         out.tip(&tip);
     }
     Ok(Exit::Done)
+}
+
+/// The same error; of a request that was refused, with where to look.
+async fn refused(error: anyhow::Error, inbox: &Inbox, id: &str) -> anyhow::Error {
+    let missing = error.downcast_ref::<CliError>();
+    let Some(missing) = missing.filter(|error| error.code == "inbox.not_found") else {
+        return error;
+    };
+    match crate::verbs::quarantine::inspect::find(inbox, id, Millis::now()).await {
+        Ok(_) => missing
+            .clone()
+            .note("it was refused, and is in the quarantine")
+            .tip(format!("webhookctl quarantine inspect {id}"))
+            .into(),
+        Err(_) => error,
+    }
 }
 
 fn text(args: &InspectArgs, format: Format, event: &EventView, now: i64) -> String {
