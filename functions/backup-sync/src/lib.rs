@@ -25,6 +25,7 @@ use shared::breaker::Breakers;
 use shared::clock::Clock;
 use shared::outbound::Outbound;
 use shared::settings::Parts;
+use tracing::warn;
 
 pub use drain::DrainReport;
 pub use endpoint::{Enabled, Synced};
@@ -57,6 +58,24 @@ pub enum Task {
         /// Only this source.
         source: Option<String>,
     },
+}
+
+impl Task {
+    /// The name of the round that it is, if it is a whole one: what a schedule asks for, and not an
+    /// operator who asks for a part.
+    fn round(&self) -> Option<&'static str> {
+        match self {
+            Self::Sweep => Some("sweep"),
+            Self::Drain => Some("drain"),
+            Self::Sync { source: None } => Some("sync"),
+            Self::Endpoints { source: None } => Some("endpoints"),
+            Self::Reconcile {
+                source: None,
+                name: None,
+            } => Some("reconcile"),
+            _ => None,
+        }
+    }
 }
 
 /// What was done.
@@ -104,6 +123,26 @@ impl BackupSync {
     }
 
     pub async fn run(&self, task: Task) -> anyhow::Result<Report> {
+        let round = task.round();
+        let report = self.work(task).await?;
+        if let Some(round) = round {
+            self.beat(round).await;
+        }
+        Ok(report)
+    }
+
+    /// Says that it came to its end. What went well stays so when nobody hears of it.
+    async fn beat(&self, round: &str) {
+        let beaten = self.parts.inbox.ledger.beat(round, (self.clock)()).await;
+        if let Err(error) = beaten {
+            warn!(
+                error = format!("{error:#}"),
+                "could not note the end of {round}"
+            );
+        }
+    }
+
+    async fn work(&self, task: Task) -> anyhow::Result<Report> {
         match task {
             Task::Sweep => {
                 let report = self.sweep().await?;

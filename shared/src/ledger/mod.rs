@@ -30,6 +30,7 @@ mod coverage;
 mod cursor;
 mod endpoint;
 mod erase;
+mod heartbeat;
 pub(crate) mod item;
 mod log;
 mod order;
