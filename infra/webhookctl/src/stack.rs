@@ -5,6 +5,7 @@
 //! [`Emulators`] are the services alone, and [`preflight`] proves that emulators, these or
 //! others, keep the promises the ledger stands on.
 
+mod about;
 pub mod clients;
 mod dynamodb;
 mod emulators;

@@ -14,6 +14,7 @@ use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
+use super::about;
 use super::lambda::{Functions, Outcome};
 use super::{engine, template::Template};
 
@@ -35,7 +36,8 @@ impl InvokeApi {
         let known: Known = (Arc::new(names.collect()), functions);
         let router = Router::new()
             .route("/2015-03-31/functions/{name}/invocations", post(invoke))
-            .with_state(known);
+            .with_state(known)
+            .merge(about::routes(template));
         Ok(Self {
             url: format!("http://127.0.0.1:{port}"),
             task: engine::serve(engine, listener, router)?,
