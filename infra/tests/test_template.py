@@ -109,6 +109,20 @@ def test_drift_and_a_dark_endpoint_do_not_go_unseen(template):
         assert alarm["AlarmActions"]["Fn::If"][0] == "HasAlarmTopic"
 
 
+def test_the_stack_says_its_names_in_one_parameter(template):
+    names = properties(template, "Names")
+    assert names["Type"] == "String" and names["Name"] == {"Fn::Sub": "/${AWS::StackName}/names"}
+    text = names["Value"]["Fn::Sub"]
+    said = json.loads(text)
+    # What SSM keeps free of charge, with room for what the names of a stack become.
+    assert len(text) + 100 * len(said) < 4096
+    # Each function reads its own secrets only: what is here is below none of their paths.
+    assert not any(part in names["Name"]["Fn::Sub"] for part in ("ingress", "egress", "provider-api"))
+    for name, value in said.items():
+        for resource in re.findall(r"\$\{(\w+)(?:\.\w+)?\}", value):
+            assert resource in template["Resources"], name
+
+
 # -------------------------------------------------------------------- queues
 
 

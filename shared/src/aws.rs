@@ -1,4 +1,5 @@
-//! Clients of the AWS services, made from the environment that Lambda gives.
+//! Clients of the AWS services, made from the environment that Lambda gives, or for an operator who
+//! brings credentials of another kind.
 //!
 //! The SDK's own chain of credential providers costs more instructions at a cold start than all
 //! the rest of the catcher, and Lambda needs none of it: keys and region are in the environment.
@@ -53,7 +54,7 @@ impl Patience {
 #[derive(Clone, Debug)]
 pub struct Aws {
     region: String,
-    credentials: Credentials,
+    credentials: SharedCredentialsProvider,
     /// Instead of AWS's own endpoints: an emulator's.
     endpoint: Option<String>,
     patience: Patience,
@@ -63,17 +64,7 @@ pub struct Aws {
 impl Aws {
     /// Reads region, credentials and endpoint from the variables that every AWS SDK reads.
     pub fn from_env(patience: Patience) -> anyhow::Result<Self> {
-        Self::for_operator(None, None, patience)
-    }
-
-    /// The same; what is given wins over the environment.
-    pub fn for_operator(
-        region: Option<String>,
-        endpoint: Option<String>,
-        patience: Patience,
-    ) -> anyhow::Result<Self> {
-        let region = region
-            .or_else(|| variable("AWS_REGION"))
+        let region = variable("AWS_REGION")
             .or_else(|| variable("AWS_DEFAULT_REGION"))
             .context("AWS_REGION is not set")?;
         let key = variable("AWS_ACCESS_KEY_ID").context("AWS_ACCESS_KEY_ID is not set")?;
@@ -84,7 +75,7 @@ impl Aws {
         Ok(Self::new(
             region,
             credentials,
-            endpoint.or_else(|| variable("AWS_ENDPOINT_URL")),
+            variable("AWS_ENDPOINT_URL"),
             patience,
         ))
     }
@@ -95,10 +86,7 @@ impl Aws {
         endpoint: Option<String>,
         patience: Patience,
     ) -> Self {
-        let http = aws_smithy_http_client::Builder::new()
-            .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
-            .build_https();
-        Self::over(http, region, credentials, endpoint, patience)
+        Self::over(https(), region, credentials, endpoint, patience)
     }
 
     /// The same over another HTTP client, such as one that answers inside the process. The region
@@ -112,11 +100,24 @@ impl Aws {
     ) -> Self {
         Self {
             region,
-            credentials,
+            credentials: SharedCredentialsProvider::new(credentials),
             endpoint,
             patience,
             http,
         }
+    }
+
+    /// The same, as whoever `credentials` will say when a call is made.
+    #[must_use]
+    pub fn acting_as(self, credentials: SharedCredentialsProvider) -> Self {
+        Self {
+            credentials,
+            ..self
+        }
+    }
+
+    pub fn region(&self) -> &str {
+        &self.region
     }
 
     /// The same, as calls with another patience.
@@ -134,7 +135,7 @@ impl Aws {
         let mut config = SdkConfig::builder()
             .behavior_version(aws_sdk_dynamodb::config::BehaviorVersion::latest())
             .region(aws_sdk_dynamodb::config::Region::new(self.region.clone()))
-            .credentials_provider(SharedCredentialsProvider::new(self.credentials.clone()))
+            .credentials_provider(self.credentials.clone())
             .http_client(self.http.clone())
             .timeout_config(self.timeouts())
             .retry_config(self.retries());
@@ -162,6 +163,13 @@ impl Aws {
             .with_max_attempts(self.patience.attempts)
             .with_initial_backoff(Duration::from_millis(50))
     }
+}
+
+/// The HTTP client of all of them.
+pub fn https() -> SharedHttpClient {
+    aws_smithy_http_client::Builder::new()
+        .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
+        .build_https()
 }
 
 /// The four services are configured alike, but by four types.

@@ -1,12 +1,12 @@
 //! The command line: what can be asked for, and how an answer leaves the process.
 
 mod args;
+mod context;
 mod endpoint;
 mod erase;
 mod help;
 mod inbox;
 mod quarantine;
-mod read_only;
 mod reconcile;
 mod run;
 mod selection;
@@ -16,6 +16,7 @@ mod values;
 mod verify;
 
 pub use args::{Cli, Command, DevArgs, Global, InboxCommand, InspectArgs, ListArgs, SendArgs};
+pub use context::{ContextAddArgs, ContextCommand, ContextShowArgs, ContextUseArgs};
 pub use endpoint::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs};
 pub use erase::EraseArgs;
 pub use inbox::{BodiesAt, BodyArgs, DiffArgs, ExportArgs, TailArgs};

@@ -1,11 +1,17 @@
 //! Where a command finds the inbox that it talks about: the local stack that is running, or a
 //! deployment.
 
+mod chosen;
+mod file;
+mod names;
+mod operator;
+mod reach;
+mod write;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
-use shared::aws::{Aws, Patience};
 use shared::config::{Config, EMBEDDED};
 use shared::keyring::Keyring;
 use shared::ledger::Ledger;
@@ -13,8 +19,13 @@ use shared::quarantine::Quarantine;
 use shared::secrets::Secrets;
 
 use crate::cli::Global;
-use crate::output::CliError;
 use crate::stack::Endpoints;
+pub use chosen::{Chosen, Deployed};
+pub use file::Contexts;
+pub use names::Names;
+pub use operator::Profile;
+pub use reach::aws;
+pub(crate) use write::{Entry, added, chosen_by_default};
 
 /// Where `dev` tells other commands of itself, below the folder it was started in.
 const FILE: &str = ".mitt/local.json";
@@ -42,6 +53,9 @@ pub struct Local {
     /// The name of backup-sync.
     #[serde(default)]
     pub backup_sync: Option<String>,
+    /// What else there is.
+    #[serde(default)]
+    pub names: Names,
 }
 
 /// An inbox, and what is known of its sources.
@@ -54,6 +68,8 @@ pub struct Inbox {
     pub keyring: Keyring,
     pub config: Config,
     pub local: Option<Local>,
+    /// Without it the inbox is the local one.
+    pub deployed: Option<Deployed>,
 }
 
 impl Local {
@@ -85,7 +101,22 @@ impl Local {
         };
         let local: Self = serde_json::from_str(&text)
             .with_context(|| format!("{FILE} is not what dev writes"))?;
-        Ok(local.is_running().then_some(local))
+        Ok(local.is_running().then(|| local.with_names()))
+    }
+
+    /// The same; one that an older `dev` wrote has fewer names.
+    fn with_names(mut self) -> Self {
+        let known = Names {
+            url: Some(self.url.clone()),
+            table: Some(self.table.clone()),
+            bucket: Some(self.bucket.clone()),
+            queue_url: Some(self.queue_url.clone()),
+            secrets_path: Some(self.secrets_path.clone()),
+            backup_sync: self.backup_sync.clone(),
+            ..Names::default()
+        };
+        self.names = known.or(&self.names);
+        self
     }
 
     /// A killed `dev` leaves its file behind. Where there is no /proc to look at, the first
@@ -118,34 +149,15 @@ impl Drop for Announced {
 }
 
 impl Inbox {
-    /// The inbox that the global options name: `-c local` or none is the running `dev`, unless a
-    /// table is named.
+    /// The inbox that options, environment and files name; without any of them the running `dev`.
     pub fn open(global: &Global) -> anyhow::Result<Self> {
-        match (global.context.as_deref(), &global.table) {
-            (Some("local"), _) | (None, None) => Self::local(global.context.is_some()),
-            (Some(name), None) => Err(CliError::usage(
-                "context.unknown",
-                format!("there is no context '{name}'"),
-            )
-            .note("`local` is the running dev; a deployment is named by --table and --region")
-            .tip("webhookctl --table NAME --region REGION inbox list")
-            .into()),
-            (_, Some(table)) => Self::deployed(global, table),
+        match Chosen::find(global)? {
+            Chosen::Local(local) => Self::local(*local),
+            Chosen::Deployed(deployed) => Self::deployed(*deployed),
         }
     }
 
-    fn local(asked_for: bool) -> anyhow::Result<Self> {
-        let Some(local) = Local::find()? else {
-            let message = if asked_for {
-                "no local stack is running in this folder"
-            } else {
-                "no inbox is named and no local stack is running in this folder"
-            };
-            return Err(CliError::failed("context.none", message)
-                .note(format!("looked at: --table, MITT_TABLE, {FILE}"))
-                .tip("webhookctl dev")
-                .into());
-        };
+    fn local(local: Local) -> anyhow::Result<Self> {
         let clients = local.endpoints().clients();
         let quarantine = Quarantine::new(clients.dynamodb.clone(), &local.table);
         let keyring = Keyring::new(clients.dynamodb.clone(), &local.table);
@@ -162,23 +174,33 @@ impl Inbox {
             keyring,
             config,
             local: Some(local),
+            deployed: None,
         })
     }
 
-    fn deployed(global: &Global, table: &str) -> anyhow::Result<Self> {
-        let aws = Aws::for_operator(
-            global.region.clone(),
-            global.endpoint_url.clone(),
-            Patience::LONG,
-        )?;
-        let config = Config::parse(EMBEDDED)?;
+    fn deployed(deployed: Deployed) -> anyhow::Result<Self> {
+        let aws = deployed.aws(shared::aws::Patience::LONG)?;
+        let table = deployed.names.table.clone().unwrap_or_default();
+        let config = match &deployed.sources {
+            None => Config::parse(EMBEDDED)?,
+            Some(file) => {
+                let text = std::fs::read_to_string(file)
+                    .with_context(|| format!("read the sources {}", file.display()))?;
+                Config::parse(&text).with_context(|| file.display().to_string())?
+            }
+        };
+        let bucket = deployed.names.bucket.clone();
+        let bodies = bucket.map(|bucket| (aws.s3(), bucket));
         Ok(Self {
-            name: table.to_owned(),
-            ledger: Ledger::new(aws.dynamodb(), table, None).keeping(config.retentions()),
-            quarantine: Quarantine::new(aws.dynamodb(), table),
-            keyring: Keyring::new(aws.dynamodb(), table),
+            name: deployed.name.clone(),
+            ledger: Ledger::new(aws.dynamodb(), &table, bodies)
+                .keeping(config.retentions())
+                .ordering(&config),
+            quarantine: Quarantine::new(aws.dynamodb(), &table),
+            keyring: Keyring::new(aws.dynamodb(), &table),
             config,
             local: None,
+            deployed: Some(deployed),
         })
     }
 

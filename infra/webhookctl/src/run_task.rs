@@ -3,18 +3,16 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use aws_credential_types::Credentials;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::operation::invoke::InvokeError;
 use aws_sdk_lambda::primitives::Blob;
 use serde::Deserialize;
 use serde_json::Value;
-use shared::aws::{Aws, Patience};
+use shared::aws::Patience;
 
 use crate::cli::{FunctionAt, Global};
 use crate::output::{CliError, Exit};
-use crate::place::Inbox;
-use crate::stack::names::{ACCESS_KEY, REGION, SECRET_KEY};
+use crate::place::{Inbox, aws};
 
 /// As long as the function may take, and once: a second run would wait for the lease of the first.
 const PATIENCE: Patience = Patience {
@@ -67,24 +65,20 @@ pub(crate) async fn run_task(
 }
 
 fn reach(inbox: &Inbox, global: &Global, at: &FunctionAt) -> anyhow::Result<(Client, String)> {
-    if let Some(local) = &inbox.local {
-        let keys = Credentials::from_keys(ACCESS_KEY, SECRET_KEY, None);
-        let (Some(url), Some(function)) = (&local.lambda, &local.backup_sync) else {
-            anyhow::bail!("the running dev is of an older version; start it again");
-        };
-        let aws = Aws::new(REGION.to_owned(), keys, Some(url.clone()), PATIENCE);
-        return Ok((Client::new(&aws.sdk_config("LAMBDA")), function.clone()));
-    }
-    let Some(function) = at.function.clone().filter(|name| !name.is_empty()) else {
+    let given = at.function.clone().filter(|name| !name.is_empty());
+    let given = given.filter(|_| inbox.local.is_none());
+    let Some(function) = given.or_else(|| inbox.names().backup_sync.clone()) else {
         return Err(CliError::usage(
             "backup_sync.no_function",
             "backup-sync does it: name its function",
         )
         .note("the output BackupSyncFunction of the stack")
-        .tip("--function NAME, or MITT_BACKUP_SYNC_FUNCTION")
+        .tip("--function NAME, MITT_BACKUP_SYNC_FUNCTION, or a context that names it")
         .into());
     };
-    let (region, endpoint) = (global.region.clone(), global.endpoint_url.clone());
-    let aws = Aws::for_operator(region, endpoint, PATIENCE)?;
+    if inbox.local.is_some() {
+        return Ok((inbox.lambda(PATIENCE)?, function));
+    }
+    let aws = aws(global, PATIENCE)?;
     Ok((Client::new(&aws.sdk_config("LAMBDA")), function))
 }

@@ -1,5 +1,6 @@
 //! What the commands do.
 
+mod context;
 mod dev;
 mod endpoint;
 mod erase;
@@ -37,6 +38,7 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Endpoint(command) => endpoint::run(command, &global, out).await,
         Command::Reconcile(command) => reconcile::run(command, &global, out).await,
         Command::Sources(command) => sources::run(command, &global, out).await,
+        Command::Context(command) => context::run(command, &global, out).await,
         Command::Sync(command) => sync::run(command, &global, out).await,
     }
 }

@@ -1,10 +1,10 @@
 //! Who acts: what is written down with each change that an operator makes.
 
 use anyhow::Context as _;
+use shared::aws::Patience;
 
 use crate::cli::Global;
-use crate::place::Inbox;
-use crate::verbs::aws;
+use crate::place::{Inbox, aws};
 
 /// The ARN that AWS knows the operator by; on this machine, the user's name.
 /// <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html>
@@ -13,7 +13,8 @@ pub(crate) async fn who(inbox: &Inbox, global: &Global) -> anyhow::Result<String
         let user = shared::settings::variable("USER").unwrap_or_else(|| "somebody".to_owned());
         return Ok(format!("local/{user}"));
     }
-    let sts = aws_sdk_sts::Client::new(&aws(global)?.sdk_config("STS"));
+    let aws = aws(global, Patience::LONG)?;
+    let sts = aws_sdk_sts::Client::new(&aws.sdk_config("STS"));
     let identity = sts.get_caller_identity().send().await;
     let identity = identity.context("ask AWS who you are; nothing was changed")?;
     identity.arn.context("AWS does not say who you are")

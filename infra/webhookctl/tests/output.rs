@@ -65,6 +65,7 @@ async fn error_at(url: &str, credentials: bool) -> CliError {
         region: Some("eu-west-1".into()),
         table: Some("mitt-prod".into()),
         endpoint_url: Some(url.to_owned()),
+        other_region: None,
     };
     let error = rewrite(&error, &place);
     let shown = error.render(Format::Table, false);

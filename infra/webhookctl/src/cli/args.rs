@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::context::ContextCommand;
 use super::endpoint::EndpointCommand;
 use super::erase::EraseArgs;
 use super::help;
@@ -58,7 +59,7 @@ pub struct Global {
     #[arg(long, global = true, value_name = "JMESPATH", value_parser = Query::parse)]
     pub query: Option<Query>,
 
-    /// Deployment to talk to; `local` is the running `dev`
+    /// Deployment to talk to, see `context`; `local` is the running `dev`
     #[arg(
         short,
         long,
@@ -68,6 +69,10 @@ pub struct Global {
         hide_env = true
     )]
     pub context: Option<String>,
+
+    /// Profile of ~/.aws/config, in place of all other credentials
+    #[arg(long, global = true, value_name = "NAME")]
+    pub profile: Option<String>,
 
     /// AWS Region of the deployment
     #[arg(
@@ -139,9 +144,6 @@ pub struct Global {
     #[arg(long, global = true, hide = true, env = "WEBHOOKCTL_TIPS")]
     pub tips: Option<String>,
 
-    /// `1`: refuse what writes to a deployment
-    #[arg(long, global = true, hide = true, env = "WEBHOOKCTL_READ_ONLY")]
-    pub read_only: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -186,6 +188,9 @@ pub enum Command {
     /// The scheduled sync, and what it found missing
     #[command(subcommand, arg_required_else_help = true)]
     Sync(SyncCommand),
+    /// The deployments that commands can talk to, by name
+    #[command(subcommand, arg_required_else_help = true)]
+    Context(ContextCommand),
 }
 
 #[derive(Debug, Args)]
@@ -365,12 +370,12 @@ impl Global {
     pub(super) fn without_empty(mut self) -> Self {
         for value in [
             &mut self.context,
+            &mut self.profile,
             &mut self.region,
             &mut self.table,
             &mut self.endpoint_url,
             &mut self.terminal_width,
             &mut self.tips,
-            &mut self.read_only,
         ] {
             value.take_if(|text| text.is_empty());
         }

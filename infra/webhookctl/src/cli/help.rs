@@ -11,6 +11,7 @@ Start here:
   webhookctl sources list                    who sends, when last, and with how many secrets
   webhookctl sync coverage                   how many events never came by webhook
   webhookctl verify <ID>                     why its signature does not match
+  webhookctl context add prod --stack STACK  talk to a deployment, by name
 
 Exit codes, JSON shapes and environment variables: webhookctl help output";
 
@@ -40,7 +41,7 @@ Exit codes
     5  the answer is no: a request is not verified, a sources file has a fault, something drifted,
        the demo went otherwise than expected
     6  done in part: the outcome waited for is not `done`
-    7  refused: confirmation missing or wrong, or only reading is allowed
+    7  refused: confirmation missing or wrong, context read-only
   130  stopped with Ctrl-C
 
 Errors
@@ -50,8 +51,21 @@ Errors
   With -o json or jsonl, one object on stderr: {\"error\":{\"code\",\"message\",\"exit\",\"note\",\"tip\",\"docs\"}}
 
 Environment
-  WEBHOOKCTL_CONTEXT  WEBHOOKCTL_OUTPUT  WEBHOOKCTL_TIME  WEBHOOKCTL_READ_ONLY=1  WEBHOOKCTL_TIPS=0
-  AWS_REGION  AWS_ENDPOINT_URL  AWS_ACCESS_KEY_ID  AWS_SECRET_ACCESS_KEY  AWS_SESSION_TOKEN
+  WEBHOOKCTL_CONTEXT  WEBHOOKCTL_CONFIG  WEBHOOKCTL_OUTPUT  WEBHOOKCTL_TIME  WEBHOOKCTL_READ_ONLY=1
+  WEBHOOKCTL_TIPS=0
+  AWS_PROFILE  AWS_REGION  AWS_ENDPOINT_URL  and all else that names credentials to the AWS SDK
   MITT_TABLE  MITT_QUEUE_URL  MITT_BODY_BUCKET  MITT_SECRETS_PATH  MITT_BACKUP_SYNC_FUNCTION
   NO_COLOR  CLICOLOR_FORCE  COLUMNS
+
+Contexts
+  ~/.config/webhookctl/config.toml, or what WEBHOOKCTL_CONFIG names; .webhookctl.toml of the project
+  adds to it and can protect, but not unprotect. Flags come first, then the environment, the project,
+  the user. Without any of them the running `dev` is meant.
+    default = \"prod\"
+    [context.prod]
+    stack = \"mitt-prod\"        # `context add` asks it once for the names of its parts
+    region = \"eu-west-1\"
+    profile = \"prod-oncall\"
+    protected = true           # changes need their count, also at a terminal
+    read_only = true           # nothing is changed
 ";

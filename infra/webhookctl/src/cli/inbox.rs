@@ -83,9 +83,8 @@ impl BodiesAt {
     /// The inbox, and its bucket as far as it is known.
     pub(crate) fn open(&self, global: &Global) -> anyhow::Result<Inbox> {
         let mut inbox = Inbox::open(global)?;
-        if let (Some(bucket), Some(table), None) = (&self.body_bucket, &global.table, &inbox.local)
-        {
-            inbox.ledger = crate::verbs::ledger_with_bucket(&inbox, global, table, bucket)?;
+        if let (Some(bucket), None) = (&self.body_bucket, &inbox.local) {
+            inbox.ledger = inbox.ledger_with(bucket)?;
         }
         Ok(inbox)
     }

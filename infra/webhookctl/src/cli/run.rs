@@ -9,9 +9,10 @@ use clap::{Args, CommandFactory, FromArgMatches};
 
 use super::args::{Cli, Global};
 use super::values::{ColorChoice, Zone};
-use super::{help, read_only};
+use super::help;
 use crate::output::aws::{Place, rewrite};
 use crate::output::{CliError, Exit, Format, Printer, StdoutClosed, Talk, Terminal, time};
+use crate::place::Chosen;
 
 /// Reads this process's arguments, gives them to `handler`, and ends as it says.
 ///
@@ -23,17 +24,14 @@ pub fn run_with(handler: impl FnOnce(Cli, &mut Printer) -> anyhow::Result<Exit>)
         Ok(cli) => cli,
         Err(stop) => return stop.print(&args).into(),
     };
-    let place = cli.global.place();
+    let global = cli.global.clone();
     if cli.global.time == Zone::Local {
         time::show_local();
     }
     let mut printer =
         Printer::new(cli.global.format(), cli.global.terminal()).asking(cli.global.query.clone());
-    if let Err(error) = read_only::allows(&cli) {
-        return finish(Err(error.into()), &mut printer, &place).into();
-    }
     let result = handler(cli, &mut printer);
-    finish(result, &mut printer, &place).into()
+    finish(result, &mut printer, || global.place()).into()
 }
 
 /// The arguments, or what to print instead of running.
@@ -132,7 +130,11 @@ fn command() -> clap::Command {
     Cli::command().subcommand(output)
 }
 
-fn finish(result: anyhow::Result<Exit>, printer: &mut Printer, place: &Place) -> Exit {
+fn finish(
+    result: anyhow::Result<Exit>,
+    printer: &mut Printer,
+    place: impl FnOnce() -> Place,
+) -> Exit {
     match result {
         Ok(exit) => exit,
         Err(error)
@@ -143,7 +145,7 @@ fn finish(result: anyhow::Result<Exit>, printer: &mut Printer, place: &Place) ->
             Exit::Done
         }
         Err(error) => {
-            let error = rewrite(&error, place);
+            let error = rewrite(&error, &place());
             printer.error(&error);
             error.exit
         }
@@ -153,11 +155,15 @@ fn finish(result: anyhow::Result<Exit>, printer: &mut Printer, place: &Place) ->
 impl Global {
     /// Where requests go, for messages about them.
     pub fn place(&self) -> Place {
+        if let Ok(Chosen::Deployed(deployed)) = Chosen::find(self) {
+            return deployed.place();
+        }
         Place {
             context: self.context.clone(),
             region: self.region.clone(),
             table: self.table.clone(),
             endpoint_url: self.endpoint_url.clone(),
+            other_region: None,
         }
     }
 

@@ -16,6 +16,8 @@ pub struct Place {
     pub region: Option<String>,
     pub table: Option<String>,
     pub endpoint_url: Option<String>,
+    /// What the context says, where another Region won over it.
+    pub other_region: Option<String>,
 }
 
 /// What a service answered.
@@ -118,7 +120,7 @@ pub fn from_answer(answer: &Answer<'_>, place: &Place) -> Option<CliError> {
     Some(error)
 }
 
-const TAKE_NEW: &str = "eval \"$(aws configure export-credentials --format env)\", after `aws sso login` if you use it";
+const TAKE_NEW: &str = "log in again: `aws sso login`, or new keys in the environment";
 
 fn denied(answer: &Answer<'_>) -> CliError {
     // "User: ARN is not authorized to perform: ACTION on resource: ARN because …"
@@ -146,7 +148,10 @@ fn denied(answer: &Answer<'_>) -> CliError {
         Some(user) => error.note(format!("you are {user}")),
         None => error,
     };
-    error.tip("add this action to your IAM policy, or use credentials that have it")
+    error.tip(
+        "add this action to your IAM policy, or use credentials that have it; \
+         `webhookctl doctor --only iam` lists all that are missing",
+    )
 }
 
 fn no_credentials(place: &Place) -> CliError {
@@ -156,8 +161,8 @@ fn no_credentials(place: &Place) -> CliError {
         Exit::Denied,
         format!("no AWS credentials for context {context}"),
     )
-    .note("looked at: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN")
-    .tip(TAKE_NEW)
+    .note("looked at: the environment, ~/.aws, the role of this machine")
+    .tip("aws sso login, or --profile NAME")
 }
 
 fn no_region() -> CliError {
@@ -173,11 +178,18 @@ fn no_table(answer: &Answer<'_>, place: &Place) -> CliError {
         .table
         .as_deref()
         .map_or("the table".into(), |table| format!("table {table}"));
-    CliError::failed(
-        "context.no_table",
-        format!("{table} does not exist in {}", spot(place)),
-    )
-    .tip("is it another region or stack? --region REGION, --table NAME")
+    let message = format!("{table} does not exist in {}", spot(place));
+    if let (Some(said), Some(won), None) = (&place.other_region, &place.region, &place.endpoint_url)
+    {
+        let context = place.context.as_deref().unwrap_or_default();
+        return CliError::failed("context.wrong_region", message)
+            .note(format!(
+                "context {context} says {said}, but --region or AWS_REGION says {won} and wins over it"
+            ))
+            .tip(format!("unset AWS_REGION, or pass --region {said}"));
+    }
+    CliError::failed("context.no_table", message)
+        .tip("is it another region or stack? --region REGION, --table NAME")
 }
 
 fn missing(what: &str, code: &'static str, place: &Place) -> CliError {
@@ -329,7 +341,7 @@ mod tests {
             context: Some("prod".into()),
             region: Some("eu-central-1".into()),
             table: Some("mitt-prod".into()),
-            endpoint_url: None,
+            ..Place::default()
         }
     }
 
@@ -355,7 +367,8 @@ mod tests {
             shown(&error),
             "error: not allowed: dynamodb:Query on table/mitt-prod/index/time [auth.denied]\n\
              \x20note: you are arn:aws:sts::123456789012:assumed-role/Developer/alice\n\
-             \x20 tip: add this action to your IAM policy, or use credentials that have it\n"
+             \x20 tip: add this action to your IAM policy, or use credentials that have it; \
+             `webhookctl doctor --only iam` lists all that are missing\n"
         );
         assert_eq!(rewrite(&error, &place()).exit, Exit::Denied);
     }
@@ -372,6 +385,25 @@ mod tests {
         );
         assert_eq!((error.code, error.exit), ("context.no_table", Exit::Failed));
         assert_eq!(error.note.as_deref(), Some("while trying to: read the row"));
+    }
+
+    #[test]
+    fn a_region_that_won_over_the_context_is_named() {
+        let place = Place {
+            other_region: Some("eu-west-1".into()),
+            ..place()
+        };
+        let error = rewrite(&anyhow!("ResourceNotFoundException: not found"), &place);
+        assert_eq!(error.code, "context.wrong_region");
+        assert_eq!(
+            error.note.as_deref(),
+            Some(
+                "context prod says eu-west-1, but --region or AWS_REGION says eu-central-1 and wins \
+                 over it"
+            )
+        );
+        let tip = "unset AWS_REGION, or pass --region eu-west-1";
+        assert_eq!(error.tip.as_deref(), Some(tip));
     }
 
     #[test]

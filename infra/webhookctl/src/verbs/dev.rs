@@ -19,7 +19,7 @@ use crate::cli::DevArgs;
 use crate::demo::{self, DemoSecrets, Deployment, Fate, StandIns};
 use crate::inspect::{EventRow, columns};
 use crate::output::{CliError, Exit, List, Printer, style, time};
-use crate::place::Local;
+use crate::place::{Local, Names};
 use crate::samples::random_hex;
 use crate::stack::{Options, Stack};
 use crate::test_keys;
@@ -226,7 +226,26 @@ fn local(stack: &Stack, sources: &Path) -> anyhow::Result<Local> {
         sources: sources.to_owned(),
         lambda: Some(stack.lambda_url().to_owned()),
         backup_sync: Some(stack.template().function("BackupSync")?.name.clone()),
+        names: names(stack),
     })
+}
+
+/// What a template of one's own has not is not named.
+fn names(stack: &Stack) -> Names {
+    let queue = |id: &str| stack.queue_url(id).ok().map(str::to_owned);
+    let function = |id: &str| {
+        let function = stack.template().function(id).ok()?;
+        Some(function.name.clone())
+    };
+    Names {
+        backlog_queue_url: queue("Backlog"),
+        dead_doorbells_url: queue("DeadDoorbells"),
+        spill_queue_url: queue("Spill"),
+        ops_dead_letters_url: queue("OpsDeadLetters"),
+        catcher: function("Catcher"),
+        processor: function("Processor"),
+        ..Names::default()
+    }
 }
 
 async fn demonstrate(

@@ -154,6 +154,7 @@ async fn enable(
         return Err(CliError::usage("endpoint.reason", "say why: -m WHY").into());
     }
     let inbox = Inbox::open(global)?;
+    inbox.may_write("enable an endpoint")?;
     let name = args.source.as_str();
     let watched = watched(&inbox, Some(name))?;
     if args.confirm.as_deref() != Some(name) {

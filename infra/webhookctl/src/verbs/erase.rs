@@ -40,6 +40,7 @@ pub(super) async fn erase(
         return Err(error.into());
     }
     let inbox = args.bodies_at.open(global)?;
+    inbox.may_write("erase")?;
     let now = Millis::now();
     let selection = selected(&inbox, &args, now)?;
     let all = Want {

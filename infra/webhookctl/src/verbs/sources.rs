@@ -18,7 +18,7 @@ use shared::config::{Config, EMBEDDED};
 
 use crate::cli::{Global, SourcesAt, SourcesCommand};
 use crate::output::{CliError, Exit, Printer};
-use crate::place::{Inbox, Local};
+use crate::place::{Chosen, Inbox, Local};
 
 pub(super) async fn run(
     command: SourcesCommand,
@@ -46,8 +46,7 @@ impl Known {
             let said = format!("{} alone; no inbox was asked", file.display());
             return Ok(Self::Config(read(file)?, said));
         }
-        let named = global.context.is_some() || global.table.is_some();
-        if !named && Local::find()?.is_none() {
+        if !Chosen::is_named(global)? && Local::find()?.is_none() {
             let said = "the configuration that is built in; no inbox is named and none runs in \
                         this folder";
             return Ok(Self::Config(Config::parse(EMBEDDED)?, said.to_owned()));

@@ -132,6 +132,7 @@ impl World {
     pub(crate) fn announce(&self, dynamodb: &str) {
         let endpoints = self.stack.endpoints();
         let local = Local {
+            names: webhookctl::place::Names::default(),
             pid: std::process::id(),
             url: self.stack.front_url(),
             dynamodb: dynamodb.to_owned(),

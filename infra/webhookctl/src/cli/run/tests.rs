@@ -177,7 +177,7 @@ fn the_wanted_format_is_found_in_wrong_arguments() {
 fn the_first_screen_names_what_exists_only() {
     let text = command().render_help().to_string();
     let all = [&text, help::OUTPUT].concat();
-    for missing in ["replay", "dlq", "doctor", "console", "listen", "--profile"] {
+    for missing in ["replay", "dlq", "doctor", "console", "listen"] {
         assert!(!all.contains(missing), "{missing} in\n{all}");
     }
     for line in help::START_HERE
@@ -237,7 +237,7 @@ fn a_closed_stdout_ends_quietly() {
         .text("one\n")
         .context("list the events")
         .map(|()| Exit::Done);
-    assert_eq!(finish(result, &mut printer, &Place::default()), Exit::Done);
+    assert_eq!(finish(result, &mut printer, Place::default), Exit::Done);
     assert_eq!(said(&err), "");
 }
 
@@ -245,7 +245,7 @@ fn a_closed_stdout_ends_quietly() {
 fn a_broken_connection_is_no_closed_stdout() {
     let (mut printer, err) = printer(Format::Table, false);
     let broken = anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe));
-    let exit = finish(Err(broken.context("send")), &mut printer, &Place::default());
+    let exit = finish(Err(broken.context("send")), &mut printer, Place::default);
     assert_eq!(exit, Exit::Failed);
     assert!(said(&err).starts_with("error: send: broken pipe"));
 }
@@ -254,7 +254,7 @@ fn a_broken_connection_is_no_closed_stdout() {
 fn an_error_of_ours_ends_with_its_code() {
     let (mut printer, err) = printer(Format::Json, false);
     let error = CliError::new("inbox.not_found", Exit::NotFound, "no event 'x'");
-    let exit = finish(Err(error.into()), &mut printer, &Place::default());
+    let exit = finish(Err(error.into()), &mut printer, Place::default);
     assert_eq!(exit, Exit::NotFound);
     assert_eq!(
         said(&err),

@@ -27,6 +27,7 @@ pub(super) async fn purge(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let inbox = Inbox::open(global)?;
+    inbox.may_write("purge the quarantine")?;
     let held = chosen(&inbox, &args.selection, Millis::now()).await?;
     let count = held.len();
     if count == 0 && args.confirm.is_none_or(|confirmed| confirmed == 0) {

@@ -12,7 +12,7 @@ use shared::secrets::{Live, Secrets};
 
 use crate::cli::{DoorAt, Global, SecretsAt};
 use crate::output::CliError;
-use crate::place::Inbox;
+use crate::place::{Inbox, Names};
 
 /// The live secrets of each source, read once for a command.
 pub(in crate::verbs) struct Keys(BTreeMap<String, Live>);
@@ -47,27 +47,25 @@ pub(in crate::verbs) fn store(
 ) -> anyhow::Result<Secrets> {
     Ok(match &inbox.local {
         Some(local) => local.secrets(),
-        None => Secrets::new(aws(global)?.ssm(), path(global, at)?),
+        None => Secrets::new(aws(global)?.ssm(), path(inbox.names(), at)?),
     })
 }
 
 /// The door of the inbox, as the catcher has it.
 pub(in crate::verbs) fn door(inbox: &Inbox, global: &Global, at: &DoorAt) -> anyhow::Result<Door> {
-    if let Some(local) = &inbox.local {
-        let sqs = local.endpoints().clients().sqs;
-        return Ok(Door {
-            ledger: inbox.ledger.clone(),
-            queue: Queue::new(sqs, &local.queue_url),
-        });
+    if inbox.local.is_some() {
+        return inbox.door();
     }
-    let (Some(queue), Some(bucket), Some(table)) = (&at.queue_url, &at.body_bucket, &global.table)
-    else {
+    let names = inbox.names();
+    let queue = at.queue_url.as_ref().or(names.queue_url.as_ref());
+    let bucket = at.body_bucket.as_ref().or(names.bucket.as_ref());
+    let (Some(queue), Some(bucket), Some(table)) = (queue, bucket, &names.table) else {
         return Err(CliError::usage(
             "quarantine.no_queue",
             "what is genuine enters the inbox: name its queue and its bucket",
         )
         .note("the outputs QueueUrl and BodyBucket of the stack; --dry-run needs neither")
-        .tip("webhookctl quarantine reverify --queue-url URL --body-bucket NAME")
+        .tip("--queue-url URL --body-bucket NAME, or `webhookctl context add NAME --stack STACK`")
         .into());
     };
     let aws = aws(global)?;
@@ -81,55 +79,20 @@ pub(in crate::verbs) fn door(inbox: &Inbox, global: &Global, at: &DoorAt) -> any
 }
 
 pub(crate) fn aws(global: &Global) -> anyhow::Result<Aws> {
-    Aws::for_operator(
-        global.region.clone(),
-        global.endpoint_url.clone(),
-        Patience::LONG,
-    )
+    crate::place::aws(global, Patience::LONG)
 }
 
-/// The catcher's path. CloudFormation calls the table `<stack>-Inbox-<random>`.
-fn path(global: &Global, at: &SecretsAt) -> anyhow::Result<String> {
-    let given = at.secrets_path.clone().filter(|path| !path.is_empty());
-    let by_table = || {
-        let (stack, _) = global.table.as_deref()?.rsplit_once("-Inbox-")?;
-        Some(format!("/{stack}"))
+/// The catcher's path.
+fn path(names: &Names, at: &SecretsAt) -> anyhow::Result<String> {
+    let given = Names {
+        secrets_path: at.secrets_path.clone().filter(|path| !path.is_empty()),
+        ..Names::default()
     };
-    let path = given.or_else(by_table).context(
+    given.or(names).secrets("ingress").context(
         CliError::usage(
             "quarantine.no_secrets_path",
             "the table's name does not say where its secrets are",
         )
         .tip("--secrets-path PATH, the output SecretsPath of the stack"),
-    )?;
-    let path = path.trim_end_matches('/');
-    Ok(if path.ends_with("/ingress") {
-        path.to_owned()
-    } else {
-        format!("{path}/ingress")
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::Parser;
-
-    #[test]
-    fn the_path_of_the_secrets_is_given_or_follows_from_the_table() {
-        let said = |table: &str, given: Option<&str>| {
-            let line = ["webhookctl", "--table", table, "quarantine", "list"];
-            let global = crate::cli::Cli::try_parse_from(line).unwrap().global;
-            let at = SecretsAt {
-                secrets_path: given.map(str::to_owned),
-            };
-            path(&global, &at).ok()
-        };
-        let stack = "/mitt-prod/ingress";
-        assert_eq!(said("mitt-prod-Inbox-1ABC", None).as_deref(), Some(stack));
-        for given in ["/mitt-prod", "/mitt-prod/", "/mitt-prod/ingress"] {
-            assert_eq!(said("other", Some(given)).as_deref(), Some(stack));
-        }
-        assert_eq!(said("other", None), None);
-    }
+    )
 }

@@ -51,6 +51,9 @@ pub(super) async fn reverify(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let inbox = Inbox::open(global)?;
+    if !args.dry_run {
+        inbox.may_write("put requests into the inbox")?;
+    }
     // Before anything is read: without it nothing could be done with what is found.
     let door = (!args.dry_run)
         .then(|| door(&inbox, global, &args.door_at))

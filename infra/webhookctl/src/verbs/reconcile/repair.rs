@@ -40,7 +40,8 @@ pub(super) async fn repair(
         return Err(CliError::usage("reconcile.reason", "say why: -m WHY").into());
     }
     let inbox = Inbox::open(global)?;
-    reachable(&inbox, global, &args.door_at)?;
+    inbox.may_write("repair")?;
+    reachable(&inbox, &args.door_at)?;
     let door = door(&inbox, global, &args.door_at)?;
     let now = Millis::now();
     let report = find(&inbox, &args.id, now).await?;
@@ -120,9 +121,11 @@ pub(super) async fn repair(
 }
 
 /// Before anything is read: without them nothing could be done.
-fn reachable(inbox: &Inbox, global: &Global, at: &DoorAt) -> Result<(), CliError> {
-    let named = at.queue_url.is_some() && at.body_bucket.is_some() && global.table.is_some();
-    if inbox.local.is_some() || named {
+fn reachable(inbox: &Inbox, at: &DoorAt) -> Result<(), CliError> {
+    let names = inbox.names();
+    let queue = at.queue_url.is_some() || names.queue_url.is_some();
+    let bucket = at.body_bucket.is_some() || names.bucket.is_some();
+    if queue && bucket {
         return Ok(());
     }
     Err(CliError::usage(

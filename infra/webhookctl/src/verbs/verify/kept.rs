@@ -94,7 +94,7 @@ async fn body(
     row: &Row,
 ) -> anyhow::Result<Bytes> {
     let with_bucket;
-    let ledger = match (&inbox.local, &args.body_bucket, &global.table) {
+    let ledger = match (&inbox.local, &args.body_bucket, &inbox.names().table) {
         (None, Some(bucket), Some(table)) => {
             let aws = reach::aws(global)?;
             let bodies = (aws.s3(), bucket.clone());

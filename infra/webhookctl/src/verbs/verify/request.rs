@@ -18,7 +18,7 @@ use super::secrets::{Secrets, secrets};
 use crate::cli::{Global, SecretFrom, VerifyArgs};
 use crate::output::CliError;
 use crate::output::error::nearest;
-use crate::place::{Inbox, Local};
+use crate::place::{Chosen, Inbox, Local};
 
 /// Stands for a URL that nobody knows and nothing reads.
 pub(super) const NOWHERE: &str = "https://unknown.invalid/";
@@ -87,7 +87,7 @@ fn one_reader_of_stdin(args: &VerifyArgs) -> Result<(), CliError> {
 
 /// The inbox, where one is needed or named; without it all has to be given.
 fn inbox(args: &VerifyArgs, global: &Global) -> anyhow::Result<Option<Inbox>> {
-    let named = global.table.is_some() || global.context.is_some();
+    let named = Chosen::is_named(global)?;
     let wanted = args.source.is_some() && (named || Local::find()?.is_some());
     if args.id.is_some() || wanted {
         return Inbox::open(global).map(Some);

@@ -1,0 +1,159 @@
+//! What the parts of a deployment are called.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The names that commands need. A stack tells them in the parameter [`Names::parameter`], and
+/// has them as outputs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Names {
+    /// `{url}/in/{source}` takes webhooks.
+    pub url: Option<String>,
+    pub table: Option<String>,
+    /// Bodies that are too large for a row.
+    pub bucket: Option<String>,
+    /// Where doorbells ring.
+    pub queue_url: Option<String>,
+    /// Where doorbells of old events ring.
+    pub backlog_queue_url: Option<String>,
+    pub dead_doorbells_url: Option<String>,
+    pub spill_queue_url: Option<String>,
+    pub ops_dead_letters_url: Option<String>,
+    /// Above `ingress`, `egress` and `provider-api`.
+    pub secrets_path: Option<String>,
+    pub catcher: Option<String>,
+    pub processor: Option<String>,
+    pub backup_sync: Option<String>,
+}
+
+impl Names {
+    /// Where a stack tells its names: an SSM parameter that holds no secret.
+    pub fn parameter(stack: &str) -> String {
+        format!("/{stack}/names")
+    }
+
+    /// Each name with the word that the files of contexts have for it, and with the output of the
+    /// stack that says it.
+    pub fn fields(&mut self) -> [(&'static str, &'static str, &mut Option<String>); 12] {
+        [
+            ("url", "ApiUrl", &mut self.url),
+            ("table", "TableName", &mut self.table),
+            ("bucket", "BodyBucket", &mut self.bucket),
+            ("queue_url", "QueueUrl", &mut self.queue_url),
+            (
+                "backlog_queue_url",
+                "BacklogUrl",
+                &mut self.backlog_queue_url,
+            ),
+            (
+                "dead_doorbells_url",
+                "DeadDoorbellsUrl",
+                &mut self.dead_doorbells_url,
+            ),
+            (
+                "spill_queue_url",
+                "SpillQueueUrl",
+                &mut self.spill_queue_url,
+            ),
+            (
+                "ops_dead_letters_url",
+                "OpsDeadLettersUrl",
+                &mut self.ops_dead_letters_url,
+            ),
+            ("secrets_path", "SecretsPath", &mut self.secrets_path),
+            ("catcher", "CatcherFunction", &mut self.catcher),
+            ("processor", "ProcessorFunction", &mut self.processor),
+            ("backup_sync", "BackupSyncFunction", &mut self.backup_sync),
+        ]
+    }
+
+    /// From the outputs of a stack; others than ours are passed over.
+    pub fn from_outputs(outputs: &BTreeMap<String, String>) -> Self {
+        let mut names = Self::default();
+        for (_, output, name) in names.fields() {
+            *name = outputs.get(output).cloned();
+        }
+        names.without_empty()
+    }
+
+    /// An empty name is none.
+    #[must_use]
+    pub fn without_empty(mut self) -> Self {
+        for (_, _, name) in self.fields() {
+            name.take_if(|name| name.is_empty());
+        }
+        self
+    }
+
+    /// These names, and those of `other` where these have none.
+    #[must_use]
+    pub fn or(mut self, other: &Self) -> Self {
+        let mut other = other.clone();
+        for ((_, _, mine), (_, _, theirs)) in self.fields().into_iter().zip(other.fields()) {
+            if mine.is_none() {
+                *mine = theirs.take();
+            }
+        }
+        self
+    }
+
+    /// The path of the secrets of one kind: `ingress`, `egress`, `provider-api`. Without a path it
+    /// follows from the table, which CloudFormation calls `<stack>-Inbox-<random>`.
+    pub fn secrets(&self, kind: &str) -> Option<String> {
+        let by_table = || {
+            let (stack, _) = self.table.as_deref()?.rsplit_once("-Inbox-")?;
+            Some(format!("/{stack}"))
+        };
+        let path = self.secrets_path.clone().or_else(by_table)?;
+        let path = path.trim_end_matches('/');
+        let path = path.strip_suffix("/ingress").unwrap_or(path);
+        Some(format!("{path}/{kind}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_of_the_secrets_is_given_or_follows_from_the_table() {
+        let said = |table: &str, given: Option<&str>| {
+            let names = Names {
+                table: Some(table.to_owned()),
+                secrets_path: given.map(str::to_owned),
+                ..Names::default()
+            };
+            names.secrets("ingress")
+        };
+        let stack = "/mitt-prod/ingress";
+        assert_eq!(said("mitt-prod-Inbox-1ABC", None).as_deref(), Some(stack));
+        for given in ["/mitt-prod", "/mitt-prod/", "/mitt-prod/ingress"] {
+            assert_eq!(said("other", Some(given)).as_deref(), Some(stack));
+        }
+        assert_eq!(said("other", None), None);
+    }
+
+    #[test]
+    fn outputs_of_a_stack_become_names() {
+        let outputs = [
+            ("TableName", "mitt-Inbox-1"),
+            ("ApiId", "a1b2"),
+            ("QueueUrl", ""),
+        ];
+        let outputs = outputs.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let names = Names::from_outputs(&outputs.into());
+        assert_eq!(names.table.as_deref(), Some("mitt-Inbox-1"));
+        assert_eq!(names.queue_url, None);
+    }
+
+    #[test]
+    fn each_name_is_an_output_and_in_the_parameter_of_the_template() {
+        let template = include_str!("../../../../template.yaml");
+        for (word, output, _) in Names::default().fields() {
+            assert!(template.contains(&format!("\n  {output}:\n")), "{output}");
+            assert!(template.contains(&format!("\"{word}\":")), "{word}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! `context`: the deployments that commands can talk to.
+
+mod add;
+mod list;
+mod show;
+
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use crate::cli::{ContextCommand, ContextUseArgs, Global};
+use crate::output::{Exit, Printer};
+use crate::place::{Contexts, chosen_by_default};
+
+pub(super) async fn run(
+    command: ContextCommand,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    match command {
+        ContextCommand::List => list::list(global, out),
+        ContextCommand::Show(args) => show::show(&args, global, out),
+        ContextCommand::Use(args) => choose(&args, out),
+        ContextCommand::Add(args) => Box::pin(add::add(args, global, out)).await,
+    }
+}
+
+fn choose(args: &ContextUseArgs, out: &mut Printer) -> anyhow::Result<Exit> {
+    let contexts = Contexts::read()?;
+    if args.name != "local" {
+        contexts.get(&args.name)?;
+    }
+    let text = read(&contexts.user_file)?;
+    write(&contexts.user_file, &chosen_by_default(&text, &args.name))?;
+    let now = Contexts::read()?;
+    out.say(&format!("{} is the default now.", args.name));
+    if let Some(other) = now.default.filter(|it| *it != args.name) {
+        out.say(&format!(
+            "Here it is {other}: the file of this project says so."
+        ));
+    }
+    Ok(Exit::Done)
+}
+
+/// The user's file as it is; none is an empty one.
+fn read(file: &Path) -> anyhow::Result<String> {
+    match std::fs::read_to_string(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+        text => text.with_context(|| format!("read {}", file.display())),
+    }
+}
+
+/// Writes it as a whole or not at all.
+fn write(file: &Path, text: &str) -> anyhow::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    let draft = file.with_extension("toml.new");
+    let written = std::fs::write(&draft, text).and_then(|()| std::fs::rename(&draft, file));
+    written.with_context(|| format!("write {}", file.display()))
+}

@@ -1,0 +1,206 @@
+//! `context add`: a deployment under a name.
+
+use std::collections::BTreeMap;
+use std::io::Read as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use aws_sdk_ssm::operation::get_parameter::GetParameterError;
+use serde_json::Value;
+use shared::aws::Aws;
+
+use super::{read, write};
+use crate::cli::{ContextAddArgs, Global};
+use crate::output::{CliError, Exit, Printer};
+use crate::place::{Contexts, Entry, Names, added, chosen_by_default};
+
+pub(super) async fn add(
+    args: ContextAddArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let contexts = Contexts::read()?;
+    let elder = known(&args, &contexts)?;
+    let stack = args.stack.clone().or(elder.stack.clone());
+    let aws = || contexts.aws(&args.name, global);
+    let (names, account) = match (&args.outputs, &stack, &global.table) {
+        (Some(file), _, _) => (outputs(file)?, None),
+        (None, Some(stack), _) => {
+            let aws = aws()?;
+            (
+                of_stack(stack, &args.name, &aws).await?,
+                account(&aws).await,
+            )
+        }
+        (None, None, Some(table)) => (of_table(table), account(&aws()?).await),
+        (None, None, None) => {
+            return Err(
+                CliError::usage("context.nothing", "say which deployment it is")
+                    .tip("--stack STACK, --outputs FILE, or --table NAME")
+                    .into(),
+            );
+        }
+    };
+    let region = match args.outputs {
+        Some(_) => global.region.clone().or(elder.region),
+        None => Some(aws()?.region().to_owned()),
+    };
+    let entry = Entry {
+        stack,
+        region,
+        profile: global.profile.clone().or(elder.profile),
+        account: account.or(elder.account),
+        sources: source_file(&args)?.or(elder.sources),
+        protected: args.protected || elder.protected,
+        read_only: args.read_only || elder.read_only,
+        names,
+    };
+    let mut text = added(&read(&contexts.user_file)?, &args.name, &entry);
+    let first = contexts.default.is_none() && contexts.all.is_empty();
+    if first {
+        text = chosen_by_default(&text, &args.name);
+    }
+    write(&contexts.user_file, &text)?;
+    let table = entry.names.table.as_deref().unwrap_or_default();
+    let file = contexts.user_file.display();
+    out.say(&format!("{}: table {table}, written to {file}", args.name));
+    if first {
+        out.say("It is the default: `context use` changes that.");
+    }
+    out.tip(&format!("webhookctl -c {} doctor", args.name));
+    Ok(Exit::Done)
+}
+
+/// What is written down of it already. Something new must not take its place by mistake.
+fn known(args: &ContextAddArgs, contexts: &Contexts) -> Result<Entry, CliError> {
+    contexts.check_new_name(&args.name)?;
+    if args.refresh {
+        contexts.get(&args.name)?;
+    }
+    let Some(elder) = contexts.all.get(&args.name) else {
+        return Ok(Entry::default());
+    };
+    if !args.refresh {
+        let message = format!("there is a context '{}' already", args.name);
+        return Err(CliError::usage("context.exists", message)
+            .tip(format!("webhookctl context add {} --refresh", args.name)));
+    }
+    Ok(Entry {
+        stack: elder.stack.clone(),
+        region: elder.region.clone(),
+        profile: elder.profile.clone(),
+        account: elder.account.clone(),
+        sources: elder.sources.as_ref().map(|it| it.display().to_string()),
+        protected: elder.protected,
+        read_only: elder.read_only,
+        names: elder.names.clone(),
+    })
+}
+
+/// What the stack says of itself, in one parameter.
+async fn of_stack(stack: &str, context: &str, aws: &Aws) -> anyhow::Result<Names> {
+    let name = Names::parameter(stack);
+    let answer = aws.ssm().get_parameter().name(&name).send().await;
+    let is_unknown = |error: &GetParameterError| error.is_parameter_not_found();
+    if let Err(error) = &answer
+        && error.as_service_error().is_some_and(is_unknown)
+    {
+        let message = format!("no stack '{stack}' says its names in {}", aws.region());
+        return Err(CliError::failed("context.no_stack", message)
+            .note(format!(
+                "looked at the SSM parameter {name}; a stack of an older template has none"
+            ))
+            .tip(format!(
+                "aws cloudformation describe-stacks --stack-name {stack} | webhookctl context add \
+                 {context} --outputs -"
+            ))
+            .into());
+    }
+    let answer = answer.with_context(|| format!("read the names of the stack {stack}"))?;
+    let value = answer.parameter.and_then(|parameter| parameter.value);
+    let names: Names = serde_json::from_str(&value.unwrap_or_default())
+        .with_context(|| format!("the parameter {name} is not what a stack writes"))?;
+    with_table(names.without_empty())
+}
+
+fn outputs(file: &Path) -> anyhow::Result<Names> {
+    let mut text = String::new();
+    if file.as_os_str() == "-" {
+        let read = std::io::stdin().read_to_string(&mut text);
+        read.context("read the outputs from stdin")?;
+    } else {
+        let read = std::fs::read_to_string(file);
+        text = read.with_context(|| format!("read the outputs {}", file.display()))?;
+    }
+    parsed(&text)
+}
+
+/// The list of outputs, wherever in the document it is.
+fn parsed(text: &str) -> anyhow::Result<Names> {
+    let document: Value = serde_json::from_str(text).context("the outputs are not JSON")?;
+    let mut outputs = BTreeMap::new();
+    let mut left = vec![&document];
+    while let Some(value) = left.pop() {
+        let said = value["OutputKey"]
+            .as_str()
+            .zip(value["OutputValue"].as_str());
+        outputs.extend(said.map(|(key, value)| (key.to_owned(), value.to_owned())));
+        match value {
+            Value::Array(items) => left.extend(items),
+            Value::Object(fields) => left.extend(fields.values()),
+            _ => {}
+        }
+    }
+    with_table(Names::from_outputs(&outputs))
+}
+
+fn with_table(names: Names) -> anyhow::Result<Names> {
+    if names.table.is_none() {
+        let message = "no table is among the names: is it a stack of this template?";
+        return Err(CliError::failed("context.no_table", message).into());
+    }
+    Ok(names)
+}
+
+fn of_table(table: &str) -> Names {
+    Names {
+        table: Some(table.to_owned()),
+        ..Names::default()
+    }
+}
+
+/// The account, to see later that it is still the same; a context does without it.
+async fn account(aws: &Aws) -> Option<String> {
+    let sts = aws_sdk_sts::Client::new(&aws.sdk_config("STS"));
+    sts.get_caller_identity().send().await.ok()?.account
+}
+
+fn source_file(args: &ContextAddArgs) -> anyhow::Result<Option<String>> {
+    let Some(file) = &args.sources else {
+        return Ok(None);
+    };
+    let whole = file.canonicalize();
+    let whole = whole.with_context(|| format!("find the sources {}", file.display()))?;
+    Ok(Some(whole.display().to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_are_found_in_what_either_tool_prints() {
+        let list = r#"[{"OutputKey":"TableName","OutputValue":"t"},
+                       {"OutputKey":"QueueUrl","OutputValue":"https://q"}]"#;
+        for text in [
+            list.to_owned(),
+            format!("{{\"Stacks\":[{{\"StackName\":\"a\",\"Outputs\":{list}}}]}}"),
+        ] {
+            let names = parsed(&text).unwrap();
+            assert_eq!(names.table.as_deref(), Some("t"));
+            assert_eq!(names.queue_url.as_deref(), Some("https://q"));
+        }
+        assert!(parsed("[]").is_err());
+        assert!(parsed("TableName t").is_err());
+    }
+}

@@ -1,0 +1,100 @@
+//! `context list`
+
+use serde::Serialize;
+use shared::clock::Millis;
+
+use crate::cli::Global;
+use crate::output::table::Weight;
+use crate::output::time::rfc3339;
+use crate::output::{Column, Exit, List, Printer};
+use crate::place::{Chosen, Contexts, Local};
+
+#[derive(Serialize)]
+struct ContextRow {
+    context: String,
+    /// The one that commands talk to.
+    in_use: bool,
+    account: Option<String>,
+    region: Option<String>,
+    stack: Option<String>,
+    note: Option<String>,
+}
+
+pub(super) fn list(global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
+    let contexts = Contexts::read()?;
+    let in_use = match Chosen::find(global) {
+        Ok(Chosen::Local(_)) => Some("local".to_owned()),
+        Ok(Chosen::Deployed(deployed)) => Some(deployed.name),
+        Err(_) => global.context.clone().or(contexts.default.clone()),
+    };
+    let is_used = |name: &str| in_use.as_deref() == Some(name);
+    let mut items: Vec<ContextRow> = contexts
+        .all
+        .iter()
+        .map(|(name, context)| {
+            let mut notes = Vec::new();
+            if context.protected {
+                notes.push("protected");
+            }
+            if context.read_only {
+                notes.push("read-only");
+            }
+            if context.names.table.is_none() {
+                notes.push("its parts are not known: context add --refresh");
+            }
+            ContextRow {
+                in_use: is_used(name),
+                context: name.clone(),
+                account: context.account.clone(),
+                region: context.region.clone(),
+                stack: context.stack.clone().or(context.names.table.clone()),
+                note: (!notes.is_empty()).then(|| notes.join(", ")),
+            }
+        })
+        .collect();
+    if let Some(local) = Local::find()? {
+        items.push(ContextRow {
+            context: "local".to_owned(),
+            in_use: is_used("local"),
+            account: None,
+            region: Some("127.0.0.1".to_owned()),
+            stack: Some(".mitt".to_owned()),
+            note: Some(format!("running, pid {}", local.pid)),
+        });
+    }
+    let files: Vec<String> = contexts
+        .read
+        .iter()
+        .map(|it| it.display().to_string())
+        .collect();
+    out.list(&List {
+        command: "context.list",
+        context: in_use.as_deref().unwrap_or_default(),
+        as_of: rfc3339(Millis::now().0),
+        columns: columns(),
+        id: "context",
+        items,
+        next_cursor: None,
+        truncated: false,
+        footer: (!files.is_empty()).then(|| files.join(", ")),
+        empty: "No deployment is written down, and no dev is running here.".to_owned(),
+        tip: Some("webhookctl context add NAME --stack STACK --region REGION".to_owned()),
+    })?;
+    Ok(Exit::Done)
+}
+
+fn columns() -> Vec<Column<'static, ContextRow>> {
+    let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+    vec![
+        Column::whole("", "in_use")
+            .weight(Weight::Essential)
+            .shown(|row: &ContextRow| if row.in_use { "*" } else { "" }.to_owned()),
+        Column::whole("CONTEXT", "context").weight(Weight::Essential),
+        Column::whole("ACCOUNT", "account").shown(move |row: &ContextRow| or_none(&row.account)),
+        Column::whole("REGION", "region").shown(move |row: &ContextRow| or_none(&row.region)),
+        Column::text("STACK", "stack", 12).shown(move |row: &ContextRow| or_none(&row.stack)),
+        Column::text("NOTE", "note", 12)
+            .weight(Weight::Lesser)
+            .shown(|row: &ContextRow| row.note.clone().unwrap_or_default()),
+    ]
+}
