@@ -67,8 +67,9 @@ simulate: ## The functions themselves in virtual time, among stores that fail; S
 vectors: ## Real signed requests of 70 providers; FILE=path takes another set
 	MITT_VECTORS=$(abspath $(FILE)) $(CARGO) test --workspace --locked --test vectors -- --nocapture
 
-docs: build ## Write the page of presets from their files
+docs: build ## Write the pages of presets and of the doctor's checks from what they are about
 	target/debug/webhookctl sources presets --markdown > infra/docs/presets.md
+	target/debug/webhookctl doctor --markdown > infra/docs/doctor.md
 
 test-template: $(CHECK)/stamp ## The template's invariants, and that its gate refuses faults
 	$(CHECK)/bin/python -m pytest -q infra/tests

@@ -2,6 +2,7 @@
 
 mod args;
 mod context;
+mod doctor;
 mod endpoint;
 mod erase;
 mod help;
@@ -17,6 +18,7 @@ mod verify;
 
 pub use args::{Cli, Command, DevArgs, Global, InboxCommand, InspectArgs, ListArgs, SendArgs};
 pub use context::{ContextAddArgs, ContextCommand, ContextShowArgs, ContextUseArgs};
+pub use doctor::DoctorArgs;
 pub use endpoint::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs};
 pub use erase::EraseArgs;
 pub use inbox::{BodiesAt, BodyArgs, DiffArgs, ExportArgs, TailArgs};

@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod demo;
+pub mod doctor;
 pub mod inspect;
 pub mod next_action;
 pub mod outage;

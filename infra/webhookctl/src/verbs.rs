@@ -2,6 +2,7 @@
 
 mod context;
 mod dev;
+mod doctor;
 mod endpoint;
 mod erase;
 mod inbox;
@@ -16,7 +17,6 @@ mod view;
 use crate::cli::{Cli, Command, InboxCommand};
 use crate::output::{Exit, Printer};
 
-pub(crate) use inbox::ledger_with_bucket;
 pub(crate) use quarantine::reach::aws;
 pub use view::view;
 
@@ -38,6 +38,7 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Endpoint(command) => endpoint::run(command, &global, out).await,
         Command::Reconcile(command) => reconcile::run(command, &global, out).await,
         Command::Sources(command) => sources::run(command, &global, out).await,
+        Command::Doctor(args) => Box::pin(doctor::doctor(args, &global, out)).await,
         Command::Context(command) => context::run(command, &global, out).await,
         Command::Sync(command) => sync::run(command, &global, out).await,
     }

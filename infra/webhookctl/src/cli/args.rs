@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::context::ContextCommand;
+use super::doctor::DoctorArgs;
 use super::endpoint::EndpointCommand;
 use super::erase::EraseArgs;
 use super::help;
@@ -188,6 +189,11 @@ pub enum Command {
     /// The scheduled sync, and what it found missing
     #[command(subcommand, arg_required_else_help = true)]
     Sync(SyncCommand),
+    /// Look whether everything is set up and at work, and say how to mend what is not
+    ///
+    /// Each check has a name, a reason and a fix; infra/docs/doctor.md lists them. Nothing is changed.
+    /// Exit 5 if one found a fault.
+    Doctor(DoctorArgs),
     /// The deployments that commands can talk to, by name
     #[command(subcommand, arg_required_else_help = true)]
     Context(ContextCommand),

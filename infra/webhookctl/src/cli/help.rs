@@ -12,6 +12,7 @@ Start here:
   webhookctl sync coverage                   how many events never came by webhook
   webhookctl verify <ID>                     why its signature does not match
   webhookctl context add prod --stack STACK  talk to a deployment, by name
+  webhookctl doctor                          whether all is set up and at work
 
 Exit codes, JSON shapes and environment variables: webhookctl help output";
 
@@ -39,7 +40,7 @@ Exit codes
     3  not found, or more than one match
     4  no credentials, expired, or not allowed (the message names the missing IAM action)
     5  the answer is no: a request is not verified, a sources file has a fault, something drifted,
-       the demo went otherwise than expected
+       the doctor found a fault, the demo went otherwise than expected
     6  done in part: the outcome waited for is not `done`
     7  refused: confirmation missing or wrong, context read-only
   130  stopped with Ctrl-C

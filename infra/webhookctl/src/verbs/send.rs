@@ -1,6 +1,7 @@
 //! `send`: a signed test webhook, as the provider would send it.
 
 mod body;
+mod canary;
 mod curl;
 mod key;
 mod list;
@@ -18,6 +19,7 @@ use crate::output::table::{aligned, thousands};
 use crate::output::{Exit, Printer};
 use crate::preset_words as words;
 use crate::samples::{Draft, Signed, Signer};
+pub(super) use canary::{Canary, canary};
 use target::Target;
 
 /// What is told of one webhook.

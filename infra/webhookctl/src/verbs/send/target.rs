@@ -205,7 +205,7 @@ async fn made_by_dev(local: &Local, secret: &str) -> anyhow::Result<Option<KeyPa
 }
 
 /// The URL that the catcher of the local stack sees: as behind API Gateway, https and no port.
-fn as_received(url: &str) -> String {
+pub(super) fn as_received(url: &str) -> String {
     let (host, path) = url
         .strip_prefix("http://")
         .and_then(|rest| rest.split_once('/'))

@@ -1,0 +1,151 @@
+//! Whether an inbox is set up and at work: facts are gathered first, and then judged by checks that
+//! touch nothing.
+
+mod checks;
+mod facts;
+mod page;
+
+use serde::Serialize;
+
+pub use checks::{ALL, END_TO_END};
+pub use facts::{
+    Alarm, Caller, Count, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue,
+    Queues, Redrive, SourceFacts, Stored, Table, Unknown, Wanted,
+};
+pub(crate) use page::heading;
+pub use page::page;
+
+/// One thing to look at.
+#[derive(Debug)]
+pub struct Check {
+    /// Never changed once released: `queue.dlq_retention`.
+    pub name: &'static str,
+    /// What is well when it passes.
+    pub title: &'static str,
+    /// One sentence.
+    pub why: &'static str,
+    /// How to mend it, where the finding has nothing better.
+    pub fix: &'static str,
+    judge: fn(&Facts) -> Result<Finding, Unknown>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    Pass,
+    /// Nobody could look.
+    NotChecked,
+    Warn,
+    Fail,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub verdict: Verdict,
+    pub found: String,
+    pub want: Option<String>,
+    pub fix: Option<String>,
+    /// One line for each thing that it is about, where there are several.
+    pub details: Vec<String>,
+}
+
+/// A check and what it found, as scripts read it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Checked {
+    pub check: &'static str,
+    pub result: Verdict,
+    pub found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub want: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub details: Vec<String>,
+    pub docs: String,
+    #[serde(skip)]
+    pub title: &'static str,
+}
+
+/// Judges by these checks.
+pub fn judge(facts: &Facts, checks: &[&'static Check]) -> Vec<Checked> {
+    checks.iter().map(|check| check.of(facts)).collect()
+}
+
+impl Check {
+    /// What the name begins with: `queue`.
+    pub fn group(&self) -> &'static str {
+        self.name.split('.').next().unwrap_or(self.name)
+    }
+
+    pub fn of(&'static self, facts: &Facts) -> Checked {
+        let finding = (self.judge)(facts).unwrap_or_else(|unknown| unknown.finding(facts));
+        self.with(finding)
+    }
+
+    /// The check with a finding that was made elsewhere.
+    pub fn with(&'static self, finding: Finding) -> Checked {
+        let bad = matches!(finding.verdict, Verdict::Warn | Verdict::Fail);
+        let fix = finding.fix.or_else(|| bad.then(|| self.fix.to_owned()));
+        Checked {
+            check: self.name,
+            result: finding.verdict,
+            found: finding.found,
+            want: finding.want,
+            fix,
+            details: finding.details,
+            docs: format!("infra/docs/doctor.md#{}", page::anchor(self.name)),
+            title: self.title,
+        }
+    }
+}
+
+impl Finding {
+    fn new(verdict: Verdict, found: impl Into<String>) -> Self {
+        Self {
+            verdict,
+            found: found.into(),
+            want: None,
+            fix: None,
+            details: Vec::new(),
+        }
+    }
+
+    pub(crate) fn pass(found: impl Into<String>) -> Self {
+        Self::new(Verdict::Pass, found)
+    }
+
+    pub(crate) fn warn(found: impl Into<String>) -> Self {
+        Self::new(Verdict::Warn, found)
+    }
+
+    pub(crate) fn fail(found: impl Into<String>) -> Self {
+        Self::new(Verdict::Fail, found)
+    }
+
+    pub(crate) fn not_checked(why: impl Into<String>) -> Self {
+        Self::new(Verdict::NotChecked, why)
+    }
+
+    fn want(mut self, want: impl Into<String>) -> Self {
+        self.want = Some(want.into());
+        self
+    }
+
+    fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
+        self
+    }
+
+    /// Bad if there is anything to say, and then each in a line of its own.
+    fn of_each(bad: Verdict, lines: Vec<String>, well: impl Into<String>) -> Self {
+        match lines.as_slice() {
+            [] => Self::pass(well),
+            [only] => Self::new(bad, only.clone()),
+            [first, ..] => Self {
+                details: lines[1..].to_vec(),
+                ..Self::new(bad, first.clone())
+            },
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The checks: each reads facts and touches nothing.
+
+mod alarm;
+mod context;
+mod event;
+mod function;
+mod iam;
+mod queue;
+mod schedule;
+mod secret;
+mod source;
+mod table;
+#[cfg(test)]
+mod tests;
+mod timing;
+
+use super::Check;
+
+/// All of them, in the order in which they are told.
+pub static ALL: &[&Check] = &[
+    &context::ACCOUNT,
+    &context::NAMES,
+    &timing::CHAIN,
+    &timing::WINDOW,
+    &timing::CATCHER,
+    &queue::PARTIAL_BATCH,
+    &queue::MAPPED,
+    &queue::REDRIVE,
+    &queue::DLQ_RETENTION,
+    &queue::MAX_RECEIVES,
+    &queue::SPILL,
+    &queue::DEPTH,
+    &queue::DEAD_DOORBELLS,
+    &queue::FAILED_RUNS,
+    &function::ACTIVE,
+    &function::SETTINGS,
+    &table::ACTIVE,
+    &table::TTL,
+    &table::RECOVERY,
+    &table::PROTECTED,
+    &secret::PRESENT,
+    &secret::AGE,
+    &secret::UNUSED,
+    &schedule::SWEEP,
+    &schedule::DRAIN,
+    &schedule::SYNC,
+    &schedule::ENDPOINTS,
+    &schedule::RECONCILE,
+    &alarm::PRESENT,
+    &alarm::ACTIONS,
+    &alarm::RINGING,
+    &source::OUTAGE,
+    &source::SYNC,
+    &source::SILENT,
+    &source::SUBSCRIPTION,
+    &source::BREAKER,
+    &event::DEAD_LETTERS,
+    &iam::READ,
+    &iam::WRITE,
+    &END_TO_END,
+];
+
+/// Made where something can be sent; without being asked for it is not made.
+pub static END_TO_END: Check = Check {
+    name: "end_to_end.canary",
+    title: "A webhook goes through the public URL and comes to its end",
+    why: "Only a whole delivery shows that URL, API, catcher, secret, ledger, queue and processor work \
+          together.",
+    fix: "look at the step that is named; `webhookctl inbox inspect` of the event says more",
+    judge: |_| Err(super::Unknown::Skipped("only with --end-to-end")),
+};

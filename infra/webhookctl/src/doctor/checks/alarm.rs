@@ -1,0 +1,90 @@
+//! The alarms: who is called when.
+
+use crate::doctor::facts::known;
+use crate::doctor::{Alarm, Check, Facts, Finding, Unknown, Verdict};
+
+pub(super) static PRESENT: Check = Check {
+    name: "alarm.present",
+    title: "There are the alarms that call a human",
+    why: "What waits, was given up or was refused is seen by nobody otherwise.",
+    fix: "deploy the template again; it has them all",
+    judge: present,
+};
+
+pub(super) static ACTIONS: Check = Check {
+    name: "alarm.actions",
+    title: "Each alarm tells somebody",
+    why: "An alarm without an action only changes colour.",
+    fix: "deploy with AlarmTopicArn, the ARN of an SNS topic that somebody reads",
+    judge: actions,
+};
+
+pub(super) static RINGING: Check = Check {
+    name: "alarm.ringing",
+    title: "No alarm is raised",
+    why: "What it is about goes on right now.",
+    fix: "read the alarm's description: it names the command to look with",
+    judge: ringing,
+};
+
+fn present(facts: &Facts) -> Result<Finding, Unknown> {
+    let alarms = known(&facts.alarms)?;
+    let names = &facts.names;
+    let of_queue = |url: &Option<String>| {
+        let url = url.as_deref()?;
+        url.rsplit('/').next().map(str::to_owned)
+    };
+    let api = names.url.as_deref().and_then(|url| {
+        let host = url.split("://").nth(1)?;
+        host.split('.').next().map(str::to_owned)
+    });
+    let visible = "ApproximateNumberOfMessagesVisible";
+    let age = "ApproximateAgeOfOldestMessage";
+    let wanted = [
+        ("the oldest doorbell", age, of_queue(&names.queue_url)),
+        (
+            "dead doorbells",
+            visible,
+            of_queue(&names.dead_doorbells_url),
+        ),
+        ("spilled events", visible, of_queue(&names.spill_queue_url)),
+        (
+            "failed runs of backup-sync",
+            visible,
+            of_queue(&names.ops_dead_letters_url),
+        ),
+        ("answers of 5xx", "5xx", api),
+    ];
+    let is_there = |metric: &str, about: &Option<String>| {
+        alarms.iter().any(|alarm: &Alarm| {
+            let about_it = about
+                .as_ref()
+                .is_none_or(|about| alarm.about.contains(about));
+            alarm.metric == metric && about_it
+        })
+    };
+    let missing = wanted
+        .iter()
+        .filter(|(_, metric, about)| !is_there(metric, about))
+        .map(|(what, _, _)| format!("none for {what}"));
+    let well = format!("{} alarms", alarms.len());
+    Ok(Finding::of_each(Verdict::Fail, missing.collect(), well))
+}
+
+fn actions(facts: &Facts) -> Result<Finding, Unknown> {
+    let alarms = known(&facts.alarms)?;
+    let mute = alarms.iter().filter(|alarm| alarm.actions == 0).count();
+    if mute > 0 {
+        return Ok(Finding::warn(format!(
+            "{mute} of {} tell nobody",
+            alarms.len()
+        )));
+    }
+    Ok(Finding::pass(format!("all {}", alarms.len())))
+}
+
+fn ringing(facts: &Facts) -> Result<Finding, Unknown> {
+    let raised = known(&facts.alarms)?.iter().filter(|alarm| alarm.ringing);
+    let lines = raised.map(|alarm| alarm.name.clone()).collect();
+    Ok(Finding::of_each(Verdict::Warn, lines, "none is"))
+}

@@ -1,0 +1,25 @@
+//! The events that need somebody.
+
+use crate::doctor::facts::known;
+use crate::doctor::{Check, Facts, Finding, Unknown};
+use crate::output::table::thousands;
+
+pub(super) static DEAD_LETTERS: Check = Check {
+    name: "event.dead_letters",
+    title: "No event is given up",
+    why: "A dead letter was acknowledged and is not done; nobody works on it until you say so.",
+    fix: "webhookctl inbox list --status dead_letter",
+    judge: dead_letters,
+};
+
+fn dead_letters(facts: &Facts) -> Result<Finding, Unknown> {
+    let dead = known(&facts.dead_letters)?;
+    if dead.count == 0 {
+        return Ok(Finding::pass("none"));
+    }
+    let more = if dead.or_more { "+" } else { "" };
+    Ok(Finding::warn(format!(
+        "{}{more} dead letters",
+        thousands(dead.count as u64)
+    )))
+}

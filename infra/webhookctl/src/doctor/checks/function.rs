@@ -1,0 +1,78 @@
+//! The three functions.
+
+use crate::doctor::facts::known;
+use crate::doctor::{Check, Facts, Finding, Function, Unknown, Verdict};
+
+pub(super) static ACTIVE: Check = Check {
+    name: "function.active",
+    title: "The functions are active, and their last update went well",
+    why: "A function whose update failed runs the old code, and one that is not active runs none.",
+    fix: "sam deploy again, and read what it says of the function",
+    judge: active,
+};
+
+pub(super) static SETTINGS: Check = Check {
+    name: "function.settings",
+    title: "The functions work on the parts that the context names",
+    why: "A function of another stack's settings would write where nobody looks; one that is given the \
+          secrets of another may read what it must not.",
+    fix: "deploy the template again; if the context is wrong, webhookctl context add NAME --refresh",
+    judge: settings,
+};
+
+fn active(facts: &Facts) -> Result<Finding, Unknown> {
+    let mut lines = Vec::new();
+    for (what, function) in each(facts)? {
+        let state = function.state.as_deref().unwrap_or("Active");
+        // Lambda lets a function rest that nobody has called for long; the next call wakes it.
+        if !matches!(state, "Active" | "Inactive") {
+            lines.push(format!("{what} is {}", state.to_lowercase()));
+        }
+        if function.last_update.as_deref() == Some("Failed") {
+            lines.push(format!("the last update of {what} failed"));
+        }
+    }
+    Ok(Finding::of_each(Verdict::Fail, lines, "all 3"))
+}
+
+fn settings(facts: &Facts) -> Result<Finding, Unknown> {
+    let names = &facts.names;
+    let mut lines = Vec::new();
+    for (what, function) in each(facts)? {
+        let kind = match what {
+            "catcher" => "ingress",
+            "processor" => "egress",
+            _ => "provider-api",
+        };
+        for (variable, wanted) in [
+            ("MITT_TABLE", names.table.clone()),
+            ("MITT_QUEUE_URL", names.queue_url.clone()),
+            ("MITT_SPILL_QUEUE_URL", names.spill_queue_url.clone()),
+            ("MITT_BODY_BUCKET", names.bucket.clone()),
+            ("MITT_SECRETS_PATH", names.secrets(kind)),
+        ] {
+            let found = function.environment.get(variable);
+            match (found, wanted) {
+                (Some(found), Some(wanted)) if *found != wanted => {
+                    lines.push(format!("{what}: {variable} is {found}, not {wanted}"));
+                }
+                (None, _) => lines.push(format!("{what}: {variable} is not set")),
+                _ => {}
+            }
+        }
+    }
+    Ok(Finding::of_each(
+        Verdict::Fail,
+        lines,
+        "as the context says",
+    ))
+}
+
+fn each(facts: &Facts) -> Result<[(&'static str, &Function); 3], Unknown> {
+    let functions = &facts.functions;
+    Ok([
+        ("catcher", known(&functions.catcher)?),
+        ("processor", known(&functions.processor)?),
+        ("backup-sync", known(&functions.backup_sync)?),
+    ])
+}

@@ -1,0 +1,253 @@
+//! The queues: a doorbell that is lost loses time, a spilled event that is lost is lost.
+
+use crate::doctor::facts::known;
+use crate::doctor::{Check, Facts, Finding, Queue, Unknown, Verdict};
+use crate::output::table::thousands;
+use crate::output::time::duration;
+
+/// One throttled poll must not kill an event.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
+const FEWEST_RECEIVES: u64 = 5;
+
+/// The sweep rings no more where so many wait.
+const MOST_WAITING: u64 = 1000;
+
+/// SQS keeps nothing for longer.
+const LONGEST: u64 = 14 * 24 * 3600;
+
+pub(super) static PARTIAL_BATCH: Check = Check {
+    name: "queue.partial_batch",
+    title: "A batch can fail in part",
+    why: "Without ReportBatchItemFailures one bad message brings its whole batch back, again and again.",
+    fix: "aws lambda update-event-source-mapping --uuid … --function-response-types \
+          ReportBatchItemFailures",
+    judge: partial_batch,
+};
+
+pub(super) static MAPPED: Check = Check {
+    name: "queue.mapped",
+    title: "Both queues feed the processor",
+    why: "A mapping that is gone or disabled leaves every event to wait, and nothing fails.",
+    fix: "aws lambda update-event-source-mapping --uuid … --enabled, or deploy the template again",
+    judge: mapped,
+};
+
+pub(super) static REDRIVE: Check = Check {
+    name: "queue.redrive",
+    title: "What nobody can read goes to the dead doorbells",
+    why: "Without a redrive policy a message that cannot be read comes back until it expires, and nobody \
+          hears of it.",
+    fix: "set RedrivePolicy of the queue to the ARN of DeadDoorbells, as template.yaml has it",
+    judge: redrive,
+};
+
+pub(super) static DLQ_RETENTION: Check = Check {
+    name: "queue.dlq_retention",
+    title: "Dead doorbells outlive the queue",
+    why: "Standard queues count the age from the first send, so a message could reach the dead letters with \
+          hours to live.",
+    fix: "aws sqs set-queue-attributes --queue-url … --attributes MessageRetentionPeriod=1209600",
+    judge: dlq_retention,
+};
+
+pub(super) static MAX_RECEIVES: Check = Check {
+    name: "queue.max_receives",
+    title: "A message is received often enough before it is given up",
+    why: "Polls that Lambda throttles count as receives; below five, a busy minute kills doorbells.",
+    fix: "set maxReceiveCount of the RedrivePolicy to 10, as template.yaml has it",
+    judge: max_receives,
+};
+
+pub(super) static SPILL: Check = Check {
+    name: "queue.spill",
+    title: "What is spilled stays until the table is back",
+    why: "The spill queue holds whole events while the table is unwell: it must keep them for as long as SQS \
+          can, and must not redrive them, which would not reset their age.",
+    fix: "set MessageRetentionPeriod of Spill to 1209600, and take its RedrivePolicy away",
+    judge: spill,
+};
+
+pub(super) static DEPTH: Check = Check {
+    name: "queue.depth",
+    title: "Nothing piles up",
+    why: "Events that wait are late, and spilled ones wait for a table that is unwell.",
+    fix: "look at the log of the processor and of backup-sync, and at `webhookctl inbox list`",
+    judge: depth,
+};
+
+pub(super) static DEAD_DOORBELLS: Check = Check {
+    name: "queue.dead_doorbells",
+    title: "No doorbell was given up",
+    why: "A message ends there when the processor failed on it ten times: a fault of the deployment, more \
+          often than of the message. The sweep rings again for the event.",
+    fix: "look at the log of the processor, mend it, then purge DeadDoorbells",
+    judge: dead_doorbells,
+};
+
+pub(super) static FAILED_RUNS: Check = Check {
+    name: "queue.failed_runs",
+    title: "Every run of backup-sync came to its end",
+    why: "A run that failed, or was never started, leaves a message; the sync or the sweep may stand still.",
+    fix: "look at the log of backup-sync, mend it, then purge OpsDeadLetters",
+    judge: failed_runs,
+};
+
+fn partial_batch(facts: &Facts) -> Result<Finding, Unknown> {
+    let mappings = known(&facts.mappings)?;
+    let bad = mappings.iter().filter(|it| !it.reports_item_failures);
+    let lines = bad.map(|it| format!("off for {}", short(&it.queue_arn)));
+    let well = format!("on for {}", mappings.len());
+    Ok(Finding::of_each(Verdict::Fail, lines.collect(), well).or_nothing(mappings.len()))
+}
+
+fn mapped(facts: &Facts) -> Result<Finding, Unknown> {
+    let mappings = known(&facts.mappings)?;
+    let mut lines = Vec::new();
+    for queue in [&facts.queues.doorbell, &facts.queues.backlog] {
+        let queue = known(queue)?;
+        match mappings.iter().find(|it| it.queue_arn == queue.arn) {
+            None => lines.push(format!("{} feeds nobody", short(&queue.arn))),
+            Some(it) if !matches!(it.state.as_str(), "Enabled" | "Updating" | "Creating") => {
+                lines.push(format!(
+                    "{}: {}",
+                    short(&queue.arn),
+                    it.state.to_lowercase()
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(Finding::of_each(Verdict::Fail, lines, "both enabled"))
+}
+
+fn redrive(facts: &Facts) -> Result<Finding, Unknown> {
+    let dead = known(&facts.queues.dead_doorbells)?;
+    let mut lines = Vec::new();
+    for queue in fed(facts)? {
+        match &queue.redrive {
+            None => lines.push(format!("{} has no redrive policy", short(&queue.arn))),
+            Some(redrive) if redrive.target_arn != dead.arn => lines.push(format!(
+                "{} redrives to {}",
+                short(&queue.arn),
+                short(&redrive.target_arn)
+            )),
+            Some(_) => {}
+        }
+    }
+    Ok(Finding::of_each(Verdict::Fail, lines, short(&dead.arn)))
+}
+
+fn dlq_retention(facts: &Facts) -> Result<Finding, Unknown> {
+    let dead = known(&facts.queues.dead_doorbells)?;
+    let longest = fed(facts)?.iter().map(|queue| queue.retention_s).max();
+    let longest = longest.unwrap_or_default();
+    let found = span(dead.retention_s);
+    if dead.retention_s <= longest {
+        let fix = format!(
+            "aws sqs set-queue-attributes --queue-url {} --attributes MessageRetentionPeriod={LONGEST}",
+            dead.url
+        );
+        return Ok(Finding::fail(found)
+            .want(format!("more than the queue's {}", span(longest)))
+            .fix(fix));
+    }
+    Ok(Finding::pass(format!(
+        "{found}, the queue's {}",
+        span(longest)
+    )))
+}
+
+fn max_receives(facts: &Facts) -> Result<Finding, Unknown> {
+    let queues = fed(facts)?;
+    let counts = queues.iter().filter_map(|queue| queue.redrive.as_ref());
+    let fewest = counts.map(|redrive| redrive.max_receives).min();
+    let Some(fewest) = fewest else {
+        return Ok(Finding::fail("no redrive policy"));
+    };
+    if fewest < FEWEST_RECEIVES {
+        return Ok(Finding::fail(fewest.to_string()).want(format!("{FEWEST_RECEIVES} or more")));
+    }
+    Ok(Finding::pass(fewest.to_string()))
+}
+
+fn spill(facts: &Facts) -> Result<Finding, Unknown> {
+    let spill = known(&facts.queues.spill)?;
+    let mut lines = Vec::new();
+    if spill.retention_s < LONGEST {
+        lines.push(format!("keeps events for {}", span(spill.retention_s)));
+    }
+    if let Some(redrive) = &spill.redrive {
+        lines.push(format!("redrives to {}", short(&redrive.target_arn)));
+    }
+    let finding = Finding::of_each(Verdict::Fail, lines, span(spill.retention_s));
+    Ok(match finding.verdict {
+        Verdict::Fail => finding.want(format!("{} and no redrive", span(LONGEST))),
+        _ => finding,
+    })
+}
+
+fn depth(facts: &Facts) -> Result<Finding, Unknown> {
+    let mut lines = Vec::new();
+    let mut waiting = 0;
+    for queue in fed(facts)? {
+        waiting += queue.visible;
+        if queue.visible > MOST_WAITING {
+            let count = thousands(queue.visible);
+            lines.push(format!("{count} wait in {}", short(&queue.arn)));
+        }
+    }
+    let spill = known(&facts.queues.spill)?;
+    let spilled = spill.visible + spill.in_flight;
+    if spilled > 0 {
+        lines.push(format!(
+            "{} spilled events wait for the table",
+            thousands(spilled)
+        ));
+    }
+    let well = format!("{} wait, none is spilled", thousands(waiting));
+    Ok(Finding::of_each(Verdict::Warn, lines, well))
+}
+
+fn dead_doorbells(facts: &Facts) -> Result<Finding, Unknown> {
+    let count = known(&facts.queues.dead_doorbells)?.visible;
+    if count > 0 {
+        let rows = known(&facts.dead_letters).ok();
+        let beside = rows.map_or(String::new(), |rows| {
+            format!("; {} dead letters are in the table", rows.count)
+        });
+        return Ok(Finding::warn(format!("{}{beside}", thousands(count))).want("0"));
+    }
+    Ok(Finding::pass("none"))
+}
+
+fn failed_runs(facts: &Facts) -> Result<Finding, Unknown> {
+    let count = known(&facts.queues.ops_dead_letters)?.visible;
+    if count > 0 {
+        return Ok(Finding::warn(format!("{} runs failed", thousands(count))).want("0"));
+    }
+    Ok(Finding::pass("none failed"))
+}
+
+/// The queues that feed the processor.
+fn fed(facts: &Facts) -> Result<[&Queue; 2], Unknown> {
+    let queues = &facts.queues;
+    Ok([known(&queues.doorbell)?, known(&queues.backlog)?])
+}
+
+fn short(arn: &str) -> &str {
+    arn.rsplit(':').next().unwrap_or(arn)
+}
+
+fn span(seconds: u64) -> String {
+    duration(i64::try_from(seconds).unwrap_or(i64::MAX))
+}
+
+impl Finding {
+    /// Of nothing at all nothing is right.
+    fn or_nothing(self, count: usize) -> Self {
+        match count {
+            0 => Self::fail("no queue feeds the processor"),
+            _ => self,
+        }
+    }
+}

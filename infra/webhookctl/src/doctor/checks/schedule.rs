@@ -1,0 +1,90 @@
+//! Whether backup-sync does its rounds: each task leaves the time of its last end in the table.
+
+use std::time::Duration;
+
+use shared::timing::SYNC_EVERY;
+
+use crate::doctor::facts::known;
+use crate::doctor::{Check, Facts, Finding, SourceFacts, Unknown};
+use crate::output::time::{age, duration};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+
+const FIX: &str = "look at the log of backup-sync and at its schedule: aws scheduler get-schedule --name \
+                   STACK-TASK";
+
+pub(super) static SWEEP: Check = Check {
+    name: "schedule.sweep",
+    title: "The sweep runs every minute",
+    why: "It alone finds events whose doorbell was lost, and rings for retries that are due.",
+    fix: FIX,
+    judge: |facts| ran(facts, "sweep", MINUTE, |_| true),
+};
+
+pub(super) static DRAIN: Check = Check {
+    name: "schedule.drain",
+    title: "The drain runs every minute",
+    why: "It alone brings spilled events into the ledger; SQS deletes them after 14 days.",
+    fix: FIX,
+    judge: |facts| ran(facts, "drain", MINUTE, |_| true),
+};
+
+pub(super) static SYNC: Check = Check {
+    name: "schedule.sync",
+    title: "The sync runs every 15 minutes",
+    why: "It alone finds events that never arrived, and hears when a source falls silent.",
+    fix: FIX,
+    judge: |facts| ran(facts, "sync", SYNC_EVERY, |_| true),
+};
+
+pub(super) static ENDPOINTS: Check = Check {
+    name: "schedule.endpoints",
+    title: "The providers' subscriptions are looked at every hour",
+    why: "A provider that disabled the endpoint sends nothing, and says nothing.",
+    fix: FIX,
+    judge: |facts| ran(facts, "endpoints", HOUR, |source| source.watched),
+};
+
+pub(super) static RECONCILE: Check = Check {
+    name: "schedule.reconcile",
+    title: "The providers' objects are compared",
+    why: "Only a comparison finds what neither webhooks nor the sync told.",
+    fix: FIX,
+    // Once a week at the least.
+    judge: |facts| {
+        ran(facts, "reconcile", HOUR * 24 * 7, |source| {
+            source.reconciled
+        })
+    },
+};
+
+fn ran(
+    facts: &Facts,
+    task: &str,
+    every: Duration,
+    wanted: fn(&SourceFacts) -> bool,
+) -> Result<Finding, Unknown> {
+    if !known(&facts.sources)?.iter().any(wanted) {
+        return Ok(Finding::pass("no source asks for it"));
+    }
+    let grace = every * 3;
+    let last = known(&facts.heartbeats)?.get(task);
+    let said = |span: Duration| duration(i64::try_from(span.as_secs()).unwrap_or(i64::MAX));
+    let want = format!("in the last {}", said(grace));
+    match last {
+        Some(last) if facts.now.since(*last) <= grace => {
+            Ok(Finding::pass(format!("{} ago", age(last.0, facts.now.0))))
+        }
+        Some(last) => {
+            Ok(Finding::fail(format!("last {} ago", age(last.0, facts.now.0))).want(want))
+        }
+        None => {
+            let created = known(&facts.table)?.created;
+            if created.is_some_and(|at| facts.now.since(at) < grace) {
+                return Err(Unknown::Skipped("the stack is younger than that"));
+            }
+            Ok(Finding::fail("never ran to its end").want(want))
+        }
+    }
+}

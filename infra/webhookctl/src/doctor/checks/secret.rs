@@ -1,0 +1,87 @@
+//! The secrets, by name and age. No value is read.
+
+use std::collections::BTreeSet;
+
+use crate::doctor::facts::known;
+use crate::doctor::{Check, Facts, Finding, Unknown, Verdict};
+
+/// Older ones are due to be rotated.
+const OLD_DAYS: u64 = 365;
+
+const DAY: u64 = 24 * 3600;
+
+pub(super) static PRESENT: Check = Check {
+    name: "secret.present",
+    title: "Every secret that a source needs is stored",
+    why: "Without the secret of a source each of its webhooks is answered 503, and providers switch off an \
+          endpoint that fails for long.",
+    fix: "aws ssm put-parameter --type SecureString --name /STACK/KIND/NAME/current --value …",
+    judge: present,
+};
+
+pub(super) static AGE: Check = Check {
+    name: "secret.age",
+    title: "No secret is older than a year",
+    why: "The longer a secret is in use, the more people and machines have seen it.",
+    fix: "rotate it: store the new one in another slot, change it at the provider, then delete the old slot",
+    judge: age,
+};
+
+pub(super) static UNUSED: Check = Check {
+    name: "secret.unused",
+    title: "No secret is stored that no source names",
+    why: "It is a typo in a name, or a secret that could be deleted.",
+    fix: "aws ssm delete-parameter --name …, or mend the name in infra/sources.toml",
+    judge: unused,
+};
+
+fn present(facts: &Facts) -> Result<Finding, Unknown> {
+    let stored = known(&facts.secrets)?;
+    let mut lines = Vec::new();
+    let mut wanted = BTreeSet::new();
+    for source in known(&facts.sources)? {
+        for secret in &source.secrets {
+            wanted.insert(secret);
+            let is_it =
+                |it: &&crate::doctor::Stored| it.kind == secret.kind && it.name == secret.name;
+            if !stored.iter().any(|it| is_it(&it)) {
+                lines.push(format!(
+                    "{}: no {}/{}",
+                    source.name, secret.kind, secret.name
+                ));
+            }
+        }
+    }
+    let well = format!("all {} of them", wanted.len());
+    Ok(Finding::of_each(Verdict::Fail, lines, well))
+}
+
+fn age(facts: &Facts) -> Result<Finding, Unknown> {
+    let stored = known(&facts.secrets)?;
+    let old = stored.iter().filter(|it| it.age.as_secs() > OLD_DAYS * DAY);
+    let lines = old.map(|it| {
+        let days = it.age.as_secs() / DAY;
+        format!("{}/{}/{} is {days} days old", it.kind, it.name, it.slot)
+    });
+    let oldest = stored.iter().map(|it| it.age.as_secs() / DAY).max();
+    let well = format!("the oldest is {} days old", oldest.unwrap_or_default());
+    Ok(Finding::of_each(Verdict::Warn, lines.collect(), well))
+}
+
+fn unused(facts: &Facts) -> Result<Finding, Unknown> {
+    let sources = known(&facts.sources)?;
+    let is_wanted = |kind: &str, name: &str| {
+        let mut wanted = sources.iter().flat_map(|source| &source.secrets);
+        wanted.any(|it| it.kind == kind && it.name == name)
+    };
+    let spare = known(&facts.secrets)?.iter().filter(|it| {
+        // One kind is enough to know a name by: a preset may need no secret and still have one.
+        !is_wanted(&it.kind, &it.name) && !sources.iter().any(|source| source.name == it.name)
+    });
+    let lines: BTreeSet<String> = spare.map(|it| format!("{}/{}", it.kind, it.name)).collect();
+    Ok(Finding::of_each(
+        Verdict::Warn,
+        lines.into_iter().collect(),
+        "none",
+    ))
+}

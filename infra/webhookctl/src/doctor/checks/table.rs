@@ -1,0 +1,84 @@
+//! The ledger's table.
+
+use crate::doctor::facts::known;
+use crate::doctor::{Check, Facts, Finding, Unknown, Verdict};
+
+/// The indexes that the ledger reads by.
+const INDEXES: [&str; 2] = ["time", "work"];
+
+/// The attribute that says when a row goes.
+const TTL_BY: &str = "ttl";
+
+pub(super) static ACTIVE: Check = Check {
+    name: "table.active",
+    title: "The table and its indexes are active",
+    why: "Without the index `work` nobody finds forgotten events, and without `time` nobody finds any.",
+    fix: "wait while an index is being built; one that is missing, deploy the template again",
+    judge: active,
+};
+
+pub(super) static TTL: Check = Check {
+    name: "table.ttl",
+    title: "Rows expire",
+    why: "Without time to live the table grows for ever, and what should be forgotten is kept.",
+    fix: "aws dynamodb update-time-to-live --table-name … --time-to-live-specification \
+          Enabled=true,AttributeName=ttl",
+    judge: ttl,
+};
+
+pub(super) static RECOVERY: Check = Check {
+    name: "table.recovery",
+    title: "The table can be brought back to any second of the last 35 days",
+    why: "A mistake of ours or yours in the ledger cannot be undone otherwise.",
+    fix: "aws dynamodb update-continuous-backups --table-name … --point-in-time-recovery-specification \
+          PointInTimeRecoveryEnabled=true",
+    judge: recovery,
+};
+
+pub(super) static PROTECTED: Check = Check {
+    name: "table.protected",
+    title: "The table cannot be deleted by mistake",
+    why: "It holds what was acknowledged and is not done yet, which no provider sends again.",
+    fix: "aws dynamodb update-table --table-name … --deletion-protection-enabled",
+    judge: protected,
+};
+
+fn active(facts: &Facts) -> Result<Finding, Unknown> {
+    let table = known(&facts.table)?;
+    let mut lines = Vec::new();
+    if !matches!(table.status.as_str(), "ACTIVE" | "UPDATING") {
+        lines.push(format!("the table is {}", table.status.to_lowercase()));
+    }
+    for index in INDEXES {
+        match table.indexes.get(index).map(String::as_str) {
+            None => lines.push(format!("the index {index} is missing")),
+            Some("ACTIVE" | "UPDATING") => {}
+            Some(status) => lines.push(format!("the index {index} is {}", status.to_lowercase())),
+        }
+    }
+    let well = format!("with {} indexes", INDEXES.len());
+    Ok(Finding::of_each(Verdict::Fail, lines, well))
+}
+
+fn ttl(facts: &Facts) -> Result<Finding, Unknown> {
+    Ok(match known(&facts.ttl)?.as_deref() {
+        Some(TTL_BY) => Finding::pass(format!("on {TTL_BY}")),
+        Some(other) => Finding::fail(format!("by {other}")).want(format!("by {TTL_BY}")),
+        None => Finding::fail("off").want(format!("by {TTL_BY}")),
+    })
+}
+
+fn recovery(facts: &Facts) -> Result<Finding, Unknown> {
+    Ok(match known(&facts.recovery)? {
+        true => Finding::pass("on"),
+        false => Finding::fail("off").want("on"),
+    })
+}
+
+fn protected(facts: &Facts) -> Result<Finding, Unknown> {
+    Ok(match known(&facts.table)?.deletion_protection {
+        Some(true) => Finding::pass("deletion protection is on"),
+        Some(false) => Finding::warn("deletion protection is off"),
+        None => return Err(Unknown::NotHere),
+    })
+}

@@ -1,0 +1,430 @@
+//! A healthy inbox, and one fault after another: each check must be seen to find its own.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use shared::clock::Millis;
+
+use super::ALL;
+use crate::doctor::{
+    Alarm, Caller, Count, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue,
+    Queues, Redrive, SourceFacts, Stored, Table, Unknown, Verdict, Wanted,
+};
+use crate::outage::Outage;
+use crate::place::Names;
+
+const NOW: Millis = Millis(1_795_169_681_000);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+fn arn(name: &str) -> String {
+    format!("arn:aws:sqs:eu-west-1:123456789012:{name}")
+}
+
+fn url(name: &str) -> String {
+    format!("https://sqs.eu-west-1.amazonaws.com/123456789012/{name}")
+}
+
+fn queue(name: &str, days: u64, dead: Option<&str>) -> Known<Queue> {
+    Ok(Queue {
+        url: url(name),
+        arn: arn(name),
+        visibility_s: 360,
+        retention_s: days * DAY.as_secs(),
+        redrive: dead.map(|dead| Redrive {
+            target_arn: arn(dead),
+            max_receives: 10,
+        }),
+        visible: 0,
+        in_flight: 0,
+    })
+}
+
+fn names() -> Names {
+    let some = |text: &str| Some(text.to_owned());
+    Names {
+        url: some("https://a1b2.execute-api.eu-west-1.amazonaws.com"),
+        table: some("mitt-Inbox-1"),
+        bucket: some("mitt-bodies-1"),
+        queue_url: Some(url("doorbell")),
+        backlog_queue_url: Some(url("backlog")),
+        dead_doorbells_url: Some(url("dead")),
+        spill_queue_url: Some(url("spill")),
+        ops_dead_letters_url: Some(url("ops")),
+        secrets_path: some("/mitt"),
+        catcher: some("mitt-catcher"),
+        processor: some("mitt-processor"),
+        backup_sync: some("mitt-backup-sync"),
+    }
+}
+
+fn function(name: &str, timeout_s: u64, kind: &str) -> Known<Function> {
+    let environment = [
+        ("MITT_TABLE", "mitt-Inbox-1".to_owned()),
+        ("MITT_QUEUE_URL", url("doorbell")),
+        ("MITT_SPILL_QUEUE_URL", url("spill")),
+        ("MITT_BODY_BUCKET", "mitt-bodies-1".to_owned()),
+        ("MITT_SECRETS_PATH", format!("/mitt/{kind}")),
+    ];
+    Ok(Function {
+        name: format!("mitt-{name}"),
+        timeout_s,
+        state: Some("Active".to_owned()),
+        last_update: Some("Successful".to_owned()),
+        environment: environment
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
+    })
+}
+
+fn mapping(queue: &str) -> Mapping {
+    Mapping {
+        queue_arn: arn(queue),
+        state: "Enabled".to_owned(),
+        window_s: 0,
+        reports_item_failures: true,
+    }
+}
+
+fn alarm(metric: &str, about: &str) -> Alarm {
+    Alarm {
+        name: format!("mitt-{about}"),
+        metric: metric.to_owned(),
+        about: vec![about.to_owned()],
+        actions: 1,
+        ringing: false,
+    }
+}
+
+fn healthy() -> Facts {
+    let tasks = ["sweep", "drain", "sync", "endpoints", "reconcile"];
+    let visible = "ApproximateNumberOfMessagesVisible";
+    let active = |name: &str| (name.to_owned(), "ACTIVE".to_owned());
+    Facts {
+        now: NOW,
+        context: "prod".to_owned(),
+        names: names(),
+        region: Some("eu-west-1".to_owned()),
+        expected_account: Some("123456789012".to_owned()),
+        caller: Ok(Caller {
+            account: "123456789012".to_owned(),
+            arn: "arn:aws:sts::123456789012:assumed-role/Oncall/alice".to_owned(),
+        }),
+        functions: Functions {
+            catcher: function("catcher", 10, "ingress"),
+            processor: function("processor", 60, "egress"),
+            backup_sync: function("backup-sync", 300, "provider-api"),
+        },
+        mappings: Ok(vec![mapping("doorbell"), mapping("backlog")]),
+        queues: Queues {
+            doorbell: queue("doorbell", 4, Some("dead")),
+            backlog: queue("backlog", 4, Some("dead")),
+            dead_doorbells: queue("dead", 14, None),
+            spill: queue("spill", 14, None),
+            ops_dead_letters: queue("ops", 14, None),
+        },
+        table: Ok(Table {
+            status: "ACTIVE".to_owned(),
+            created: Some(NOW - DAY * 90),
+            indexes: [active("work"), active("time")].into(),
+            deletion_protection: Some(true),
+        }),
+        ttl: Ok(Some("ttl".to_owned())),
+        recovery: Ok(true),
+        alarms: Ok(vec![
+            alarm("ApproximateAgeOfOldestMessage", "doorbell"),
+            alarm(visible, "dead"),
+            alarm(visible, "spill"),
+            alarm(visible, "ops"),
+            alarm("5xx", "a1b2"),
+        ]),
+        secrets: Ok(vec![Stored {
+            kind: "ingress".to_owned(),
+            name: "stripe-main".to_owned(),
+            slot: "current".to_owned(),
+            age: DAY * 30,
+        }]),
+        heartbeats: Ok(tasks.map(|task| (task.to_owned(), NOW)).into()),
+        dead_letters: Ok(Count::default()),
+        sources: Ok(vec![SourceFacts {
+            name: "stripe-main".to_owned(),
+            preset: "stripe".to_owned(),
+            secrets: vec![Wanted {
+                kind: "ingress",
+                name: "stripe-main".to_owned(),
+            }],
+            outage: Outage {
+                longest_s: Some(3 * 24 * 3600),
+                any: false,
+                why: Vec::new(),
+            },
+            sync: Some("ok"),
+            silent: None,
+            watched: true,
+            reconciled: true,
+            dark: None,
+            breakers: Vec::new(),
+        }]),
+        may_write: Ok(()),
+    }
+}
+
+fn result(facts: &Facts, name: &str) -> Verdict {
+    let check = ALL.iter().find(|check| check.name == name).unwrap();
+    check.of(facts).result
+}
+
+fn of<T>(fact: &mut Known<T>) -> &mut T {
+    fact.as_mut().unwrap()
+}
+
+fn source(facts: &mut Facts) -> &mut SourceFacts {
+    &mut of(&mut facts.sources)[0]
+}
+
+/// A check, what it should find, and how that comes about.
+type Fault = (&'static str, Verdict, fn(&mut Facts));
+
+const FAULTS: &[Fault] = &[
+    ("context.account", Verdict::Fail, |f| {
+        of(&mut f.caller).account = "999999999999".to_owned();
+    }),
+    ("context.names", Verdict::Warn, |f| {
+        f.names.spill_queue_url = None
+    }),
+    ("timing.chain", Verdict::Fail, |f| {
+        of(&mut f.functions.processor).timeout_s = 30;
+    }),
+    ("timing.chain", Verdict::Fail, |f| {
+        of(&mut f.queues.backlog).visibility_s = 60;
+    }),
+    ("timing.chain", Verdict::Warn, |f| {
+        of(&mut f.queues.doorbell).visibility_s = 359;
+    }),
+    ("timing.window", Verdict::Fail, |f| {
+        of(&mut f.mappings)[0].window_s = 1
+    }),
+    ("timing.catcher", Verdict::Fail, |f| {
+        of(&mut f.functions.catcher).timeout_s = 2;
+    }),
+    ("queue.partial_batch", Verdict::Fail, |f| {
+        of(&mut f.mappings)[1].reports_item_failures = false;
+    }),
+    ("queue.partial_batch", Verdict::Fail, |f| {
+        of(&mut f.mappings).clear()
+    }),
+    ("queue.mapped", Verdict::Fail, |f| {
+        of(&mut f.mappings).pop();
+    }),
+    ("queue.mapped", Verdict::Fail, |f| {
+        of(&mut f.mappings)[0].state = "Disabled".to_owned();
+    }),
+    ("queue.redrive", Verdict::Fail, |f| {
+        of(&mut f.queues.backlog).redrive = None
+    }),
+    ("queue.redrive", Verdict::Fail, |f| {
+        of(&mut f.queues.dead_doorbells).arn = arn("other");
+    }),
+    ("queue.dlq_retention", Verdict::Fail, |f| {
+        of(&mut f.queues.dead_doorbells).retention_s = 4 * DAY.as_secs();
+    }),
+    ("queue.max_receives", Verdict::Fail, |f| {
+        let redrive = of(&mut f.queues.doorbell).redrive.as_mut();
+        redrive.unwrap().max_receives = 4;
+    }),
+    ("queue.spill", Verdict::Fail, |f| {
+        of(&mut f.queues.spill).retention_s = 4 * DAY.as_secs();
+    }),
+    ("queue.spill", Verdict::Fail, |f| {
+        of(&mut f.queues.spill).redrive = Some(Redrive {
+            target_arn: arn("dead"),
+            max_receives: 10,
+        });
+    }),
+    ("queue.depth", Verdict::Warn, |f| {
+        of(&mut f.queues.doorbell).visible = 1001
+    }),
+    ("queue.depth", Verdict::Warn, |f| {
+        of(&mut f.queues.spill).in_flight = 1
+    }),
+    ("queue.dead_doorbells", Verdict::Warn, |f| {
+        of(&mut f.queues.dead_doorbells).visible = 1;
+    }),
+    ("queue.failed_runs", Verdict::Warn, |f| {
+        of(&mut f.queues.ops_dead_letters).visible = 1;
+    }),
+    ("function.active", Verdict::Fail, |f| {
+        of(&mut f.functions.catcher).last_update = Some("Failed".to_owned());
+    }),
+    ("function.active", Verdict::Fail, |f| {
+        of(&mut f.functions.backup_sync).state = Some("Failed".to_owned());
+    }),
+    ("function.settings", Verdict::Fail, |f| {
+        let environment = &mut of(&mut f.functions.processor).environment;
+        environment.insert("MITT_SECRETS_PATH".to_owned(), "/mitt/ingress".to_owned());
+    }),
+    ("function.settings", Verdict::Fail, |f| {
+        of(&mut f.functions.catcher)
+            .environment
+            .remove("MITT_TABLE");
+    }),
+    ("table.active", Verdict::Fail, |f| {
+        of(&mut f.table).indexes.remove("work");
+    }),
+    ("table.active", Verdict::Fail, |f| {
+        of(&mut f.table).status = "DELETING".to_owned();
+    }),
+    ("table.ttl", Verdict::Fail, |f| f.ttl = Ok(None)),
+    ("table.ttl", Verdict::Fail, |f| {
+        f.ttl = Ok(Some("expires".to_owned()))
+    }),
+    ("table.recovery", Verdict::Fail, |f| f.recovery = Ok(false)),
+    ("table.protected", Verdict::Warn, |f| {
+        of(&mut f.table).deletion_protection = Some(false);
+    }),
+    ("secret.present", Verdict::Fail, |f| {
+        of(&mut f.secrets)[0].kind = "egress".to_owned();
+    }),
+    ("secret.age", Verdict::Warn, |f| {
+        of(&mut f.secrets)[0].age = DAY * 366
+    }),
+    ("secret.unused", Verdict::Warn, |f| {
+        let mut other = of(&mut f.secrets)[0].clone();
+        other.name = "strpe-main".to_owned();
+        of(&mut f.secrets).push(other);
+    }),
+    ("schedule.sweep", Verdict::Fail, |f| {
+        of(&mut f.heartbeats).insert("sweep".to_owned(), NOW - Duration::from_secs(181));
+    }),
+    ("schedule.drain", Verdict::Fail, |f| {
+        of(&mut f.heartbeats).remove("drain");
+    }),
+    ("schedule.sync", Verdict::Fail, |f| {
+        of(&mut f.heartbeats).insert("sync".to_owned(), NOW - Duration::from_secs(2701));
+    }),
+    ("schedule.endpoints", Verdict::Fail, |f| {
+        of(&mut f.heartbeats).insert("endpoints".to_owned(), NOW - Duration::from_secs(3 * 3601));
+    }),
+    ("schedule.reconcile", Verdict::Fail, |f| {
+        of(&mut f.heartbeats).insert("reconcile".to_owned(), NOW - DAY * 22);
+    }),
+    ("alarm.present", Verdict::Fail, |f| {
+        of(&mut f.alarms).pop();
+    }),
+    ("alarm.present", Verdict::Fail, |f| {
+        of(&mut f.alarms)[1].about = vec!["another".to_owned()];
+    }),
+    ("alarm.actions", Verdict::Warn, |f| {
+        of(&mut f.alarms)[0].actions = 0
+    }),
+    ("alarm.ringing", Verdict::Warn, |f| {
+        of(&mut f.alarms)[0].ringing = true
+    }),
+    ("source.outage", Verdict::Warn, |f| {
+        source(f).outage.longest_s = Some(0)
+    }),
+    ("source.outage", Verdict::Warn, |f| {
+        source(f).outage.longest_s = None
+    }),
+    ("source.sync", Verdict::Warn, |f| {
+        source(f).sync = Some("late")
+    }),
+    ("source.silent", Verdict::Warn, |f| {
+        source(f).silent = Some("silent 36m, usually every 4m".to_owned());
+    }),
+    ("source.subscription", Verdict::Fail, |f| {
+        source(f).dark = Some(Dark {
+            health: "disabled".to_owned(),
+            note: None,
+        });
+    }),
+    ("source.breaker", Verdict::Warn, |f| {
+        source(f).breakers.push(OpenBreaker {
+            destination: "erp".to_owned(),
+            until: Some(NOW + Duration::from_secs(30)),
+        });
+    }),
+    ("event.dead_letters", Verdict::Warn, |f| {
+        of(&mut f.dead_letters).count = 1
+    }),
+    ("iam.read", Verdict::Fail, |f| {
+        f.alarms = Err(Unknown::Denied("cloudwatch:DescribeAlarms".to_owned()));
+    }),
+    ("iam.read", Verdict::Fail, |f| {
+        f.queues.spill = Err(Unknown::Denied("sqs:GetQueueAttributes".to_owned()));
+    }),
+    ("iam.write", Verdict::NotChecked, |f| {
+        f.may_write = Err(Unknown::Denied("dynamodb:UpdateItem".to_owned()));
+    }),
+];
+
+#[test]
+fn nothing_is_found_where_nothing_is_wrong() {
+    let facts = healthy();
+    for check in ALL.iter().filter(|check| check.group() != "end_to_end") {
+        let checked = check.of(&facts);
+        assert_eq!(checked.result, Verdict::Pass, "{checked:?}");
+        assert_eq!(checked.fix, None, "{}", check.name);
+    }
+}
+
+#[test]
+fn each_check_finds_its_fault() {
+    for (at, (name, expected, spoil)) in FAULTS.iter().enumerate() {
+        let mut facts = healthy();
+        spoil(&mut facts);
+        let check = ALL.iter().find(|check| check.name == *name).unwrap();
+        let checked = check.of(&facts);
+        assert_eq!(checked.result, *expected, "fault {at}: {checked:?}");
+        if *expected != Verdict::NotChecked {
+            assert!(checked.fix.is_some(), "{name} says how to mend it");
+        }
+    }
+}
+
+#[test]
+fn no_check_is_without_a_fault() {
+    let seen: BTreeSet<&str> = FAULTS.iter().map(|(name, _, _)| *name).collect();
+    let all = ALL.iter().map(|check| check.name);
+    let all: BTreeSet<&str> = all.filter(|name| *name != "end_to_end.canary").collect();
+    assert_eq!(seen, all);
+}
+
+#[test]
+fn what_cannot_be_looked_at_does_not_pass() {
+    let mut facts = healthy();
+    facts.alarms = Err(Unknown::NotHere);
+    facts.recovery = Err(Unknown::NotHere);
+    facts.queues.spill = Err(Unknown::Unnamed("spill_queue_url"));
+    for name in [
+        "alarm.present",
+        "table.recovery",
+        "queue.spill",
+        "queue.depth",
+    ] {
+        assert_eq!(result(&facts, name), Verdict::NotChecked, "{name}");
+    }
+    assert_eq!(result(&facts, "queue.dlq_retention"), Verdict::Pass);
+}
+
+#[test]
+fn a_young_stack_need_not_have_done_its_rounds() {
+    let mut facts = healthy();
+    facts.heartbeats = Ok([].into());
+    of(&mut facts.table).created = Some(NOW - Duration::from_secs(60));
+    assert_eq!(result(&facts, "schedule.sweep"), Verdict::NotChecked);
+    of(&mut facts.table).created = Some(NOW - DAY);
+    assert_eq!(result(&facts, "schedule.sweep"), Verdict::Fail);
+}
+
+#[test]
+fn the_fix_names_the_queue_that_it_is_for() {
+    let mut facts = healthy();
+    of(&mut facts.queues.dead_doorbells).retention_s = 4 * DAY.as_secs();
+    let check = ALL
+        .iter()
+        .find(|check| check.name == "queue.dlq_retention")
+        .unwrap();
+    let checked = check.of(&facts);
+    assert!(checked.fix.unwrap().contains(&url("dead")));
+    assert_eq!(checked.docs, "infra/docs/doctor.md#queuedlq_retention");
+}

@@ -1,0 +1,81 @@
+//! The durations that rest on one another.
+
+use shared::timing::{EFFECT_TIMEOUT, KEEP_BUDGET, LEASE, RING_BUDGET};
+
+use crate::doctor::facts::known;
+use crate::doctor::{Check, Facts, Finding, Unknown};
+
+/// What Lambda asks for between a function's timeout and the visibility of its queue.
+/// <https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>
+const TIMES: u64 = 6;
+
+pub(super) static CHAIN: Check = Check {
+    name: "timing.chain",
+    title: "Effect < lease ≤ function timeout < visibility",
+    why: "A message that becomes visible while its event is at work wakes a second worker, and a function \
+          that ends before its lease leaves events to wait for it.",
+    fix: "set Timeout of the processor and VisibilityTimeout of both queues as template.yaml has them, 60 \
+          and 360 seconds",
+    judge: chain,
+};
+
+pub(super) static WINDOW: Check = Check {
+    name: "timing.window",
+    title: "The batch window is included in the visibility",
+    why: "Messages that wait for a batch to fill are hidden already.",
+    fix: "set MaximumBatchingWindowInSeconds of the mapping to 0, or raise VisibilityTimeout",
+    judge: window,
+};
+
+pub(super) static CATCHER: Check = Check {
+    name: "timing.catcher",
+    title: "The catcher lives longer than its budget",
+    why: "It answers within its budget whatever the stores do; one that is cut off before answers nothing.",
+    fix: "set Timeout of the catcher as template.yaml has it, 10 seconds",
+    judge: catcher,
+};
+
+fn chain(facts: &Facts) -> Result<Finding, Unknown> {
+    let timeout = known(&facts.functions.processor)?.timeout_s;
+    let doorbell = known(&facts.queues.doorbell)?.visibility_s;
+    let backlog = known(&facts.queues.backlog)?.visibility_s;
+    let visibility = doorbell.min(backlog);
+    let (effect, lease) = (EFFECT_TIMEOUT.as_secs() + 10, LEASE.as_secs());
+    let found = format!("{effect}s ≤ {lease}s, timeout {timeout}s, visibility {visibility}s");
+    let want = format!(
+        "{lease}s ≤ timeout, {TIMES} × timeout ≤ visibility ({}s)",
+        timeout * TIMES
+    );
+    if effect > lease || lease > timeout || timeout >= visibility {
+        return Ok(Finding::fail(found).want(want));
+    }
+    if visibility < timeout * TIMES {
+        return Ok(Finding::warn(found).want(want));
+    }
+    Ok(Finding::pass(format!(
+        "{lease}s ≤ {timeout}s < {visibility}s ({TIMES} × timeout, as AWS advises)"
+    )))
+}
+
+fn window(facts: &Facts) -> Result<Finding, Unknown> {
+    let timeout = known(&facts.functions.processor)?.timeout_s;
+    let window = known(&facts.mappings)?.iter().map(|it| it.window_s).max();
+    let window = window.unwrap_or_default();
+    let visibility = known(&facts.queues.doorbell)?.visibility_s;
+    let needed = timeout * TIMES + window;
+    let found = format!("{window}s, with {visibility}s of visibility");
+    if visibility < needed {
+        return Ok(Finding::fail(found).want(format!("{needed}s of visibility")));
+    }
+    Ok(Finding::pass(found))
+}
+
+fn catcher(facts: &Facts) -> Result<Finding, Unknown> {
+    let timeout = known(&facts.functions.catcher)?.timeout_s;
+    let budget = (KEEP_BUDGET + RING_BUDGET).as_secs_f64();
+    let found = format!("timeout {timeout}s, budget {budget:.1}s");
+    if std::time::Duration::from_secs(timeout) <= KEEP_BUDGET + RING_BUDGET {
+        return Ok(Finding::fail(found).want(format!("more than {budget:.1}s")));
+    }
+    Ok(Finding::pass(found))
+}

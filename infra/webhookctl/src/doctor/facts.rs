@@ -1,0 +1,261 @@
+//! What is known of an inbox: read by `gather`, judged by `checks`, made up by their tests.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::Serialize;
+use shared::clock::Millis;
+
+use super::Finding;
+use crate::outage::Outage;
+use crate::place::Names;
+
+/// A fact, or why nobody knows it.
+pub type Known<T> = Result<T, Unknown>;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unknown {
+    /// The local stack has no such thing.
+    NotHere,
+    /// The context has no name for it.
+    Unnamed(&'static str),
+    /// We may not look: the action of IAM that is missing.
+    Denied(String),
+    /// AWS could not say, in its words.
+    Failed(String),
+    /// It was not looked at, for this reason.
+    Skipped(&'static str),
+}
+
+#[derive(Debug, Clone)]
+pub struct Facts {
+    pub now: Millis,
+    pub context: String,
+    pub names: Names,
+    pub region: Option<String>,
+    /// The account that the context should be in.
+    pub expected_account: Option<String>,
+    pub caller: Known<Caller>,
+    pub functions: Functions,
+    pub mappings: Known<Vec<Mapping>>,
+    pub queues: Queues,
+    pub table: Known<Table>,
+    /// The attribute that rows expire by.
+    pub ttl: Known<Option<String>>,
+    /// Whether the table can be brought back to any second of the last 35 days.
+    pub recovery: Known<bool>,
+    pub alarms: Known<Vec<Alarm>>,
+    pub secrets: Known<Vec<Stored>>,
+    /// When each task of backup-sync last ran to its end.
+    pub heartbeats: Known<BTreeMap<String, Millis>>,
+    pub dead_letters: Known<Count>,
+    pub sources: Known<Vec<SourceFacts>>,
+    /// Whether we may change rows.
+    pub may_write: Known<()>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Caller {
+    pub account: String,
+    pub arn: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct Functions {
+    pub catcher: Known<Function>,
+    pub processor: Known<Function>,
+    pub backup_sync: Known<Function>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Function {
+    pub name: String,
+    pub timeout_s: u64,
+    pub state: Option<String>,
+    pub last_update: Option<String>,
+    pub environment: BTreeMap<String, String>,
+}
+
+/// A queue that feeds the processor.
+#[derive(Debug, Clone, Default)]
+pub struct Mapping {
+    /// The ARN of the queue.
+    pub queue_arn: String,
+    pub state: String,
+    pub window_s: u64,
+    pub reports_item_failures: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Queues {
+    pub doorbell: Known<Queue>,
+    pub backlog: Known<Queue>,
+    pub dead_doorbells: Known<Queue>,
+    pub spill: Known<Queue>,
+    pub ops_dead_letters: Known<Queue>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Queue {
+    pub url: String,
+    pub arn: String,
+    pub visibility_s: u64,
+    pub retention_s: u64,
+    pub redrive: Option<Redrive>,
+    pub visible: u64,
+    pub in_flight: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redrive {
+    pub target_arn: String,
+    pub max_receives: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Table {
+    pub status: String,
+    pub created: Option<Millis>,
+    /// Each index and its status.
+    pub indexes: BTreeMap<String, String>,
+    pub deletion_protection: Option<bool>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Alarm {
+    pub name: String,
+    pub metric: String,
+    /// The values of its dimensions.
+    pub about: Vec<String>,
+    pub actions: usize,
+    pub ringing: bool,
+}
+
+/// A secret that is stored. Its value was not read.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// `ingress`, `egress` or `provider-api`.
+    pub kind: String,
+    pub name: String,
+    pub slot: String,
+    pub age: Duration,
+}
+
+/// A number, or the least that it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Count {
+    pub count: usize,
+    pub or_more: bool,
+}
+
+/// A secret that a source cannot work without.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wanted {
+    pub kind: &'static str,
+    pub name: String,
+}
+
+#[derive(Debug, Clone)]
+pub struct SourceFacts {
+    pub name: String,
+    pub preset: String,
+    pub secrets: Vec<Wanted>,
+    pub outage: Outage,
+    /// Where its sync stands, if it has one.
+    pub sync: Option<&'static str>,
+    /// `silent 36m20s, usually every 4m`
+    pub silent: Option<String>,
+    /// Whether the subscription at the provider is watched.
+    pub watched: bool,
+    pub reconciled: bool,
+    /// How that subscription stands, if it is not well.
+    pub dark: Option<Dark>,
+    /// Destinations that are not called for now.
+    pub breakers: Vec<OpenBreaker>,
+}
+
+#[derive(Debug, Clone)]
+pub struct Dark {
+    pub health: String,
+    pub note: Option<String>,
+}
+
+#[derive(Debug, Clone)]
+pub struct OpenBreaker {
+    pub destination: String,
+    pub until: Option<Millis>,
+}
+
+impl Unknown {
+    pub(super) fn finding(&self, facts: &Facts) -> Finding {
+        Finding::not_checked(match self {
+            Self::NotHere => "not checked here: the local stack has no such thing".to_owned(),
+            Self::Unnamed(what) => {
+                return Finding::not_checked(format!(
+                    "not checked: {} does not name {what}",
+                    facts.context
+                ))
+                .fix(format!(
+                    "webhookctl context add {} --refresh",
+                    facts.context
+                ));
+            }
+            Self::Denied(action) => format!("not checked: {action} is not allowed to you"),
+            Self::Failed(said) => format!("not checked: {said}"),
+            Self::Skipped(why) => format!("not checked: {why}"),
+        })
+    }
+}
+
+impl Facts {
+    /// The actions that we may not do, of those that were tried.
+    pub(super) fn denied(&self) -> BTreeSet<&str> {
+        let Functions {
+            catcher,
+            processor,
+            backup_sync,
+        } = &self.functions;
+        let mut all: Vec<Option<&Unknown>> = vec![
+            self.caller.as_ref().err(),
+            catcher.as_ref().err(),
+            processor.as_ref().err(),
+            backup_sync.as_ref().err(),
+            self.mappings.as_ref().err(),
+            self.table.as_ref().err(),
+            self.ttl.as_ref().err(),
+            self.recovery.as_ref().err(),
+            self.alarms.as_ref().err(),
+            self.secrets.as_ref().err(),
+            self.heartbeats.as_ref().err(),
+            self.dead_letters.as_ref().err(),
+            self.sources.as_ref().err(),
+        ];
+        all.extend(self.queues.each().map(|(_, queue)| queue.as_ref().err()));
+        let denied = all
+            .into_iter()
+            .flatten()
+            .filter_map(|unknown| match unknown {
+                Unknown::Denied(action) => Some(action.as_str()),
+                _ => None,
+            });
+        denied.collect()
+    }
+}
+
+impl Queues {
+    /// Each with what it is called in the template.
+    pub fn each(&self) -> [(&'static str, &Known<Queue>); 5] {
+        [
+            ("Doorbell", &self.doorbell),
+            ("Backlog", &self.backlog),
+            ("DeadDoorbells", &self.dead_doorbells),
+            ("Spill", &self.spill),
+            ("OpsDeadLetters", &self.ops_dead_letters),
+        ]
+    }
+}
+
+/// The fact, or why it is not known.
+pub(super) fn known<T>(fact: &Known<T>) -> Result<&T, Unknown> {
+    fact.as_ref().map_err(Clone::clone)
+}

@@ -1,0 +1,86 @@
+//! The page of all checks, `infra/docs/doctor.md`.
+
+use std::fmt::Write as _;
+
+use super::ALL;
+
+const BEGIN: &str = "\
+# What `webhookctl doctor` looks at
+
+`webhookctl doctor` reads how a deployment is set up and how it is doing. Each check has a name that
+stays, a reason and a fix. `--only` takes names and groups. Exit 5 says that a check failed; with
+`--strict` a warning is enough. What nobody could look at says so, and is not counted as passed: the local
+stack has no alarms, and an operator may lack a permission. Nothing is changed, and no secret is read;
+only `--end-to-end` sends an event, to a source that does nothing but keep it.
+
+This page is written by `make docs` from the checks themselves.
+";
+
+/// The whole page.
+pub fn page() -> String {
+    let mut page = BEGIN.to_owned();
+    let mut group = "";
+    for check in ALL {
+        if check.group() != group {
+            group = check.group();
+            let _ = write!(page, "\n## {}\n", heading(group));
+        }
+        let _ = write!(
+            page,
+            "\n### {}\n\n{}. {}\n\nFix: {}.\n",
+            check.name, check.title, check.why, check.fix
+        );
+    }
+    page
+}
+
+/// A group as people call it.
+pub(crate) fn heading(group: &str) -> &str {
+    match group {
+        "context" => "Context",
+        "timing" => "Timing",
+        "queue" => "Queues",
+        "function" => "Functions",
+        "table" => "Table",
+        "secret" => "Secrets",
+        "schedule" => "Schedules",
+        "alarm" => "Alarms",
+        "source" => "Sources",
+        "event" => "Events",
+        "iam" => "Permissions (yours)",
+        "end_to_end" => "End to end",
+        other => other,
+    }
+}
+
+/// What the heading of a check is found by: dots go.
+/// <https://docs.github.com/en/get-started/writing-on-github/getting-started-with-writing-and-formatting-on-github/basic-writing-and-formatting-syntax#section-links>
+pub(super) fn anchor(name: &str) -> String {
+    name.replace('.', "")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_page_says_what_the_checks_say() {
+        let written = include_str!("../../../docs/doctor.md");
+        assert_eq!(written, page(), "run `make docs`");
+    }
+
+    #[test]
+    fn each_check_has_a_name_of_its_own_and_says_why() {
+        let names: BTreeSet<&str> = ALL.iter().map(|check| check.name).collect();
+        assert_eq!(names.len(), ALL.len());
+        let anchors: BTreeSet<String> = names.iter().map(|name| anchor(name)).collect();
+        assert_eq!(anchors.len(), ALL.len());
+        for check in ALL {
+            assert!(check.why.ends_with('.'), "{}", check.name);
+            assert!(!check.fix.ends_with('.'), "{}", check.name);
+            assert_ne!(heading(check.group()), check.group(), "{}", check.name);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! `doctor`: whether everything is set up and at work, and how to mend what is not.
+
+mod bundle;
+mod canary;
+mod gather;
+mod probe;
+mod sources;
+mod tell;
+
+use shared::clock::Millis;
+
+use crate::cli::{DoctorArgs, Global};
+use crate::doctor::{ALL, Check, Checked, END_TO_END, Verdict, judge, page};
+use crate::output::error::nearest;
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+
+pub(super) async fn doctor(
+    args: DoctorArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    if args.markdown {
+        out.painted(&page())?;
+        return Ok(Exit::Done);
+    }
+    let wanted = wanted(&args)?;
+    let inbox = Inbox::open(global)?;
+    let facts = Box::pin(gather::gather(&inbox, Millis::now())).await?;
+    let mut checked = judge(&facts, &wanted);
+    if args.end_to_end {
+        let finding = Box::pin(canary::canary(&args, global)).await?;
+        checked.retain(|it| it.check != END_TO_END.name);
+        checked.push(END_TO_END.with(finding));
+    } else if args.only.is_empty() {
+        checked.retain(|it| it.check != END_TO_END.name);
+    }
+    tell::tell(&inbox, &facts, &checked, out)?;
+    if let Some(file) = &args.bundle {
+        bundle::write(file, &inbox, &facts, &checked, out)?;
+    }
+    Ok(exit(&checked, args.strict))
+}
+
+/// Those that were named, in their order; all of them without a name.
+fn wanted(args: &DoctorArgs) -> Result<Vec<&'static Check>, CliError> {
+    for name in &args.only {
+        let known = |check: &&Check| check.name == name || check.group() == name;
+        if !ALL.iter().any(|check| known(check)) {
+            return Err(unknown(name));
+        }
+    }
+    let is_wanted = |check: &&Check| {
+        let mut names = args.only.iter();
+        args.only.is_empty() || names.any(|name| check.name == name || check.group() == name)
+    };
+    Ok(ALL.iter().copied().filter(is_wanted).collect())
+}
+
+fn unknown(name: &str) -> CliError {
+    let error = CliError::usage("doctor.unknown", format!("there is no check '{name}'"));
+    let names = ALL.iter().flat_map(|check| [check.name, check.group()]);
+    match nearest(name, names) {
+        Some(meant) => error.tip(format!("did you mean '{meant}'?")),
+        None => error.tip("infra/docs/doctor.md lists them"),
+    }
+}
+
+fn exit(checked: &[Checked], strict: bool) -> Exit {
+    let worst = checked.iter().map(|it| it.result).max();
+    match worst {
+        Some(Verdict::Fail) => Exit::No,
+        Some(Verdict::Warn) if strict => Exit::No,
+        _ => Exit::Done,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn only(names: &[&str]) -> Result<Vec<&'static Check>, CliError> {
+        wanted(&DoctorArgs {
+            only: names.iter().map(|&name| name.to_owned()).collect(),
+            ..DoctorArgs::default()
+        })
+    }
+
+    #[test]
+    fn checks_are_named_alone_or_by_their_group() {
+        let one = only(&["timing.chain"]).unwrap();
+        assert_eq!(
+            one.iter().map(|it| it.name).collect::<Vec<_>>(),
+            ["timing.chain"]
+        );
+        assert!(only(&["queue", "iam"]).unwrap().len() > 5);
+        assert_eq!(only(&[]).unwrap().len(), ALL.len());
+        let error = only(&["queue.dlq_retnetion"]).unwrap_err();
+        assert_eq!(
+            error.tip.as_deref(),
+            Some("did you mean 'queue.dlq_retention'?")
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! The canary of `--end-to-end`: which source it goes to, and what its end says.
+
+use shared::config::{ActionKind, Config};
+
+use crate::cli::{DoctorArgs, Global};
+use crate::doctor::Finding;
+use crate::output::{CliError, Exit};
+use crate::place::Inbox;
+use crate::verbs::send::{self, Canary};
+
+pub(super) async fn canary(args: &DoctorArgs, global: &Global) -> anyhow::Result<Finding> {
+    let inbox = Inbox::open(global)?;
+    inbox.may_write("send a canary")?;
+    let source = source(args, &inbox.config)?;
+    let Some(source) = source else {
+        return Ok(Finding::not_checked(
+            "not checked: no source only keeps what comes; add one, or name it with --canary",
+        ));
+    };
+    Ok(match send::canary(inbox, &source).await {
+        Ok(canary) => judged(&canary),
+        Err(error) => match error.downcast_ref::<CliError>() {
+            Some(ours) if ours.exit == Exit::Usage => return Err(error),
+            _ => Finding::fail(format!("{source}: {error:#}")),
+        },
+    })
+}
+
+/// An event of a source that does something would do it: only one that keeps is taken unasked.
+fn source(args: &DoctorArgs, config: &Config) -> Result<Option<String>, CliError> {
+    if let Some(name) = &args.canary {
+        if config.source(name).is_none() {
+            let message = format!("no source is named '{name}'");
+            return Err(CliError::usage("doctor.canary", message));
+        }
+        return Ok(Some(name.clone()));
+    }
+    let mut sources = config.sources();
+    let keeps = sources.find(|source| {
+        let mut actions = source.actions.iter();
+        let scheme = source.verifier.preset.scheme(&source.verifier.variant);
+        let signs = scheme.is_some_and(|scheme| {
+            matches!(shared::sign::means(scheme), shared::sign::Means::Secret)
+        });
+        signs && actions.all(|action| matches!(action.kind, ActionKind::Keep))
+    });
+    Ok(keeps.map(|source| source.name.clone()))
+}
+
+fn judged(canary: &Canary) -> Finding {
+    let said = format!(
+        "{} answered {} in {}ms",
+        canary.url, canary.status, canary.took_ms
+    );
+    let id = canary.id.as_deref().unwrap_or("its event");
+    match (canary.status, canary.outcome.as_deref()) {
+        (200..=299, Some("done")) => Finding::pass(format!("{said}; {id} is done")),
+        (200..=299, Some(other)) => Finding::fail(format!("{said}; {id} is {other}")),
+        (200..=299, None) => Finding::fail(format!("{said}, and no event is in the ledger")),
+        _ => Finding::fail(said),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Verdict;
+
+    #[test]
+    fn only_an_event_that_is_done_is_well() {
+        let canary = |status, outcome: Option<&str>| Canary {
+            url: "https://inbox/in/a".to_owned(),
+            status,
+            took_ms: 12,
+            id: Some("evt_1".to_owned()),
+            outcome: outcome.map(str::to_owned),
+        };
+        assert_eq!(judged(&canary(202, Some("done"))).verdict, Verdict::Pass);
+        for (status, outcome) in [
+            (202, Some("dead_letter")),
+            (202, None),
+            (401, None),
+            (503, None),
+        ] {
+            let finding = judged(&canary(status, outcome));
+            assert_eq!(finding.verdict, Verdict::Fail, "{status} {outcome:?}");
+        }
+    }
+
+    #[test]
+    fn a_canary_goes_unasked_only_where_nothing_is_done() {
+        let file = |actions: &str| {
+            let text = format!(
+                "schema = 1\n[[source]]\nname = \"a\"\npreset = \"standard-webhooks\"\naction = [{actions}]\n"
+            );
+            Config::parse(&text).unwrap()
+        };
+        let keeps = file("{ kind = \"keep\" }");
+        let acts = file("{ kind = \"sqs\", queue = \"https://sqs.eu-west-1.amazonaws.com/1/q\" }");
+        let args = DoctorArgs::default();
+        assert_eq!(source(&args, &keeps).unwrap().as_deref(), Some("a"));
+        assert_eq!(source(&args, &acts).unwrap(), None);
+        let named = DoctorArgs {
+            canary: Some("a".to_owned()),
+            ..DoctorArgs::default()
+        };
+        assert_eq!(source(&named, &acts).unwrap().as_deref(), Some("a"));
+    }
+}

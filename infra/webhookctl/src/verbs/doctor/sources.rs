@@ -1,0 +1,122 @@
+//! What is known of each source.
+
+use std::collections::BTreeSet;
+
+use futures::future::try_join_all;
+use shared::breaker::{Breakers, Position};
+use shared::clock::Millis;
+use shared::config::{ActionKind, Source};
+use shared::endpoint::Health;
+
+use super::probe::told;
+use crate::doctor::{Dark, Known, OpenBreaker, SourceFacts, Wanted};
+use crate::outage::Outage;
+use crate::place::Inbox;
+use crate::verbs::sync::facts::{Facts, standing};
+
+pub(super) async fn sources(inbox: &Inbox, now: Millis) -> Known<Vec<SourceFacts>> {
+    const ACTION: &str = "dynamodb:GetItem";
+    let table = inbox.names().table.clone().unwrap_or_default();
+    let breakers = Breakers::new(told(ACTION, inbox.dynamodb())?, table);
+    let sources = inbox.config.sources();
+    let all = sources.map(|source| of(inbox, source, &breakers, now));
+    told(ACTION, try_join_all(all).await)
+}
+
+async fn of(
+    inbox: &Inbox,
+    source: &Source,
+    breakers: &Breakers,
+    now: Millis,
+) -> anyhow::Result<SourceFacts> {
+    let facts = Facts::read(&inbox.ledger, source, now).await?;
+    let subscription = match &source.endpoint {
+        Some(_) => inbox.ledger.endpoint(&source.name).await?,
+        None => None,
+    };
+    let dark = subscription.filter(|status| status.finding.health != Health::Good);
+    let mut open = Vec::new();
+    let destinations = source
+        .actions
+        .iter()
+        .filter_map(|it| it.destination.as_ref());
+    let destinations: BTreeSet<&str> = destinations.map(|it| it.name.as_str()).collect();
+    for destination in destinations {
+        let until = match breakers.position(destination, now).await {
+            Position::Closed => continue,
+            Position::Open { until } => Some(until),
+            Position::Probing => None,
+        };
+        open.push(OpenBreaker {
+            destination: destination.to_owned(),
+            until,
+        });
+    }
+    Ok(SourceFacts {
+        name: source.name.clone(),
+        preset: source.verifier.preset.id.clone(),
+        secrets: secrets(source),
+        outage: Outage::of(source),
+        sync: source
+            .sync
+            .as_ref()
+            .map(|_| standing(facts.state.as_ref(), true, now)),
+        silent: facts.silence.note(),
+        watched: source.endpoint.is_some(),
+        reconciled: !source.reconcile.is_empty(),
+        dark: dark.map(|status| Dark {
+            health: status.finding.health.to_string(),
+            note: status.finding.note,
+        }),
+        breakers: open,
+    })
+}
+
+/// The secrets that it cannot work without.
+fn secrets(source: &Source) -> Vec<Wanted> {
+    let verifier = &source.verifier;
+    let scheme = verifier.preset.scheme(&verifier.variant);
+    let needed = scheme.is_some_and(shared::preset::Scheme::needs_secret);
+    let mut names: BTreeSet<(&'static str, &str)> = BTreeSet::new();
+    if needed {
+        names.insert(("ingress", &source.secret));
+    }
+    for action in &source.actions {
+        if let ActionKind::Http { secret, .. } = &action.kind {
+            names.insert(("egress", secret));
+        }
+    }
+    let of_api = source.sync.iter().map(|sync| sync.secret.as_str());
+    let of_api = of_api.chain(source.endpoint.iter().map(|it| it.secret.as_str()));
+    let of_api = of_api.chain(source.reconcile.iter().map(|it| it.secret.as_str()));
+    names.extend(of_api.map(|name| ("provider-api", name)));
+    let wanted = names.into_iter().map(|(kind, name)| Wanted {
+        kind,
+        name: name.to_owned(),
+    });
+    wanted.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::config::Config;
+
+    use super::*;
+
+    #[test]
+    fn a_source_needs_a_secret_for_each_side_that_it_speaks_to() {
+        let text = "schema = 1\n[forward]\nallow_hosts = [\"down.example\"]\n[[source]]\nname = \"a\"\n\
+                    preset = \"stripe\"\naction = [{ kind = \"http\", url = \"https://down.example/\", \
+                    secret = \"down\" }]\n[source.sync]\n";
+        let config = Config::parse(text).unwrap();
+        let wanted = secrets(config.source("a").unwrap());
+        let wanted: Vec<(&str, &str)> = wanted
+            .iter()
+            .map(|it| (it.kind, it.name.as_str()))
+            .collect();
+        assert_eq!(
+            wanted,
+            [("egress", "down"), ("ingress", "a"), ("provider-api", "a")]
+        );
+    }
+}

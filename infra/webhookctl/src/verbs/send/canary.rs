@@ -1,0 +1,78 @@
+//! One webhook through the public URL of an inbox, followed to its end.
+
+use anyhow::Context as _;
+use shared::clock::Millis;
+use shared::sign::{Means, means};
+
+use super::post;
+use super::target::{Target, as_received};
+use crate::output::CliError;
+use crate::place::Inbox;
+use crate::samples::{self, Signer};
+
+/// What became of it.
+pub(in crate::verbs) struct Canary {
+    pub(in crate::verbs) url: String,
+    pub(in crate::verbs) status: u16,
+    pub(in crate::verbs) took_ms: u128,
+    pub(in crate::verbs) id: Option<String>,
+    pub(in crate::verbs) outcome: Option<String>,
+}
+
+/// Sends a sample as the provider of `source` would, and waits.
+pub(in crate::verbs) async fn canary(inbox: Inbox, source: &str) -> anyhow::Result<Canary> {
+    let url = inbox.names().url.clone();
+    let url = url.context(
+        CliError::usage(
+            "context.no_names",
+            "the context does not name the public URL",
+        )
+        .tip("webhookctl context add NAME --refresh"),
+    )?;
+    let url = format!("{}/in/{source}", url.trim_end_matches('/'));
+    let configured = inbox.config.source(source);
+    let configured = configured.context("the source of the canary is configured")?;
+    let verifier = configured.verifier.clone();
+    let scheme = verifier.preset.scheme(&verifier.variant);
+    let scheme = scheme.context("a source was checked")?;
+    let signer = match means(scheme) {
+        Means::Nothing => Signer::Nobody,
+        Means::Secret => {
+            let secrets = inbox.secrets("ingress")?;
+            let live = secrets.live(&configured.secret, Millis::now()).await?;
+            let secret = live.first().cloned();
+            Signer::Secret(secret.with_context(|| format!("no secret of {source} is stored"))?)
+        }
+        Means::KeyPair(_) | Means::No(_) => {
+            let message = format!("nobody but the provider can sign for {source}");
+            return Err(CliError::usage("doctor.canary", message).into());
+        }
+    };
+    let draft = samples::draft(
+        &verifier.preset,
+        &verifier.variant,
+        None,
+        None,
+        Millis::now(),
+    )?;
+    let target = Target {
+        signed_url: match inbox.local {
+            Some(_) => as_received(&url),
+            None => url.clone(),
+        },
+        url,
+        stored: signer.stored(scheme)?,
+        verifier,
+        signer,
+        inbox: Some(inbox),
+    };
+    let signed = super::sign(&target, &draft, None)?;
+    let told = post::post(&target, &draft, &signed, true).await?;
+    Ok(Canary {
+        url: told.url,
+        status: told.status,
+        took_ms: told.took_ms,
+        id: told.id,
+        outcome: told.outcome,
+    })
+}
