@@ -59,6 +59,8 @@ pub struct Aws {
     endpoint: Option<String>,
     patience: Patience,
     http: SharedHttpClient,
+    /// The credentials are kept by whoever provides them.
+    kept_elsewhere: bool,
 }
 
 impl Aws {
@@ -104,14 +106,18 @@ impl Aws {
             endpoint,
             patience,
             http,
+            kept_elsewhere: false,
         }
     }
 
-    /// The same, as whoever `credentials` will say when a call is made.
+    /// The same, as whoever `credentials` will say when a call is made. They are asked for every
+    /// call: a cache of the SDK gives up a login that takes more than five seconds, and each client
+    /// has its own.
     #[must_use]
     pub fn acting_as(self, credentials: SharedCredentialsProvider) -> Self {
         Self {
             credentials,
+            kept_elsewhere: true,
             ..self
         }
     }
@@ -140,6 +146,9 @@ impl Aws {
             .timeout_config(self.timeouts())
             .retry_config(self.retries());
         config.set_endpoint_url(self.endpoint(service));
+        if self.kept_elsewhere {
+            config = config.identity_cache(aws_sdk_dynamodb::config::IdentityCache::no_cache());
+        }
         config.build()
     }
 
@@ -186,6 +195,9 @@ macro_rules! client {
                     .timeout_config(self.timeouts())
                     .retry_config(self.retries());
                 config.set_endpoint_url(self.endpoint($service));
+                if self.kept_elsewhere {
+                    config = config.identity_cache($sdk::config::IdentityCache::no_cache());
+                }
                 $(config = config.$by_path(self.endpoint($service).is_some());)?
                 $sdk::Client::from_conf(config.build())
             }

@@ -14,6 +14,7 @@
 //! | event of a replay plan | `R#{plan}` | `I#{pk of the event}` |
 //! | what operators did | `LOG#{yyyymm}` | `{time}#{random}` |
 //! | bodies of dead letters | `SYS` | `HELD` |
+//! | when a round of backup-sync ended | same | `HB#{task}` |
 //! | sync cursor | `SYNC#{source}` | `CURSOR` |
 //! | which events came which way | same | `DAY#{yyyymmdd}`, of a run between two pages `TALLY` |
 //! | rhythm of the webhooks | same | `RHYTHM` |

@@ -68,8 +68,11 @@ impl Chosen {
 
     /// Whether an inbox is meant other than the `dev` that may run here.
     pub fn is_named(global: &Global) -> anyhow::Result<bool> {
-        let given = global.context.is_some() || global.table.is_some();
-        Ok(given || Contexts::read()?.default.is_some())
+        if global.context.is_some() || global.table.is_some() {
+            return Ok(true);
+        }
+        let default = Contexts::read()?.default;
+        Ok(default.is_some_and(|name| name != "local"))
     }
 }
 

@@ -22,7 +22,7 @@ pub struct Contexts {
     pub default: Option<String>,
     pub all: BTreeMap<String, Context>,
     /// The file that new contexts go into, whether it is there or not.
-    pub user_file: PathBuf,
+    user_file: Option<PathBuf>,
     /// The files that were read.
     pub read: Vec<PathBuf>,
 }
@@ -80,13 +80,13 @@ struct FileContext {
 impl Contexts {
     /// What the files of this user and of the project around this folder say.
     pub fn read() -> anyhow::Result<Self> {
-        let user = match variable("WEBHOOKCTL_CONFIG") {
-            Some(file) => PathBuf::from(file),
-            None => etcetera::base_strategy::Xdg::new()
-                .context("find your home folder")?
-                .config_dir()
-                .join("webhookctl/config.toml"),
+        // Whoever has no home has no file in it.
+        let at_home = || {
+            let home = etcetera::base_strategy::Xdg::new().ok()?;
+            Some(home.config_dir().join("webhookctl/config.toml"))
         };
+        let given = variable("WEBHOOKCTL_CONFIG").map(PathBuf::from);
+        let user = given.or_else(at_home);
         let here = std::env::current_dir().context("find this folder")?;
         let project = here
             .ancestors()
@@ -95,12 +95,12 @@ impl Contexts {
         Self::of(user, project)
     }
 
-    fn of(user: PathBuf, project: Option<PathBuf>) -> anyhow::Result<Self> {
+    fn of(user: Option<PathBuf>, project: Option<PathBuf>) -> anyhow::Result<Self> {
         let mut contexts = Self {
             user_file: user.clone(),
             ..Self::default()
         };
-        for path in project.into_iter().chain([user]) {
+        for path in project.into_iter().chain(user) {
             let text = match std::fs::read_to_string(&path) {
                 Ok(text) => text,
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
@@ -127,6 +127,17 @@ impl Contexts {
             self.all.insert(name, merged);
         }
         Ok(())
+    }
+
+    /// The file that new contexts go into.
+    pub(crate) fn user_file(&self) -> Result<&Path, CliError> {
+        self.user_file.as_deref().ok_or_else(|| {
+            CliError::usage(
+                "context.no_home",
+                "you have no home folder to keep contexts in",
+            )
+            .tip("WEBHOOKCTL_CONFIG=FILE")
+        })
     }
 
     /// The context of this name.

@@ -3,6 +3,7 @@
 //!
 //! Only here: the functions have theirs in the environment, and pay for no chain at a cold start.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use aws_config::default_provider::credentials::DefaultCredentialsChain;
@@ -14,9 +15,10 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::future::ProvideCredentials as Providing;
 use aws_credential_types::provider::{self, ProvideCredentials, SharedCredentialsProvider};
 use aws_sdk_dynamodb::config::Region;
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, Shared};
 use shared::aws::https;
 use shared::clock::Millis;
-use tokio::sync::Mutex;
 
 use crate::output::safe::capped;
 use crate::output::{CliError, Exit};
@@ -50,11 +52,14 @@ impl Profile {
     }
 }
 
+/// A look that several may wait for. One that is given up by a call goes on with the next.
+type Look = Shared<BoxFuture<'static, Result<Credentials, CliError>>>;
+
 /// An operator who is asked once, for all clients.
 #[derive(Debug)]
 struct Asked {
     operator: Operator,
-    kept: Mutex<Option<Credentials>>,
+    look: Mutex<Option<Look>>,
 }
 
 impl Operator {
@@ -62,7 +67,7 @@ impl Operator {
     pub(super) fn credentials(self) -> SharedCredentialsProvider {
         SharedCredentialsProvider::new(Asked {
             operator: self,
-            kept: Mutex::new(None),
+            look: Mutex::new(None),
         })
     }
 
@@ -114,23 +119,35 @@ impl Operator {
     }
 }
 
+impl Asked {
+    /// The look that is under way, or the last one as long as what it found lasts.
+    fn look(&self, now: Millis) -> Look {
+        let mut kept = self.look.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_good = |look: &&Look| match look.peek() {
+            None => true,
+            Some(found) => found.as_ref().is_ok_and(|found| lasts(found, now)),
+        };
+        if let Some(look) = kept.as_ref().filter(is_good) {
+            return look.clone();
+        }
+        let operator = self.operator.clone();
+        let look = async move {
+            let found = operator.look().await;
+            found.map_err(|error| operator.explained(&error))
+        };
+        let look = look.boxed().shared();
+        *kept = Some(look.clone());
+        look
+    }
+}
+
 impl ProvideCredentials for Asked {
     fn provide_credentials<'a>(&'a self) -> Providing<'a>
     where
         Self: 'a,
     {
-        Providing::new(async {
-            // Held while somebody looks, so that one login serves all who wait.
-            let mut kept = self.kept.lock().await;
-            if let Some(credentials) = kept.as_ref().filter(|it| lasts(it, Millis::now())) {
-                return Ok(credentials.clone());
-            }
-            let found = self.operator.look().await;
-            let found = found
-                .map_err(|error| CredentialsError::not_loaded(self.operator.explained(&error)))?;
-            *kept = Some(found.clone());
-            Ok(found)
-        })
+        let look = self.look(Millis::now());
+        Providing::new(async { look.await.map_err(CredentialsError::not_loaded) })
     }
 }
 

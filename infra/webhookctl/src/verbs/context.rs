@@ -30,8 +30,8 @@ fn choose(args: &ContextUseArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     if args.name != "local" {
         contexts.get(&args.name)?;
     }
-    let text = read(&contexts.user_file)?;
-    write(&contexts.user_file, &chosen_by_default(&text, &args.name))?;
+    let file = contexts.user_file()?;
+    write(file, &chosen_by_default(&read(file)?, &args.name))?;
     let now = Contexts::read()?;
     out.say(&format!("{} is the default now.", args.name));
     if let Some(other) = now.default.filter(|it| *it != args.name) {

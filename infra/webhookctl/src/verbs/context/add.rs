@@ -55,15 +55,19 @@ pub(super) async fn add(
         read_only: args.read_only || elder.read_only,
         names,
     };
-    let mut text = added(&read(&contexts.user_file)?, &args.name, &entry);
+    let file = contexts.user_file()?;
+    let mut text = added(&read(file)?, &args.name, &entry);
     let first = contexts.default.is_none() && contexts.all.is_empty();
     if first {
         text = chosen_by_default(&text, &args.name);
     }
-    write(&contexts.user_file, &text)?;
+    write(file, &text)?;
     let table = entry.names.table.as_deref().unwrap_or_default();
-    let file = contexts.user_file.display();
-    out.say(&format!("{}: table {table}, written to {file}", args.name));
+    out.say(&format!(
+        "{}: table {table}, written to {}",
+        args.name,
+        file.display()
+    ));
     if first {
         out.say("It is the default: `context use` changes that.");
     }

@@ -48,6 +48,20 @@ pub(super) async fn gather(inbox: &Inbox, now: Millis) -> anyhow::Result<Facts> 
         ]),
     )
     .await;
+    let (ttl, recovery, mappings, alarms, secrets) = tokio::join!(
+        ttl(inbox),
+        recovery(inbox),
+        mappings(inbox),
+        alarms(inbox),
+        secrets(inbox, now),
+    );
+    let (caller, heartbeats, dead_letters, sources, may_write) = tokio::join!(
+        caller(inbox),
+        inbox.ledger.heartbeats(),
+        dead_letters(inbox),
+        sources::sources(inbox, now),
+        may_write(inbox),
+    );
     let mut queues = queues.into_iter();
     let mut queue = || queues.next().unwrap_or(Err(Unknown::NotHere));
     let mut functions = functions.into_iter();
@@ -59,13 +73,13 @@ pub(super) async fn gather(inbox: &Inbox, now: Millis) -> anyhow::Result<Facts> 
         names: names.clone(),
         region: deployed.and_then(|it| it.region.clone()),
         expected_account: deployed.and_then(|it| it.account.clone()),
-        caller: caller(inbox).await,
+        caller,
         functions: Functions {
             catcher: function(),
             processor: function(),
             backup_sync: function(),
         },
-        mappings: mappings(inbox).await,
+        mappings,
         queues: Queues {
             doorbell: queue(),
             backlog: queue(),
@@ -74,14 +88,14 @@ pub(super) async fn gather(inbox: &Inbox, now: Millis) -> anyhow::Result<Facts> 
             ops_dead_letters: queue(),
         },
         table,
-        ttl: ttl(inbox).await,
-        recovery: recovery(inbox).await,
-        alarms: alarms(inbox).await,
-        secrets: secrets(inbox, now).await,
-        heartbeats: told("dynamodb:Query", inbox.ledger.heartbeats().await),
-        dead_letters: dead_letters(inbox).await,
-        sources: sources::sources(inbox, now).await,
-        may_write: may_write(inbox).await,
+        ttl,
+        recovery,
+        alarms,
+        secrets,
+        heartbeats: told("dynamodb:Query", heartbeats),
+        dead_letters,
+        sources,
+        may_write,
     })
 }
 

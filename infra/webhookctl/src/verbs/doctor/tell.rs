@@ -11,7 +11,7 @@ use crate::output::{Column, Format, List, Printer, safe, style};
 use crate::place::Inbox;
 
 /// Titles are cut to this many columns, so that what was found stands in one line below another.
-const TITLE: usize = 58;
+const TITLE: usize = 64;
 
 pub(super) fn tell(
     inbox: &Inbox,
