@@ -17,7 +17,6 @@ mod view;
 use crate::cli::{Cli, Command, InboxCommand};
 use crate::output::{Exit, Printer};
 
-pub(crate) use quarantine::reach::aws;
 pub use view::view;
 
 /// Runs a command.
