@@ -23,6 +23,7 @@
 //! | drift report, whose turn it is | `SYNC#{source}` | `RECON#{name}#{time}`, `TURN#{name}` |
 //! | lock of an entity, its guard | `O#{source}#{entity}` | `L`, `V` |
 //! | place of an event in strict order | same | `P#{version} {hash of the event's key}` |
+//! | replay plan, its events, the plans of a month | `R#{plan}`, `PLANS#{yyyymm}` | see `plan.rs` |
 
 mod also;
 mod body;
@@ -35,6 +36,7 @@ mod heartbeat;
 pub(crate) mod item;
 mod log;
 mod order;
+mod plan;
 mod read;
 mod receive;
 mod reconcile;
@@ -66,6 +68,10 @@ pub use cursor::{Cursor, Paused, SyncLease};
 pub use erase::{By, Erased};
 pub use log::Deed;
 pub use order::{Ahead, EntityLock, Pointer, Raised};
+pub use plan::{
+    KEEP_PLAN, Plan, PlanClaim, PlanEvent, PlanFacts, PlanLease, PlanLeftOut, PlanOutcome, PlanRun,
+    PlanState, plan_digest, plan_id,
+};
 pub use read::{Listed, Waiting};
 pub use receive::Received;
 pub use reconcile::ReconcileLease;

@@ -7,6 +7,7 @@
 pub mod also;
 pub mod coverage;
 pub mod order;
+pub mod plan;
 pub mod reconcile;
 pub mod replay;
 

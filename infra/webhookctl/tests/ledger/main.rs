@@ -20,6 +20,7 @@ mod erase;
 mod matrix;
 mod order;
 mod own_writes;
+mod plan;
 mod proxy;
 mod quarantine;
 mod receive;
