@@ -9,6 +9,7 @@ mod help;
 mod inbox;
 mod quarantine;
 mod reconcile;
+mod replay;
 mod run;
 mod selection;
 mod sources;
@@ -29,6 +30,10 @@ pub use quarantine::{
 pub use reconcile::{
     FunctionAt, ReconcileCommand, ReconcileRepairArgs, ReconcileReportArgs, ReconcileRunArgs,
     ReconcileSelection,
+};
+pub use replay::{
+    QueueAt, ReplayApplyArgs, ReplayCommand, ReplayLogArgs, ReplayMode, ReplayPlanArgs,
+    ReplayPlanId, ReplayShowArgs,
 };
 pub use run::{Stop, parse, run_with};
 pub use selection::SelectionArgs;

@@ -8,6 +8,7 @@ mod erase;
 mod inbox;
 mod quarantine;
 mod reconcile;
+pub mod replay;
 mod send;
 mod sources;
 mod sync;
@@ -36,6 +37,7 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Quarantine(command) => quarantine::run(command, &global, out).await,
         Command::Endpoint(command) => endpoint::run(command, &global, out).await,
         Command::Reconcile(command) => reconcile::run(command, &global, out).await,
+        Command::Replay(command) => replay::run(command, &global, out).await,
         Command::Sources(command) => sources::run(command, &global, out).await,
         Command::Doctor(args) => Box::pin(doctor::doctor(args, &global, out)).await,
         Command::Context(command) => context::run(command, &global, out).await,

@@ -3,17 +3,16 @@
 use anyhow::Context as _;
 use shared::aws::Patience;
 
-use crate::cli::Global;
-use crate::place::{Inbox, aws};
+use crate::place::Inbox;
 
 /// The ARN that AWS knows the operator by; on this machine, the user's name.
 /// <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html>
-pub(crate) async fn who(inbox: &Inbox, global: &Global) -> anyhow::Result<String> {
+pub(crate) async fn who(inbox: &Inbox) -> anyhow::Result<String> {
     if inbox.local.is_some() {
         let user = shared::settings::variable("USER").unwrap_or_else(|| "somebody".to_owned());
         return Ok(format!("local/{user}"));
     }
-    let aws = aws(global, Patience::LONG)?;
+    let aws = inbox.aws(Patience::LONG)?;
     let sts = aws_sdk_sts::Client::new(&aws.sdk_config("STS"));
     let identity = sts.get_caller_identity().send().await;
     let identity = identity.context("ask AWS who you are; nothing was changed")?;

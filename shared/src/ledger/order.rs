@@ -16,7 +16,7 @@ use super::{BadRow, Body, Item, Ledger, Placed, Row, State, Write, item};
 use crate::clock::Millis;
 use crate::config::Config;
 use crate::event::{Event, EventKey};
-use crate::order::{Entity, Mode, Version};
+use crate::order::{Entity, Mode, Place, Version};
 use crate::timing::{KEEP_ORDER, POINTER_GRACE};
 
 /// Pointers that are looked at in one request.
@@ -206,6 +206,17 @@ impl Ledger {
             Write::Applied(_) => Raised::Newest,
             Write::Refused(_) => Raised::Older,
         })
+    }
+
+    /// Whether a newer version of the entity was worked on. It says what would become of the event
+    /// now; nothing is written by it.
+    pub async fn is_overtaken(&self, place: &Place) -> anyhow::Result<bool> {
+        let Some(version) = &place.version else {
+            return Ok(false);
+        };
+        let newest = self.get(&place.entity.pk(), "V").await?;
+        let newest = newest.as_ref().and_then(|newest| item::text(newest, "ver"));
+        Ok(newest.is_some_and(|newest| newest > version.sorted()))
     }
 
     /// The event that goes before this one, if any. Whoever asks holds the lock.

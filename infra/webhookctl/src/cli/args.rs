@@ -14,6 +14,7 @@ use super::inbox::{BodiesAt, BodyArgs, DiffArgs, ExportArgs, TailArgs};
 use super::quarantine::QuarantineCommand;
 use super::reconcile::ReconcileCommand;
 use super::selection::SelectionArgs;
+use super::replay::ReplayCommand;
 use super::sources::SourcesCommand;
 use super::sync::SyncCommand;
 use super::values::{self, Assignment, ColorChoice, SecretFrom, Tamper, Zone};
@@ -167,6 +168,9 @@ pub enum Command {
     /// Stored events: list, inspect, follow, export
     #[command(subcommand, arg_required_else_help = true)]
     Inbox(InboxCommand),
+    /// Replay a chosen set of events: plan, then apply; every run is recorded
+    #[command(subcommand, arg_required_else_help = true)]
+    Replay(ReplayCommand),
     /// Requests that were refused, kept apart from the inbox for a week
     #[command(subcommand, arg_required_else_help = true)]
     Quarantine(QuarantineCommand),

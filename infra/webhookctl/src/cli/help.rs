@@ -6,6 +6,7 @@ Start here:
   webhookctl dev --demo                      run the whole system on this machine
   webhookctl inbox list --status failed      what is broken
   webhookctl inbox inspect <ID>              why, and what to do next
+  webhookctl replay plan --status failed     what a replay would touch (changes nothing)
   webhookctl send stripe --tamper body       see a forged webhook refused
   webhookctl quarantine list                 what was refused, and whether it matches by now
   webhookctl sources list                    who sends, when last, and with how many secrets
@@ -41,9 +42,11 @@ Exit codes
     4  no credentials, expired, or not allowed (the message names the missing IAM action)
     5  the answer is no: a request is not verified, a sources file has a fault, something drifted,
        the doctor found a fault, the demo went otherwise than expected
-    6  done in part: the outcome waited for is not `done`
-    7  refused: confirmation missing or wrong, context read-only
-  130  stopped with Ctrl-C
+    6  done in part: some events failed again, or the outcome waited for is not `done`
+    7  refused: confirmation missing or wrong, plan expired or changed, context read-only
+    8  someone else is at it: another run holds the lock
+  124  --timeout reached
+  130  stopped with Ctrl-C; what was begun is recorded and can be resumed
 
 Errors
   error: what happened [code]

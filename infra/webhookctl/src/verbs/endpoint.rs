@@ -165,7 +165,7 @@ async fn enable(
         )
         .into());
     }
-    let who = who(&inbox, global).await?;
+    let who = who(&inbox).await?;
     let now = Millis::now();
     let deed = Deed {
         what: "endpoint.enable",

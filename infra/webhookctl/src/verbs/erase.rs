@@ -58,7 +58,7 @@ pub(super) async fn erase(
     }
     confirmed(&rows, args.confirm)?;
 
-    let who = who(&inbox, global).await?;
+    let who = who(&inbox).await?;
     let deed = Deed {
         what: "erase",
         who: who.clone(),

@@ -8,7 +8,7 @@ use shared::config::Config;
 use shared::event::EventKey;
 use shared::ledger::transition::order::WAITS;
 use shared::ledger::{Ahead, EntityLock, Ledger, Pointer, Raised, Received, Settlement, State};
-use shared::order::{Entity, Version};
+use shared::order::{Entity, Place, Version};
 use shared::preset::Compare;
 use shared::timing::{CLOCK_MARGIN, KEEP_ORDER, KEEP_ROW, LEASE, POINTER_GRACE};
 
@@ -495,4 +495,22 @@ async fn order_costs_a_few_small_requests() {
     let (proxy, ledger) = table.through_proxy().await;
     ledger.receive(&event("evt_2"), NOW).await.unwrap();
     assert_eq!(proxy.count().get("PutItem"), Some(&1));
+}
+
+#[tokio::test]
+async fn what_a_newer_one_has_overtaken_is_told() {
+    let table = Table::fresh().await;
+    let overtaken = async |version: Option<Version>| {
+        let place = Place {
+            entity: entity(),
+            version,
+        };
+        table.ledger.is_overtaken(&place).await.unwrap()
+    };
+    assert!(!overtaken(Some(version(9))).await, "nothing was worked on");
+    table.raise("evt_10", 10).await;
+    assert!(overtaken(Some(version(9))).await);
+    assert!(!overtaken(Some(version(10))).await);
+    assert!(!overtaken(Some(version(11))).await);
+    assert!(!overtaken(None).await);
 }

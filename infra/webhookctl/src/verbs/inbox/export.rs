@@ -59,7 +59,7 @@ pub(in crate::verbs) async fn export(
         .transpose()?;
 
     // Written down before anybody has it.
-    let by = who(&inbox, global).await?;
+    let by = who(&inbox).await?;
     let deed = Deed {
         what: "export",
         who: by.clone(),

@@ -59,7 +59,7 @@ pub(super) async fn repair(
     within_cap(&report, reconcile, args.over_cap)?;
     confirmed(&drift, args.confirm)?;
 
-    let who = who(&inbox, global).await?;
+    let who = who(&inbox).await?;
     let deed = Deed {
         what: "reconcile.repair",
         who: who.clone(),

@@ -1,0 +1,208 @@
+//! Arguments of `replay`.
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::selection::SelectionArgs;
+use super::values;
+use crate::output::CliError;
+use crate::output::time::When;
+
+#[derive(Debug, Subcommand)]
+pub enum ReplayCommand {
+    /// Choose events, freeze them, and say what a replay would do; nothing is changed
+    ///
+    /// The plan holds the ids, so that it cannot grow; what changes until it is applied is left out.
+    Plan(ReplayPlanArgs),
+    /// Run the events of a plan again; once more to go on where it stopped
+    ///
+    /// A few are tried first. Each event is run once by a plan, however often it is applied. Exit 6
+    /// if some failed again, 7 if it was not confirmed or is too old, 8 if somebody else is at it.
+    Apply(ReplayApplyArgs),
+    /// Where a plan stands, and what came of its events
+    Status(ReplayPlanId),
+    /// The record of a plan: who, when, why, what was selected, what came of it
+    Show(ReplayShowArgs),
+    /// Let no more of a plan be applied; what is queued still runs
+    Cancel(ReplayPlanId),
+    /// List the plans, newest first
+    Log(ReplayLogArgs),
+}
+
+/// Which of the selected events run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum ReplayMode {
+    /// Those whose open side effects are known not to have happened
+    #[default]
+    Safe,
+    /// Also those that may have happened, where the downstream honours the key
+    Guarded,
+    /// Also those that are done
+    Force,
+}
+
+#[derive(Debug, Args)]
+pub struct ReplayPlanArgs {
+    #[arg(
+        long,
+        value_name = "MODE",
+        default_value = "safe",
+        hide_possible_values = true,
+        help = "safe: what is known not to have happened; guarded: also what may have, under the same \
+                idempotency key; force: also what is done"
+    )]
+    pub mode: ReplayMode,
+    /// The most events that may be selected
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub max: usize,
+    /// Why; it is written down with who you are
+    #[arg(
+        short = 'm',
+        long,
+        value_name = "WHY",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub reason: String,
+    /// How long the plan may wait to be applied, 24h at most
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = span)]
+    pub expires: u64,
+    /// Select what another plan selected
+    #[arg(long, value_name = "PLAN")]
+    pub like: Option<String>,
+    /// Make effects happen again that are known to have happened, under new idempotency keys
+    #[arg(long)]
+    pub new_effect: bool,
+    /// Run events again whose idempotency key the downstream may have forgotten
+    #[arg(long)]
+    pub accept_duplicate_risk: bool,
+    #[command(flatten)]
+    pub selection: SelectionArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ReplayApplyArgs {
+    /// Id of the plan, or a unique prefix of it
+    pub plan: String,
+    /// The number of events, as the plan showed it
+    #[arg(long, value_name = "N")]
+    pub confirm: Option<u64>,
+    /// Events a second
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rate: u32,
+    /// How many to try first; 0 tries none
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub canary: usize,
+    /// Stop when more than this share failed again
+    #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = share)]
+    pub stop_at: u32,
+    /// Do not wait for what comes of them
+    #[arg(long)]
+    pub no_wait: bool,
+    /// Say what would run now, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// How long to wait for outcomes once all are queued; exit 124 after it
+    #[arg(long, value_name = "SPAN", default_value = "15m", value_parser = span)]
+    pub timeout: u64,
+    #[command(flatten)]
+    pub queue_at: QueueAt,
+}
+
+/// Where doorbells ring.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Deployment")]
+pub struct QueueAt {
+    /// Queue of doorbells, the output `QueueUrl`
+    #[arg(long, value_name = "URL", env = "MITT_QUEUE_URL", hide_env = true)]
+    pub queue_url: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ReplayPlanId {
+    /// Id of the plan, or a unique prefix of it
+    pub plan: String,
+}
+
+#[derive(Debug, Args)]
+pub struct ReplayShowArgs {
+    /// Id of the plan, or a unique prefix of it
+    pub plan: String,
+    /// List what was selected and is left out, and why
+    #[arg(long)]
+    pub left_out: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ReplayLogArgs {
+    /// Made at or after: 2h, 3d, 2026-11-20
+    #[arg(long, value_name = "TIME", value_parser = values::when)]
+    pub since: Option<When>,
+    /// Made by somebody whose identity has this in it
+    #[arg(long, value_name = "WHO")]
+    pub by: Option<String>,
+    /// How many
+    #[arg(short = 'n', long = "limit", value_name = "N", default_value_t = 20,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: u32,
+}
+
+impl ReplayMode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Safe => "safe",
+            Self::Guarded => "guarded",
+            Self::Force => "force",
+        }
+    }
+}
+
+/// Seconds.
+fn span(text: &str) -> Result<u64, CliError> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match text.get(digits.len()..) {
+        Some("s") => 1,
+        Some("m") => 60,
+        Some("h") => 3600,
+        Some("d") => 24 * 3600,
+        _ => 0,
+    };
+    let seconds = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
+    seconds
+        .filter(|seconds| (1..=24 * 3600).contains(seconds))
+        .ok_or_else(|| {
+            CliError::usage("usage.span", format!("'{text}' is no span of time"))
+                .tip("write 30s, 15m or 2h; 24h at most")
+        })
+}
+
+/// Percent, whole.
+fn share(text: &str) -> Result<u32, CliError> {
+    let percent = text.strip_suffix('%').unwrap_or(text).parse().ok();
+    percent.filter(|percent| *percent <= 100).ok_or_else(|| {
+        CliError::usage("usage.share", format!("'{text}' is no share"))
+            .tip("write 10%, or 100% to stop at nothing")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_and_shares_are_read_and_wrong_ones_are_answered() {
+        assert_eq!(
+            [span("30s"), span("15m"), span("24h")].map(Result::unwrap),
+            [30, 900, 86_400]
+        );
+        for wrong in ["", "5", "0s", "25h", "99999999999999999999m", "1w", "-1m"] {
+            assert_eq!(span(wrong).unwrap_err().code, "usage.span", "{wrong}");
+        }
+        assert_eq!(
+            [share("10%"), share("0"), share("100%")].map(Result::unwrap),
+            [10, 0, 100]
+        );
+        for wrong in ["", "%", "101%", "-1", "ten"] {
+            assert_eq!(share(wrong).unwrap_err().code, "usage.share", "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! `replay`: a chosen set of events is run again, by a plan that cannot grow.
+//!
+//! [`fate`] decides what happens to each event, from its row alone. A plan is made of those decisions
+//! ([`make`]) and applied step by step ([`engine`]).
+
+mod apply;
+mod confirm;
+mod document;
+mod engine;
+pub mod fate;
+mod interrupt;
+mod log;
+mod make;
+mod outcome;
+mod page;
+mod record;
+mod watch;
+
+use shared::clock::Millis;
+use shared::ledger::Plan;
+use shared::queue::Queue;
+
+use crate::cli::{Global, QueueAt, ReplayCommand};
+use crate::output::{CliError, Exit, Format, Printer};
+use crate::place::Inbox;
+use crate::selection::Selection;
+
+/// Plans whose ids are looked through for a prefix.
+const RECENT: usize = 10_000;
+
+pub(super) async fn run(
+    command: ReplayCommand,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let is_list = match &command {
+        ReplayCommand::Log(_) => true,
+        ReplayCommand::Show(args) => args.left_out,
+        _ => false,
+    };
+    if out.format == Format::Csv && !is_list {
+        // Before anything is done whose end could not be told.
+        let error = CliError::usage("usage.output", "a plan has no -o csv");
+        return Err(error.tip("-o json").into());
+    }
+    let inbox = Inbox::open(global)?;
+    match command {
+        ReplayCommand::Plan(args) => Box::pin(make::plan(args, &inbox, out)).await,
+        ReplayCommand::Apply(args) => Box::pin(apply::apply(args, &inbox, out)).await,
+        ReplayCommand::Status(args) => record::status(&args.plan, &inbox, out).await,
+        ReplayCommand::Show(args) => record::show(&args, &inbox, out).await,
+        ReplayCommand::Cancel(args) => record::cancel(&args.plan, &inbox, out).await,
+        ReplayCommand::Log(args) => log::log(&args, &inbox, out).await,
+    }
+}
+
+/// Plans and applies in one: prints the plan, asks for its count unless `confirm` is it, and runs
+/// what is known not to have happened.
+pub async fn plan_and_apply(
+    selection: Selection,
+    reason: &str,
+    confirm: Option<u64>,
+    inbox: &Inbox,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let asked = make::Asked::safe(selection, reason, out.format.is_table());
+    let Some(plan) = make::made(asked, inbox, out).await? else {
+        return Ok(Exit::Done);
+    };
+    let args = apply::Args::usual(plan.id, confirm);
+    Box::pin(apply::apply(args, inbox, out)).await
+}
+
+/// The plan that a person means: by its id, or a unique prefix of it.
+async fn named(inbox: &Inbox, wanted: &str, now: Millis) -> anyhow::Result<Plan> {
+    let text = wanted.strip_prefix("rpl_").unwrap_or(wanted);
+    let id = format!("rpl_{}", text.to_ascii_uppercase());
+    if let Some(plan) = inbox.ledger.plan(&id).await? {
+        return Ok(plan);
+    }
+    let known = inbox.ledger.plan_ids(Millis(0), now, RECENT).await?;
+    let fitting = known.into_iter().filter(|known| known.starts_with(&id));
+    let mut fitting: Vec<String> = fitting.collect();
+    if fitting.len() > 1 {
+        let message = format!("'{wanted}' matches {} plans", fitting.len());
+        fitting.truncate(10);
+        let error = CliError::new("replay.ambiguous_id", Exit::NotFound, message);
+        return Err(error.details(fitting).into());
+    }
+    if let [id] = fitting.as_slice()
+        && let Some(plan) = inbox.ledger.plan(id).await?
+    {
+        return Ok(plan);
+    }
+    let message = format!("no plan '{wanted}' in {}", inbox.name);
+    let error = CliError::new("replay.not_found", Exit::NotFound, message);
+    Err(error
+        .note("plans are kept for 90 days")
+        .tip("webhookctl replay log")
+        .into())
+}
+
+/// Where the doorbells of an inbox ring.
+fn queue(inbox: &Inbox, at: &QueueAt) -> anyhow::Result<Queue> {
+    match &at.queue_url {
+        Some(url) => Ok(Queue::new(inbox.sqs()?, url)),
+        None => inbox.queue(),
+    }
+}
+
+/// `1 event was not touched`
+fn untouched(count: usize) -> String {
+    let were = if count == 1 { "was" } else { "were" };
+    format!("{} {were} not touched", events(count as u64))
+}
+
+/// `1 event`, `252 events`
+fn events(count: u64) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{} event{s}", crate::output::table::thousands(count))
+}
+
+/// The last part of an ARN: what people call each other.
+fn short(who: &str) -> &str {
+    who.rsplit(['/', ':']).next().unwrap_or(who)
+}

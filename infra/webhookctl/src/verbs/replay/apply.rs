@@ -1,0 +1,314 @@
+//! `replay apply`: a plan is run, or gone on with where it stopped.
+
+use std::time::Duration;
+
+use shared::clock::Millis;
+use shared::ledger::{
+    Deed, Plan, PlanClaim, PlanEvent, PlanLease, PlanRun, PlanState, plan_digest,
+};
+
+use super::confirm::confirmed;
+use super::document::document;
+use super::engine::{Engine, LEASE, Pace, Stop};
+use super::interrupt::Interrupt;
+use super::outcome::words;
+use super::watch::Watch;
+use super::{named, queue, record, short, untouched};
+use crate::cli::{QueueAt, ReplayApplyArgs};
+use crate::output::time::{age, clock, duration};
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+use crate::who::who;
+
+pub(super) type Args = ReplayApplyArgs;
+
+impl ReplayApplyArgs {
+    /// As if nothing but the count had been said.
+    pub(super) fn usual(plan: String, confirm: Option<u64>) -> Self {
+        Self {
+            plan,
+            confirm,
+            rate: 10,
+            canary: 5,
+            stop_at: 10,
+            no_wait: false,
+            dry_run: false,
+            timeout: 15 * 60,
+            queue_at: QueueAt::default(),
+        }
+    }
+
+    fn pace(&self) -> Pace {
+        Pace {
+            rate: self.rate.max(1),
+            canary: self.canary,
+            stop_at: self.stop_at,
+            wait: !self.no_wait,
+            timeout: Duration::from_secs(self.timeout),
+        }
+    }
+}
+
+pub(super) async fn apply(args: Args, inbox: &Inbox, out: &mut Printer) -> anyhow::Result<Exit> {
+    let now = Millis::now();
+    let plan = named(inbox, &args.plan, now).await?;
+    if plan.state == PlanState::Finished {
+        return ended(&plan, inbox, out).await;
+    }
+    applicable(&plan, now)?;
+    let events = inbox.ledger.plan_order(&plan.id).await?;
+    unchanged(&plan, &events)?;
+    if args.dry_run {
+        return dry_run(&plan, &events, inbox, out).await;
+    }
+    let queue = queue(inbox, &args.queue_at)?;
+    let by = who(inbox).await?;
+    confirmed(&plan, args.confirm, &by, inbox, out)?;
+    let pace = args.pace();
+    let lease = begin(&plan, &by, pace, inbox).await?;
+    let (interrupt, watch) = (Interrupt::listen(), Watch::new(out));
+    let parts = (&inbox.ledger, &queue, &inbox.config);
+    let mut engine = Engine::new(parts, lease, events, pace, interrupt, watch).await?;
+    let stop = engine.run().await;
+    engine.watch.end();
+    let stop = match stop {
+        Ok(stop) => stop,
+        Err(error) => {
+            // Who comes next does not have to wait for the lease to end, if this can be said.
+            let _ = give_back(engine, "failed").await;
+            return Err(error.context(format!(
+                "plan {} stopped; go on with `webhookctl replay apply {}`",
+                plan.id, plan.id
+            )));
+        }
+    };
+    finish(engine, stop, inbox, out).await
+}
+
+/// Why it cannot be applied at all, or not now.
+fn applicable(plan: &Plan, now: Millis) -> Result<(), CliError> {
+    match plan.standing(now) {
+        PlanState::Expired => {
+            let ago = age(plan.good_until.0, now.0);
+            let message = format!("plan {} expired {ago} ago", plan.id);
+            Err(CliError::new("replay.expired", Exit::Refused, message)
+                .tip(format!("webhookctl replay plan --like {}", plan.id)))
+        }
+        PlanState::Cancelled => {
+            let by = plan.cancelled_by.as_deref().map_or("somebody", short);
+            let message = format!("plan {} was cancelled by {by}", plan.id);
+            Err(CliError::new("replay.cancelled", Exit::Refused, message)
+                .tip(format!("webhookctl replay plan --like {}", plan.id)))
+        }
+        _ if plan.is_held(now) => Err(locked(plan, now)),
+        PlanState::Planned | PlanState::Running | PlanState::Finished => Ok(()),
+    }
+}
+
+fn locked(plan: &Plan, now: Millis) -> CliError {
+    let run = plan.runs.last();
+    let by = run.map_or("somebody", |run| short(&run.by));
+    let since = run.map_or(String::new(), |run| {
+        let since = clock(run.from, now.0);
+        format!(" since {}", since.split('.').next().unwrap_or(&since))
+    });
+    let message = format!(
+        "plan {} is being applied by {by}{since} ({} of {})",
+        plan.id, plan.next, plan.count
+    );
+    CliError::new("replay.locked", Exit::Busy, message).tip(format!(
+        "watch it with `webhookctl replay status {}`",
+        plan.id
+    ))
+}
+
+/// Whether these are the events that were looked at when the plan was made.
+fn unchanged(plan: &Plan, events: &[PlanEvent]) -> Result<(), CliError> {
+    if events.len() == plan.count && plan_digest(events.iter()) == plan.facts.sha256 {
+        return Ok(());
+    }
+    let message = format!(
+        "the events of plan {} are not those that it was made of",
+        plan.id
+    );
+    Err(CliError::new("replay.changed", Exit::Refused, message)
+        .note("nothing was replayed")
+        .tip(format!("webhookctl replay plan --like {}", plan.id)))
+}
+
+/// Takes the plan, and writes down who does, before anything is done.
+async fn begin(plan: &Plan, by: &str, pace: Pace, inbox: &Inbox) -> anyhow::Result<PlanLease> {
+    let now = Millis::now();
+    let deed = Deed {
+        what: "replay.apply",
+        who: by.to_owned(),
+        why: plan.facts.reason.clone(),
+        selection: format!("{} of {}", plan.id, plan.facts.words),
+        count: plan.count,
+    };
+    inbox.ledger.log(&deed, now).await?;
+    let run = PlanRun {
+        by: by.to_owned(),
+        from: now.0,
+        rate: pace.rate,
+        ..PlanRun::default()
+    };
+    let owner = format!("{by} {}", shared::ledger::plan_id()?);
+    let claim = inbox.ledger.begin_plan(&plan.id, &owner, &run, now, LEASE);
+    match claim.await? {
+        PlanClaim::Leased(lease) => Ok(*lease),
+        PlanClaim::Refused(plan) => {
+            let now = Millis::now();
+            applicable(&plan, now)?;
+            // It came to its end, or was given back, between the two.
+            Err(locked(&plan, now).into())
+        }
+        PlanClaim::Missing => anyhow::bail!("plan {} is not there any more", plan.id),
+    }
+}
+
+/// What would run now: those that nobody has touched since the plan was made.
+async fn dry_run(
+    plan: &Plan,
+    events: &[PlanEvent],
+    inbox: &Inbox,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let now = Millis::now();
+    let (mut run, mut changed) = (0, 0);
+    for event in events.iter().skip(plan.next) {
+        let row = inbox.ledger.event(&event.key).await?;
+        let late = event.until.is_some_and(|until| now >= until);
+        match row {
+            Some(row) if row.epoch == event.epoch && !late => run += 1,
+            _ => changed += 1,
+        }
+    }
+    let text = format!(
+        "{}: {run} would run again now, {changed} changed since the plan and would be left out; \
+         nothing was changed\n",
+        plan.id
+    );
+    let document = serde_json::json!({"id": plan.id, "run": run, "changed": changed});
+    out.document("replay.dry_run", &document, &plan.id, &text)?;
+    Ok(Exit::Done)
+}
+
+/// It was applied before: what came of it is said once more.
+async fn ended(plan: &Plan, inbox: &Inbox, out: &mut Printer) -> anyhow::Result<Exit> {
+    let seen = record::seen(inbox, plan).await?;
+    let exit = exit_of(Stop::Finished, seen.outcome.failed);
+    let text = format!(
+        "plan {} is finished: {}; nothing is left to do\n",
+        plan.id,
+        words(&seen.outcome)
+    );
+    let record = document(plan, Some(seen), None, Millis::now());
+    out.document("replay.run", &record, &plan.id, &text)?;
+    Ok(exit)
+}
+
+fn exit_of(stop: Stop, failed: usize) -> Exit {
+    match stop {
+        Stop::Failed { .. } => Exit::Partial,
+        Stop::Finished if failed > 0 => Exit::Partial,
+        Stop::Finished => Exit::Done,
+        Stop::Interrupted => Exit::Interrupted,
+        Stop::TimedOut => Exit::Timeout,
+        Stop::Lost => Exit::Busy,
+    }
+}
+
+async fn give_back(engine: Engine<'_>, end: &str) -> anyhow::Result<()> {
+    let (ledger, next) = (engine.ledger, engine.next);
+    let lease = with_end(engine.lease, end);
+    ledger.pause_plan(lease, next).await
+}
+
+fn with_end(mut lease: PlanLease, end: &str) -> PlanLease {
+    lease.run.to = Some(Millis::now().0);
+    lease.run.end = Some(end.to_owned());
+    lease
+}
+
+async fn finish(
+    engine: Engine<'_>,
+    stop: Stop,
+    inbox: &Inbox,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let (outcome, failures) = (engine.outcome(), engine.failures());
+    let (next, unrung, from) = (engine.next, engine.unrung, engine.lease.run.from);
+    let (id, count, limit) = (
+        engine.lease.plan.id.clone(),
+        engine.events.len(),
+        engine.pace.stop_at,
+    );
+    let end = match stop {
+        Stop::Finished => "finished".to_owned(),
+        Stop::Failed { failed, of } => format!("stopped: {failed} of {of} failed again"),
+        Stop::Interrupted => "stopped with Ctrl-C".to_owned(),
+        Stop::TimedOut => "did not wait any longer".to_owned(),
+        Stop::Lost => "lost it to another, or it was cancelled".to_owned(),
+    };
+    if next == count && stop != Stop::Lost {
+        let lease = with_end(engine.lease, &end);
+        inbox
+            .ledger
+            .finish_plan(lease, &outcome, Millis::now())
+            .await?;
+    } else {
+        give_back(engine, &end).await?;
+    }
+    if unrung > 0 {
+        out.say(&format!(
+            "{unrung} could not be rung for; the sweep rings within two minutes."
+        ));
+    }
+    let left = count - next;
+    let took = duration((Millis::now().0 - from) / 1000);
+    let mut text = match stop {
+        Stop::Failed { failed, of } => format!(
+            "stopped: {failed} of {of} failed again (limit {limit}%); {}\n",
+            untouched(left)
+        ),
+        Stop::Interrupted if left > 0 => {
+            format!("stopped; what is queued still runs, {}\n", untouched(left))
+        }
+        Stop::Lost => format!("stopped: another has plan {id}, or it was cancelled\n"),
+        Stop::Finished | Stop::TimedOut | Stop::Interrupted => {
+            format!("● {} in {took}\n", words(&outcome))
+        }
+    };
+    for failure in &failures {
+        text += &format!("{}\n", record::failed(failure));
+    }
+    let plan = inbox.ledger.plan(&id).await?;
+    let plan = plan.ok_or_else(|| anyhow::anyhow!("plan {id} is not there any more"))?;
+    let exit = exit_of(stop, outcome.failed);
+    let tip = tip(
+        stop,
+        left,
+        &id,
+        failures.first().map(|f| f.fingerprint.as_str()),
+    );
+    let seen = record::Seen { outcome, failures };
+    let record = document(&plan, Some(seen), None, Millis::now());
+    out.document("replay.run", &record, &id, &text)?;
+    out.tip(&tip);
+    Ok(exit)
+}
+
+fn tip(stop: Stop, left: usize, id: &str, error: Option<&str>) -> String {
+    match (stop, error) {
+        (Stop::Failed { .. }, _) => {
+            format!("fix the cause, then `webhookctl replay apply {id}` tries others")
+        }
+        (Stop::Interrupted, _) if left > 0 => format!("go on later: webhookctl replay apply {id}"),
+        (Stop::Lost, _) => format!("webhookctl replay status {id}"),
+        (_, Some(error)) => format!(
+            "webhookctl inbox list --error {error}          record: webhookctl replay show {id}"
+        ),
+        (_, None) => format!("record: webhookctl replay show {id}"),
+    }
+}

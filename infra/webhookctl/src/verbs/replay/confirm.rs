@@ -1,0 +1,84 @@
+//! Nothing is run again that nobody has counted.
+
+use std::io::{BufRead as _, IsTerminal as _};
+
+use shared::ledger::Plan;
+
+use super::{events, short};
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+
+/// Whether the number that was given, or is typed now, is that of the plan.
+pub(super) fn confirmed(
+    plan: &Plan,
+    confirm: Option<u64>,
+    who: &str,
+    inbox: &Inbox,
+    out: &mut Printer,
+) -> anyhow::Result<()> {
+    let count = plan.count as u64;
+    if let Some(said) = confirm {
+        return Ok(fits(plan, said)?);
+    }
+    if plan.facts.committed > 0 {
+        let message = format!(
+            "plan {} runs {} whose side effect is committed; that needs --confirm {count}",
+            plan.id,
+            events(plan.facts.committed)
+        );
+        return Err(CliError::new("replay.force", Exit::Refused, message).into());
+    }
+    let place = if inbox.is_protected() {
+        format!("{} (protected)", inbox.name)
+    } else {
+        inbox.name.clone()
+    };
+    if !std::io::stdin().is_terminal() || !out.terminal.stderr.terminal {
+        let message = format!(
+            "plan {} replays {} in {place} and stdin is not a terminal",
+            plan.id,
+            events(count)
+        );
+        return Err(
+            CliError::new("replay.confirm_needed", Exit::Refused, message)
+                .tip(format!(
+                    "webhookctl replay apply {} --confirm {count}",
+                    plan.id
+                ))
+                .into(),
+        );
+    }
+    let asked = format!(
+        "This runs {} again in {place}, as {}. Type {count} to go on: ",
+        events(count),
+        short(who)
+    );
+    out.painted_talk(&crate::output::safe(&asked));
+    let mut typed = String::new();
+    std::io::stdin().lock().read_line(&mut typed)?;
+    match typed.trim().replace(',', "").parse() {
+        Ok(said) => Ok(fits(plan, said)?),
+        Err(_) => Err(CliError::new(
+            "replay.not_confirmed",
+            Exit::Refused,
+            "that was no number; nothing was replayed",
+        )
+        .into()),
+    }
+}
+
+fn fits(plan: &Plan, said: u64) -> Result<(), CliError> {
+    if said == plan.count as u64 {
+        return Ok(());
+    }
+    let message = format!(
+        "plan {} holds {}, but --confirm says {said}; nothing was replayed",
+        plan.id,
+        events(plan.count as u64)
+    );
+    let error = CliError::new("replay.confirm_mismatch", Exit::Refused, message);
+    Err(error.tip(format!(
+        "look again with `webhookctl replay show {}`, then pass the number it shows",
+        plan.id
+    )))
+}

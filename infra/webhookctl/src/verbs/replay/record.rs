@@ -1,0 +1,231 @@
+//! `replay status`, `show` and `cancel`: where a plan stands, and all that is written down of it.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::event::EventId;
+use shared::ledger::{Deed, Plan, PlanOutcome, PlanState};
+
+use super::document::document;
+use super::fate::LeftOut;
+use super::outcome::{Became, Failure, count, failures, look, words};
+use super::{events, named, short};
+use crate::cli::ReplayShowArgs;
+use crate::output::table::Weight;
+use crate::output::time::rfc3339;
+use crate::output::{CliError, Column, Exit, List, Printer};
+use crate::place::Inbox;
+use crate::who::who;
+
+/// What came of a plan's events.
+pub(super) struct Seen {
+    pub(super) outcome: PlanOutcome,
+    pub(super) failures: Vec<Failure>,
+}
+
+/// What came of the events of a plan, from their rows as they are now. Also those behind the last
+/// checkpoint count, where a run was killed.
+pub(super) async fn seen(inbox: &Inbox, plan: &Plan) -> anyhow::Result<Seen> {
+    let all = inbox.ledger.plan_order(&plan.id).await?;
+    let planned = inbox.ledger.planned(&plan.id).await?;
+    let applied = planned.iter().filter(|event| event.applied_at.is_some());
+    let applied: BTreeSet<String> = applied.map(|event| event.key.pk()).collect();
+    let is_applied = |event: &&shared::ledger::PlanEvent| applied.contains(&event.key.pk());
+    let ran = all.iter().filter(is_applied);
+    let mut became = look(&inbox.ledger, &inbox.config, ran).await?;
+    let looked_at = all.iter().take(plan.next);
+    let left = looked_at.filter(|event| !is_applied(event)).count();
+    became.extend(std::iter::repeat_n(Became::Changed, left));
+    Ok(Seen {
+        outcome: count(became.iter()),
+        failures: failures(became.iter()),
+    })
+}
+
+pub(super) async fn status(wanted: &str, inbox: &Inbox, out: &mut Printer) -> anyhow::Result<Exit> {
+    let now = Millis::now();
+    let plan = named(inbox, wanted, now).await?;
+    let seen = seen(inbox, &plan).await?;
+    let text = format!("{}{}", head(&plan, now), progress(&plan, &seen));
+    let record = document(&plan, Some(seen), None, now);
+    out.document("replay.status", &record, &plan.id, &text)?;
+    if plan.standing(now) == PlanState::Running && !plan.is_held(now) {
+        out.tip(&format!("webhookctl replay apply {}", plan.id));
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) async fn show(
+    args: &ReplayShowArgs,
+    inbox: &Inbox,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let now = Millis::now();
+    let plan = named(inbox, &args.plan, now).await?;
+    if args.left_out {
+        return left_out(&plan, inbox, now, out).await;
+    }
+    let seen = seen(inbox, &plan).await?;
+    let text = page(&plan, &seen, now);
+    let record = document(&plan, Some(seen), None, now);
+    out.document("replay.run", &record, &plan.id, &text)?;
+    Ok(Exit::Done)
+}
+
+pub(super) async fn cancel(wanted: &str, inbox: &Inbox, out: &mut Printer) -> anyhow::Result<Exit> {
+    let now = Millis::now();
+    let plan = named(inbox, wanted, now).await?;
+    let by = who(inbox).await?;
+    let deed = Deed {
+        what: "replay.cancel",
+        who: by.clone(),
+        why: plan.facts.reason.clone(),
+        selection: plan.id.clone(),
+        count: plan.count,
+    };
+    inbox.ledger.log(&deed, now).await?;
+    let cancelled = inbox.ledger.cancel_plan(&plan.id, &by, now).await?;
+    let plan = cancelled.unwrap_or(plan);
+    if plan.state != PlanState::Cancelled {
+        let message = format!(
+            "plan {} is {}; nothing is left to cancel",
+            plan.id, plan.state
+        );
+        return Err(CliError::new("replay.ended", Exit::Refused, message).into());
+    }
+    let text = format!(
+        "{} is cancelled: {} of {} were looked at, and what is queued still runs\n",
+        plan.id,
+        plan.next,
+        events(plan.count as u64)
+    );
+    out.document(
+        "replay.cancel",
+        &document(&plan, None, None, now),
+        &plan.id,
+        &text,
+    )?;
+    Ok(Exit::Done)
+}
+
+/// An event that was selected and is not part of the plan.
+#[derive(Serialize)]
+struct Line {
+    id: String,
+    source: String,
+    key: String,
+    received_at: String,
+    why: String,
+    #[serde(skip)]
+    said: String,
+}
+
+async fn left_out(
+    plan: &Plan,
+    inbox: &Inbox,
+    now: Millis,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let left = inbox.ledger.plan_left_out(&plan.id).await?;
+    let items = left.iter().map(|left| {
+        let why = LeftOut::parse(&left.why);
+        Line {
+            id: EventId::new(left.received_at, &left.key).to_string(),
+            source: left.key.source().to_owned(),
+            key: left.key.id().to_owned(),
+            received_at: rfc3339(left.received_at.0),
+            why: left.why.clone(),
+            said: why.map_or(left.why.clone(), |why| why.text().to_owned()),
+        }
+    });
+    out.list(&List {
+        command: "replay.left_out",
+        context: &inbox.name,
+        as_of: rfc3339(now.0),
+        columns: vec![
+            Column::id("id"),
+            Column::whole("SOURCE", "source"),
+            Column::whole("RECEIVED", "received_at").weight(Weight::Lesser),
+            Column::text("WHY", "why", 20)
+                .weight(Weight::Essential)
+                .shown(|line: &Line| line.said.clone()),
+            Column::whole("KEY", "key").weight(Weight::Extra),
+        ],
+        id: "id",
+        items: items.collect(),
+        next_cursor: None,
+        truncated: false,
+        footer: None,
+        empty: format!("{} leaves nothing out.", plan.id),
+        tip: None,
+    })?;
+    Ok(Exit::Done)
+}
+
+fn head(plan: &Plan, now: Millis) -> String {
+    let held = match &plan.lease {
+        Some((_, until)) if plan.is_held(now) => {
+            let by = plan.runs.last().map_or("somebody", |run| short(&run.by));
+            format!(", {by} is at it until {}", rfc3339(until.0))
+        }
+        _ if plan.state == PlanState::Running => ", nobody is at it".to_owned(),
+        _ => String::new(),
+    };
+    format!("{}  {}{held}\n", plan.id, plan.standing(now))
+}
+
+fn progress(plan: &Plan, seen: &Seen) -> String {
+    let mut text = format!(
+        "  queued    {}/{}\n  outcome   {}\n",
+        plan.next,
+        plan.count,
+        words(&seen.outcome)
+    );
+    for failure in &seen.failures {
+        text += &format!("{}\n", failed(failure));
+    }
+    text
+}
+
+/// `  4  a90c11  GitHub API 422: issue already exists`
+pub(super) fn failed(failure: &Failure) -> String {
+    let Failure {
+        events,
+        fingerprint,
+        text,
+    } = failure;
+    format!("  {events}  {fingerprint}  {text}")
+}
+
+fn page(plan: &Plan, seen: &Seen, now: Millis) -> String {
+    let facts = &plan.facts;
+    let left: u64 = facts.left_out.values().sum();
+    let reason = match facts.reason.as_str() {
+        "" => "-",
+        reason => reason,
+    };
+    let mut text = head(plan, now);
+    text += &format!("  planned   {} by {}\n", rfc3339(plan.made_at.0), facts.by);
+    text += &format!("  reason    {reason}\n");
+    text += &format!("  selection {}\n", facts.words);
+    text += &format!(
+        "  events    {} selected, {} planned, {left} left out; mode {}\n",
+        facts.selected, plan.count, facts.mode
+    );
+    text += &format!("  sha256    {}\n", facts.sha256);
+    for run in &plan.runs {
+        let to = run.to.map_or("never ended".to_owned(), rfc3339);
+        let end = run.end.as_deref().unwrap_or("killed, or at it");
+        text += &format!(
+            "  run       {} – {to} by {}, {}/s: {end}\n",
+            rfc3339(run.from),
+            run.by,
+            run.rate
+        );
+    }
+    if let Some(by) = &plan.cancelled_by {
+        text += &format!("  cancelled by {by}\n");
+    }
+    text + &progress(plan, seen)
+}

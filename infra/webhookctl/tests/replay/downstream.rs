@@ -1,0 +1,77 @@
+//! Who the events go to: counts how often each came, and says what it is told to.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+
+/// No status.
+const NEVER: u16 = 0;
+
+#[derive(Clone)]
+pub(crate) struct Downstream {
+    pub(crate) url: String,
+    told: Arc<Told>,
+}
+
+struct Told {
+    /// Requests by their idempotency key.
+    keys: Mutex<BTreeMap<String, usize>>,
+    status: AtomicU16,
+    /// Requests until the status holds.
+    well: AtomicUsize,
+}
+
+impl Downstream {
+    pub(crate) async fn start() -> Self {
+        let told = Arc::new(Told {
+            keys: Mutex::default(),
+            status: AtomicU16::new(200),
+            well: AtomicUsize::new(0),
+        });
+        let router = Router::new().fallback(take).with_state(Arc::clone(&told));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async { axum::serve(listener, router).await });
+        Self { url, told }
+    }
+
+    /// What it answers from now on.
+    pub(crate) fn answers(&self, status: u16) {
+        self.answers_after(0, status);
+    }
+
+    /// From now on it takes what comes, and says nothing.
+    pub(crate) fn answers_never(&self) {
+        self.answers(NEVER);
+    }
+
+    /// The same, once it has taken so many.
+    pub(crate) fn answers_after(&self, well: usize, status: u16) {
+        self.told.well.store(well, Ordering::SeqCst);
+        self.told.status.store(status, Ordering::SeqCst);
+    }
+
+    /// How many keys came, and how many requests.
+    pub(crate) fn heard(&self) -> (usize, usize) {
+        let keys = self.told.keys.lock().unwrap();
+        (keys.len(), keys.values().sum())
+    }
+}
+
+async fn take(State(told): State<Arc<Told>>, headers: HeaderMap) -> StatusCode {
+    let key = headers["idempotency-key"].to_str().unwrap().to_owned();
+    *told.keys.lock().unwrap().entry(key).or_default() += 1;
+    let well = told.well.load(Ordering::SeqCst);
+    if well > 0 {
+        told.well.store(well - 1, Ordering::SeqCst);
+        return StatusCode::OK;
+    }
+    match told.status.load(Ordering::SeqCst) {
+        NEVER => std::future::pending().await,
+        status => StatusCode::from_u16(status).unwrap(),
+    }
+}

@@ -1,0 +1,95 @@
+//! The line between the command and the services, cut after so many requests.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, Uri};
+use axum::response::{IntoResponse, Response};
+
+#[derive(Clone)]
+pub(crate) struct Line {
+    /// Requests that still pass, whichever service they are for.
+    left: Arc<AtomicI64>,
+    /// Whether the last one is carried out, and only its answer lost.
+    carried_out: Arc<AtomicBool>,
+    http: reqwest::Client,
+}
+
+impl Line {
+    pub(crate) fn new() -> Self {
+        Self {
+            left: Arc::new(AtomicI64::new(i64::MAX)),
+            carried_out: Arc::default(),
+            http: shared::outbound::unguarded(Duration::from_secs(30)).unwrap(),
+        }
+    }
+
+    /// The address of a service behind this line.
+    pub(crate) fn to(&self, service: &str) -> String {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        let router = Router::new()
+            .fallback(pass)
+            .with_state((self.clone(), service.trim_end_matches('/').to_owned()));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        url
+    }
+
+    /// After this many requests nobody answers any more.
+    pub(crate) fn cut_after(&self, requests: i64, carried_out: bool) {
+        self.carried_out.store(carried_out, Ordering::SeqCst);
+        self.left.store(requests, Ordering::SeqCst);
+    }
+
+    pub(crate) fn mend(&self) {
+        self.left.store(i64::MAX, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_cut(&self) -> bool {
+        self.left.load(Ordering::SeqCst) < 0
+    }
+}
+
+async fn pass(
+    State((line, to)): State<(Line, String)>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let left = line.left.fetch_sub(1, Ordering::SeqCst);
+    if left <= 0 && !(left == 0 && line.carried_out.load(Ordering::SeqCst)) {
+        return std::future::pending().await;
+    }
+    let request = line.http.post(format!("{to}{uri}")).body(body);
+    let kept = [
+        "content-type",
+        "x-amz-target",
+        "authorization",
+        "x-amz-date",
+    ];
+    let request = kept
+        .iter()
+        .fold(request, |request, name| match headers.get(*name) {
+            Some(value) => request.header(*name, value),
+            None => request,
+        });
+    let answer = request.send().await.unwrap();
+    let status = answer.status();
+    let kind = answer.headers().get("content-type").cloned();
+    let body = answer.bytes().await.unwrap();
+    if left == 0 {
+        return std::future::pending().await;
+    }
+    let mut response = (status, body).into_response();
+    if let Some(kind) = kind {
+        response.headers_mut().insert("content-type", kind);
+    }
+    response
+}

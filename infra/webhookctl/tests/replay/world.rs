@@ -1,0 +1,302 @@
+//! A stack with dead letters in it, and the commands as a person runs them.
+
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_ssm::types::ParameterType;
+use serde_json::Value;
+use shared::clock::Millis;
+use shared::event::{Event, EventKey, Fetched, Via};
+use shared::ledger::{Claim, EffectRow, EffectState, Item, Ledger, Settlement};
+use shared::timing::LEASE;
+use tokio::process::{Child, Command};
+use webhookctl::place::Local;
+use webhookctl::stack::{Options, Stack};
+
+use super::downstream::Downstream;
+use super::line::Line;
+
+pub(crate) struct World {
+    pub(crate) stack: Stack,
+    pub(crate) ledger: Ledger,
+    pub(crate) downstream: Downstream,
+    pub(crate) line: Line,
+    pub(crate) folder: PathBuf,
+    /// When it began: events are of a minute before.
+    pub(crate) then: Millis,
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        let downstream = Downstream::start().await;
+        let folder = folder();
+        let sources = format!(
+            "schema = 1\n[forward]\nallow_loopback = true\n\
+             [[source]]\nname = \"orders\"\npreset = \"stripe\"\n\
+             retry = {{ waits = [\"2h\"] }}\n\
+             [[source.action]]\nkind = \"http\"\nurl = \"{}/orders\"\nsecret = \"downstream\"\n\
+             [[source]]\nname = \"others\"\npreset = \"stripe\"\n[[source.action]]\nkind = \"keep\"\n\
+             [[source]]\nname = \"carts\"\npreset = \"stripe\"\naction = [{{ kind = \"keep\" }}]\n\
+             order = {{ mode = \"latest_wins\", entity = \"json:cart\", version = \"json:n\", compare = \"number\" }}\n",
+            downstream.url
+        );
+        let sources_file = folder.join("sources.toml");
+        std::fs::write(&sources_file, sources).unwrap();
+        let template = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_webhookctl"));
+        let stack = Stack::start(Options {
+            sources_file: Some(sources_file),
+            max_processes: 2,
+            ..Options::new(template, program.parent().unwrap())
+        });
+        let stack = stack.await.unwrap();
+        let path = stack.secrets_path("Processor").unwrap();
+        let put = stack.clients().ssm.put_parameter();
+        put.name(format!("{path}/downstream/current"))
+            .value("whsec_dGhyb3ctYXdheSBzZWNyZXQ=")
+            .r#type(ParameterType::SecureString)
+            .send()
+            .await
+            .unwrap();
+        let line = Line::new();
+        let world = Self {
+            ledger: Ledger::new(stack.clients().dynamodb, stack.table().unwrap(), None),
+            then: Millis::now() - Duration::from_secs(60),
+            stack,
+            downstream,
+            line,
+            folder,
+        };
+        world.announce();
+        world
+    }
+
+    /// Tells the commands of the stack, as `dev` does, behind the line.
+    fn announce(&self) {
+        let endpoints = self.stack.endpoints();
+        let queue = self.stack.queue_url("Doorbell").unwrap();
+        let local = Local {
+            pid: std::process::id(),
+            url: self.stack.front_url(),
+            dynamodb: self.line.to(&endpoints.dynamodb),
+            sqs: self.line.to(&endpoints.sqs),
+            s3: endpoints.s3.clone(),
+            ssm: endpoints.ssm.clone(),
+            table: self.stack.table().unwrap().to_owned(),
+            bucket: self.stack.bucket("Bodies").unwrap().to_owned(),
+            queue_url: queue.to_owned(),
+            secrets_path: self.stack.secrets_path("Catcher").unwrap().to_owned(),
+            sources: self.folder.join("sources.toml"),
+            lambda: None,
+            backup_sync: None,
+        };
+        let place = self.folder.join(".mitt");
+        std::fs::create_dir_all(&place).unwrap();
+        let text = serde_json::to_string(&local).unwrap();
+        std::fs::write(place.join("local.json"), text).unwrap();
+    }
+
+    /// An event that nobody was told of, received so many milliseconds after the beginning.
+    pub(crate) async fn received(&self, source: &str, number: u64) -> EventKey {
+        self.received_at(source, number, self.then + Duration::from_millis(number))
+            .await
+    }
+
+    pub(crate) async fn received_at(&self, source: &str, number: u64, at: Millis) -> EventKey {
+        let id = format!("evt_{number:05}");
+        let event = Event::fetched(Fetched {
+            source,
+            provider: "stripe",
+            preset: "stripe",
+            id: &id,
+            kind: "order.paid",
+            body: format!(r#"{{"id":"{id}","cart":"c1","n":{number}}}"#).into(),
+            now: at,
+            via: Via::Webhook,
+            config: "test",
+        });
+        self.ledger.receive(&event, at).await.unwrap();
+        event.key().clone()
+    }
+
+    /// An event whose one attempt ended so.
+    pub(crate) async fn settled(
+        &self,
+        key: &EventKey,
+        settlement: Settlement,
+        effects: &[(String, EffectRow)],
+    ) {
+        let claim = self.ledger.claim(key, "test", Millis::now(), LEASE, 10);
+        let Claim::Leased(lease) = claim.await.unwrap() else {
+            panic!("{key} cannot be claimed");
+        };
+        let settled = self
+            .ledger
+            .settle(*lease, settlement, effects, Millis::now());
+        settled.await.unwrap();
+    }
+
+    /// Dead letters whose effects are known not to have happened.
+    pub(crate) async fn dead(&self, numbers: std::ops::Range<u64>) -> Vec<EventKey> {
+        let dead = numbers.map(async |number| {
+            let key = self.received("orders", number).await;
+            let effects = [("http".to_owned(), effect(EffectState::Not, true))];
+            self.settled(&key, dead_letter(number), &effects).await;
+            key
+        });
+        futures::future::join_all(dead).await
+    }
+
+    pub(crate) async fn row(&self, key: &EventKey) -> Item {
+        self.item(&key.pk(), "M").await
+    }
+
+    pub(crate) async fn item(&self, pk: &str, sk: &str) -> Item {
+        let get = self.stack.clients().dynamodb.get_item();
+        let get = get.table_name(self.stack.table().unwrap());
+        let get = get.key("pk", s(pk)).key("sk", s(sk)).consistent_read(true);
+        get.send().await.unwrap().item.unwrap_or_default()
+    }
+
+    /// Whoever held the plan is gone for long.
+    pub(crate) async fn lease_is_over(&self, plan: &str) {
+        let mut row = self.item(&format!("R#{plan}"), "M").await;
+        row.insert("lu".to_owned(), AttributeValue::N("1".to_owned()));
+        let put = self.stack.clients().dynamodb.put_item();
+        let put = put.table_name(self.stack.table().unwrap());
+        put.set_item(Some(row)).send().await.unwrap();
+    }
+
+    /// Each key has the state, or comes to it.
+    pub(crate) async fn all(&self, keys: &[EventKey], state: &str) {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
+        for key in keys {
+            loop {
+                let row = self.row(key).await;
+                let is = row["st"].as_s().unwrap();
+                if is == state {
+                    break;
+                }
+                let late = tokio::time::Instant::now() > deadline;
+                assert!(!late, "{key} is {is}, not {state}");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
+        command
+            .args(args)
+            .current_dir(&self.folder)
+            .env_remove("MITT_TABLE")
+            .env("USER", "anna")
+            .env("AWS_ACCESS_KEY_ID", "test")
+            .env("AWS_SECRET_ACCESS_KEY", "test")
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        command
+    }
+
+    pub(crate) async fn webhookctl(&self, args: &[&str]) -> Output {
+        self.command(args).output().await.unwrap()
+    }
+
+    /// The same, not waited for.
+    pub(crate) fn spawn(&self, args: &[&str]) -> Child {
+        let mut command = self.command(args);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    /// A plan of what is selected, as a document.
+    pub(crate) async fn plan(&self, args: &[&str]) -> Value {
+        let line = [
+            &["replay", "plan", "-m", "they are back"],
+            args,
+            &["-o", "json"],
+        ]
+        .concat();
+        document(&self.webhookctl(&line).await, 0)
+    }
+
+    pub(crate) async fn show(&self, plan: &str) -> Value {
+        let line = ["replay", "show", plan, "-o", "json"];
+        document(&self.webhookctl(&line).await, 0)
+    }
+
+    /// What operators did this month.
+    pub(crate) async fn log(&self) -> Vec<Item> {
+        let month = format!("LOG#{}", &Millis::now().hour()[..6]);
+        let query = self.stack.clients().dynamodb.query();
+        let query = query
+            .table_name(self.stack.table().unwrap())
+            .key_condition_expression("pk = :month")
+            .expression_attribute_values(":month", s(&month));
+        query.send().await.unwrap().items.unwrap()
+    }
+
+    pub(crate) async fn end(self) {
+        self.stack.stop().await;
+        std::fs::remove_dir_all(&self.folder).unwrap();
+    }
+}
+
+pub(crate) fn effect(state: EffectState, keyed: bool) -> EffectRow {
+    EffectRow {
+        state,
+        key: "wh_key".to_owned(),
+        keyed,
+        at: Millis::now(),
+        run: 0,
+        note: String::new(),
+    }
+}
+
+pub(crate) fn dead_letter(number: u64) -> Settlement {
+    Settlement::DeadLetter {
+        reason: "attempts_exhausted",
+        error: format!("orders API 502 during booking, request {number}f3"),
+    }
+}
+
+pub(crate) fn s(text: &str) -> AttributeValue {
+    AttributeValue::S(text.to_owned())
+}
+
+pub(crate) fn told(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
+}
+
+/// What it printed, if it ended so.
+pub(crate) fn document(output: &Output, exit: i32) -> Value {
+    assert_eq!(output.status.code(), Some(exit), "{}", told(output));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(output)))
+}
+
+/// The code of the error that it ended with.
+pub(crate) fn refused(output: &Output, exit: i32, code: &str) {
+    assert_eq!(output.status.code(), Some(exit), "{}", told(output));
+    assert!(
+        told(output).contains(&format!("[{code}]")),
+        "{}",
+        told(output)
+    );
+}
+
+pub(crate) fn id(plan: &Value) -> String {
+    plan["id"].as_str().unwrap().to_owned()
+}
+
+fn folder() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("mitt-replay-{}-{number}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
