@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::clock::Millis;
 use crate::event::{Event, EventId, EventKey};
-use crate::ledger::{Ledger, Placed, Received};
+use crate::ledger::{By, Decided, Ledger, Placed, Received};
 use crate::queue::{Doorbell, Lane, Queue};
 use crate::timing::RING_BUDGET;
 
@@ -90,6 +90,21 @@ impl Inbox {
             received,
             doorbell,
         })
+    }
+
+    /// Lets an event that was kept apart be worked on, and rings for it.
+    pub async fn release(
+        &self,
+        key: &EventKey,
+        by: By<'_>,
+        now: Millis,
+    ) -> anyhow::Result<Decided> {
+        let decided = self.ledger.release(key, by, now).await?;
+        if let Decided::Made(row) = &decided {
+            let lane = Lane::of(row.received_at, now);
+            self.announce(lane, decided.doorbell().iter()).await;
+        }
+        Ok(decided)
     }
 
     /// The second half. Whether the bells were heard does not matter: the sweep rings again.

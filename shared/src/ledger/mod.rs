@@ -26,10 +26,12 @@
 //! | replay plan, its events, the plans of a month | `R#{plan}`, `PLANS#{yyyymm}` | see `plan.rs` |
 
 mod also;
+mod apart;
 mod body;
 mod claim;
 mod coverage;
 mod cursor;
+mod dead;
 mod endpoint;
 mod erase;
 mod heartbeat;
@@ -60,13 +62,14 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 
 use crate::order::Order;
 pub use also::{AlsoSeen, Seen};
+pub use apart::Decided;
 pub use body::{Body, NoBody, Placed};
 pub(crate) use body::{Packed, Place, unpack};
 pub use claim::{Abandoned, Claim, Lease};
 pub use coverage::{Comparison, DayCount};
 pub use cursor::{Cursor, Paused, SyncLease};
 pub use erase::{By, Erased};
-pub use log::Deed;
+pub use log::{Deed, Deeds, Logged};
 pub use order::{Ahead, EntityLock, Pointer, Raised};
 pub use plan::{
     KEEP_PLAN, Plan, PlanClaim, PlanEvent, PlanFacts, PlanLease, PlanLeftOut, PlanOutcome, PlanRun,

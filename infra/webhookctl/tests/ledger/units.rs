@@ -20,7 +20,9 @@ use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
 use shared::clock::Millis;
 use shared::coverage::{Counts, Day, Gap, MOST_GAPS, Piece};
 use shared::event::{EventKey, Via};
-use shared::ledger::{Again, By, Comparison, EffectState, Ledger, Replayed, Settlement, Swept};
+use shared::ledger::{
+    Again, By, Comparison, EffectState, Ledger, Received, Replayed, Settlement, Swept,
+};
 use shared::silence::{REMEMBERED, Rhythm};
 use shared::timing::LEASE;
 
@@ -314,6 +316,29 @@ async fn an_erasure_costs_one_unit_and_its_place_in_the_index() {
     metered.table.settle(lease, Settlement::Done).await;
     ledger.erase(&done, by, after(9)).await.unwrap();
     assert_eq!(meter.read(), (1.0, 0.0), "of one that is done");
+}
+
+#[tokio::test]
+async fn a_decision_over_what_is_kept_apart_puts_it_into_the_index() {
+    let metered = Metered::fresh().await;
+    let (ledger, meter) = (&metered.ledger, &metered.meter);
+    let by = By {
+        who: "anna",
+        why: "both are genuine",
+    };
+    let mut keys = Vec::new();
+    for id in ["evt_1", "evt_2"] {
+        metered.open(id).await;
+        let other = event_with(id, Via::Webhook, "{\"other\":1}");
+        match metered.table.ledger.receive(&other, NOW).await.unwrap() {
+            Received::Conflict(key) => keys.push(key),
+            received => panic!("{received:?}"),
+        }
+    }
+    ledger.release(&keys[0], by, after(9)).await.unwrap();
+    assert_eq!(meter.read(), (1.0, 1.0), "release");
+    ledger.discard(&keys[1], by, after(9)).await.unwrap();
+    assert_eq!(meter.read(), (1.0, 1.0), "discard");
 }
 
 #[tokio::test]
