@@ -2,11 +2,13 @@
 
 mod args;
 mod context;
+mod dlq;
 mod doctor;
 mod endpoint;
 mod erase;
 mod help;
 mod inbox;
+mod log;
 mod quarantine;
 mod reconcile;
 mod replay;
@@ -19,13 +21,15 @@ mod verify;
 
 pub use args::{Cli, Command, DevArgs, Global, InboxCommand, InspectArgs, ListArgs, SendArgs};
 pub use context::{ContextAddArgs, ContextCommand, ContextShowArgs, ContextUseArgs};
+pub use dlq::{DlqCommand, DlqInspectArgs, DlqListArgs, DlqRedriveArgs};
 pub use doctor::DoctorArgs;
 pub use endpoint::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs};
 pub use erase::EraseArgs;
 pub use inbox::{BodiesAt, BodyArgs, DiffArgs, ExportArgs, TailArgs};
+pub use log::LogArgs;
 pub use quarantine::{
-    DoorAt, HeldInspectArgs, HeldListArgs, HeldSelection, PurgeArgs, QuarantineCommand,
-    ReverifyArgs, SecretsAt,
+    DiscardArgs, DoorAt, HeldInspectArgs, HeldListArgs, HeldSelection, PurgeArgs,
+    QuarantineCommand, ReleaseArgs, ReverifyArgs, SecretsAt,
 };
 pub use reconcile::{
     FunctionAt, ReconcileCommand, ReconcileRepairArgs, ReconcileReportArgs, ReconcileRunArgs,

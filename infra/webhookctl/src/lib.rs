@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod demo;
 pub mod doctor;
+pub mod fingerprint;
 pub mod inspect;
 pub mod next_action;
 pub mod outage;

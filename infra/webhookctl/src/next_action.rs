@@ -26,6 +26,7 @@ pub enum Code {
     CheckDownstream,
     Replay,
     FixSecret,
+    Decide,
     Fetch,
     Paused,
 }
@@ -70,11 +71,11 @@ pub fn next_action(view: &EventView, now_millis: i64) -> NextAction {
 }
 
 fn quarantined(view: &EventView) -> (Code, String) {
-    if view.secret.is_some() {
-        // The signature was right: it is late, or its key belongs to another body.
+    if view.proven != "nothing" {
+        // It is genuine, but its id or its body belongs to another event.
         (
-            Code::None,
-            "none, the secret matched; last_error says why it is kept apart".to_owned(),
+            Code::Decide,
+            "release or discard it; last_error says why it is kept apart".to_owned(),
         )
     } else {
         (Code::FixSecret, "fix the secret, then reverify".to_owned())
@@ -284,9 +285,17 @@ mod tests {
 
     #[test]
     fn fix_secret_when_none_matched() {
-        let forged = view(|v| (v.status, v.secret) = (Status::Quarantined, None));
+        let forged = view(|v| {
+            (v.status, v.proven) = (Status::Quarantined, "nothing".into());
+        });
         assert_eq!(forged, is(Code::FixSecret, "fix the secret, then reverify"));
-        assert_eq!(view(|v| v.status = Status::Quarantined).0, Code::None);
+    }
+
+    #[test]
+    fn decide_when_it_is_genuine_and_kept_apart() {
+        let apart = view(|v| v.status = Status::Quarantined);
+        let text = "release or discard it; last_error says why it is kept apart";
+        assert_eq!(apart, is(Code::Decide, text));
     }
 
     #[test]
@@ -314,6 +323,7 @@ mod tests {
             CheckDownstream,
             Replay,
             FixSecret,
+            Decide,
             Fetch,
             Paused,
         ];

@@ -2,10 +2,12 @@
 
 mod context;
 mod dev;
+mod dlq;
 mod doctor;
 mod endpoint;
 mod erase;
 mod inbox;
+mod log;
 mod quarantine;
 mod reconcile;
 pub mod replay;
@@ -34,6 +36,8 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Inbox(InboxCommand::Tail(args)) => inbox::tail(args, &global, out).await,
         Command::Inbox(InboxCommand::Export(args)) => inbox::export(args, &global, out).await,
         Command::Erase(args) => Box::pin(erase::erase(args, &global, out)).await,
+        Command::Dlq(command) => Box::pin(dlq::run(command, &global, out)).await,
+        Command::Log(args) => log::log(args, &global, out).await,
         Command::Quarantine(command) => quarantine::run(command, &global, out).await,
         Command::Endpoint(command) => endpoint::run(command, &global, out).await,
         Command::Reconcile(command) => reconcile::run(command, &global, out).await,

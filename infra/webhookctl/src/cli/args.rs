@@ -6,15 +6,17 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::context::ContextCommand;
+use super::dlq::DlqCommand;
 use super::doctor::DoctorArgs;
 use super::endpoint::EndpointCommand;
 use super::erase::EraseArgs;
 use super::help;
 use super::inbox::{BodiesAt, BodyArgs, DiffArgs, ExportArgs, TailArgs};
+use super::log::LogArgs;
 use super::quarantine::QuarantineCommand;
 use super::reconcile::ReconcileCommand;
-use super::selection::SelectionArgs;
 use super::replay::ReplayCommand;
+use super::selection::SelectionArgs;
 use super::sources::SourcesCommand;
 use super::sync::SyncCommand;
 use super::values::{self, Assignment, ColorChoice, SecretFrom, Tamper, Zone};
@@ -145,7 +147,6 @@ pub struct Global {
     /// `0`: no tips
     #[arg(long, global = true, hide = true, env = "WEBHOOKCTL_TIPS")]
     pub tips: Option<String>,
-
 }
 
 #[derive(Debug, Subcommand)]
@@ -171,6 +172,9 @@ pub enum Command {
     /// Replay a chosen set of events: plan, then apply; every run is recorded
     #[command(subcommand, arg_required_else_help = true)]
     Replay(ReplayCommand),
+    /// Dead letters, grouped by error
+    #[command(subcommand, arg_required_else_help = true)]
+    Dlq(DlqCommand),
     /// Requests that were refused, kept apart from the inbox for a week
     #[command(subcommand, arg_required_else_help = true)]
     Quarantine(QuarantineCommand),
@@ -187,6 +191,8 @@ pub enum Command {
     /// dead letter. Backups of the table keep it for up to 35 days. `--where` reads each body of the
     /// time that is looked through.
     Erase(EraseArgs),
+    /// What operators did to the inbox, when and why
+    Log(LogArgs),
     /// Who sends to us, and with which secret
     #[command(subcommand, arg_required_else_help = true)]
     Sources(SourcesCommand),

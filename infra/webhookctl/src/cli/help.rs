@@ -9,6 +9,7 @@ Start here:
   webhookctl replay plan --status failed     what a replay would touch (changes nothing)
   webhookctl send stripe --tamper body       see a forged webhook refused
   webhookctl quarantine list                 what was refused, and whether it matches by now
+  webhookctl dlq list                        dead letters by error, and what can be done about them
   webhookctl sources list                    who sends, when last, and with how many secrets
   webhookctl sync coverage                   how many events never came by webhook
   webhookctl verify <ID>                     why its signature does not match

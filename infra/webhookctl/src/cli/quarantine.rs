@@ -23,6 +23,13 @@ pub enum QuarantineCommand {
     Reverify(ReverifyArgs),
     /// Delete refused requests; they are deleted after a week anyway
     Purge(PurgeArgs),
+    /// Let an event be worked on that was kept apart: another one has its id, or its body
+    ///
+    /// Such an event was verified and is in the inbox, as `quarantined`. It is worked on once, under
+    /// the key that it was kept under, with idempotency keys of its own.
+    Release(ReleaseArgs),
+    /// Make a dead letter of an event that was kept apart; nobody works on it
+    Discard(DiscardArgs),
 }
 
 /// What of the quarantine a command is about.
@@ -34,6 +41,7 @@ pub struct HeldSelection {
     pub source: Vec<String>,
     #[arg(
         long,
+        visible_alias = "error",
         value_name = "REASON",
         value_parser = reason,
         help = "Why they were refused: bad_signature, missing_header, … (repeatable)"
@@ -45,6 +53,9 @@ pub struct HeldSelection {
     /// Received before
     #[arg(long, value_name = "TIME", value_parser = values::when)]
     pub until: Option<When>,
+    /// Id, or a prefix of it (repeatable); `-` reads one a line from stdin
+    #[arg(long, value_name = "ID|-")]
+    pub id: Vec<String>,
 }
 
 /// What a deployment does not say of itself; its stack has it as an output. The running `dev`
@@ -100,6 +111,14 @@ pub struct ReverifyArgs {
     /// Say what would happen, and change nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Why; it is written down with who you are
+    #[arg(
+        short = 'm',
+        long = "message",
+        value_name = "WHY",
+        required_unless_present = "dry_run"
+    )]
+    pub why: Option<String>,
     #[command(flatten)]
     pub selection: HeldSelection,
     #[command(flatten)]
@@ -113,8 +132,31 @@ pub struct PurgeArgs {
     /// The number of requests that goes, as it was shown
     #[arg(long, value_name = "N")]
     pub confirm: Option<usize>,
+    /// Why; it is written down with who you are
+    #[arg(short = 'm', long = "message", value_name = "WHY")]
+    pub why: Option<String>,
     #[command(flatten)]
     pub selection: HeldSelection,
+}
+
+#[derive(Debug, Args)]
+pub struct ReleaseArgs {
+    /// Id of the event, a unique prefix of it, or `source:event-id`
+    pub id: String,
+    /// Why; it is written down with who you are
+    #[arg(short = 'm', long, value_name = "WHY")]
+    pub reason: String,
+    #[command(flatten)]
+    pub door_at: DoorAt,
+}
+
+#[derive(Debug, Args)]
+pub struct DiscardArgs {
+    /// Id of the event, a unique prefix of it, or `source:event-id`
+    pub id: String,
+    /// Why; it is written down with who you are
+    #[arg(short = 'm', long, value_name = "WHY")]
+    pub reason: String,
 }
 
 fn reason(text: &str) -> Result<Reason, CliError> {

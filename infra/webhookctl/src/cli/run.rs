@@ -8,8 +8,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches};
 
 use super::args::{Cli, Global};
-use super::values::{ColorChoice, Zone};
 use super::help;
+use super::values::{ColorChoice, Zone};
 use crate::output::aws::{Place, rewrite};
 use crate::output::{CliError, Exit, Format, Printer, StdoutClosed, Talk, Terminal, time};
 use crate::place::Chosen;

@@ -1,5 +1,6 @@
 //! `quarantine`: refused requests, and the way from there into the inbox.
 
+mod decide;
 mod finding;
 mod group;
 pub(super) mod inspect;
@@ -8,11 +9,15 @@ mod purge;
 pub(crate) mod reach;
 mod reverify;
 
+use std::io::BufRead as _;
+
+use anyhow::Context as _;
 use futures::future::try_join_all;
 use shared::clock::Millis;
 use shared::quarantine::Held;
 
 use crate::cli::{Global, HeldSelection, QuarantineCommand};
+use crate::output::time::rfc3339;
 use crate::output::{CliError, Exit, Printer};
 use crate::place::Inbox;
 pub(super) use reach::Keys;
@@ -30,6 +35,8 @@ pub(super) async fn run(
         QuarantineCommand::Inspect(args) => Box::pin(inspect::inspect(args, global, out)).await,
         QuarantineCommand::Reverify(args) => Box::pin(reverify::reverify(args, global, out)).await,
         QuarantineCommand::Purge(args) => purge::purge(args, global, out).await,
+        QuarantineCommand::Release(args) => decide::release(args, global, out).await,
+        QuarantineCommand::Discard(args) => decide::discard(args, global, out).await,
     }
 }
 
@@ -56,8 +63,30 @@ async fn chosen(
                 .any(|reason| held.reason == reason.as_str())
         });
     }
+    let ids = ids(&selection.id)?;
+    if !selection.id.is_empty() {
+        held.retain(|held| ids.iter().any(|id| held.id.as_str().starts_with(id)));
+    }
     held.sort_by(|a, b| b.id.cmp(&a.id));
     Ok(held)
+}
+
+/// The beginnings of ids that were named, those on stdin in the place of `-`.
+fn ids(asked: &[String]) -> anyhow::Result<Vec<String>> {
+    let mut ids: Vec<String> = Vec::new();
+    for id in asked {
+        if id != "-" {
+            ids.push(id.clone());
+            continue;
+        }
+        for line in std::io::stdin().lock().lines() {
+            ids.push(line.context("read ids from stdin")?);
+        }
+    }
+    let ids = ids.iter().map(|id| id.trim()).filter(|id| !id.is_empty());
+    // An id is written in capitals behind its prefix.
+    let ids = ids.map(|id| format!("evt_{}", id.trim_start_matches("evt_").to_uppercase()));
+    Ok(ids.collect())
 }
 
 fn sources<'i>(inbox: &'i Inbox, asked: &'i [String]) -> Result<Vec<&'i str>, CliError> {
@@ -67,23 +96,31 @@ fn sources<'i>(inbox: &'i Inbox, asked: &'i [String]) -> Result<Vec<&'i str>, Cl
     super::inbox::known_sources(inbox, asked)
 }
 
-/// The selection in words, for a list that is empty.
+/// The selection in words, for a list that is empty and for the log.
 fn asked(selection: &HeldSelection) -> String {
     let or_any = |words: Vec<&str>| match words.as_slice() {
         [] => "any".to_owned(),
         words => words.join(","),
     };
-    format!(
+    let sources = selection.source.iter().map(String::as_str);
+    let reasons = selection.reason.iter().map(|reason| reason.as_str());
+    let mut asked = format!(
         "source={}, reason={}",
-        or_any(selection.source.iter().map(String::as_str).collect()),
-        or_any(
-            selection
-                .reason
-                .iter()
-                .map(|reason| reason.as_str())
-                .collect()
-        )
-    )
+        or_any(sources.collect()),
+        or_any(reasons.collect())
+    );
+    let now = Millis::now().0;
+    let times = [("since", selection.since), ("until", selection.until)];
+    for (name, when) in times {
+        if let Some(when) = when {
+            asked = format!("{asked}, {name}={}", rfc3339(when.millis(now)));
+        }
+    }
+    match selection.id.as_slice() {
+        [] => asked,
+        [id] => format!("{asked}, id={id}"),
+        ids => format!("{asked}, {} ids", ids.len()),
+    }
 }
 
 fn plural(count: usize, noun: &str) -> String {

@@ -1,15 +1,15 @@
 //! A row of the ledger as people look at it.
 
-use sha2::{Digest, Sha256};
 use shared::config::Config;
 use shared::ledger::{EffectState as Stored, Moment as Stage, Row, State};
 
+use crate::fingerprint::{Fingerprint, error_text};
 use crate::inspect::{Body, Effect, EffectState, EventView, LastError, Moment, Status, later};
 
 /// What is shown of an event. The configuration says how many attempts its source has.
 pub fn view(row: &Row, config: &Config) -> EventView {
     let source = config.source(row.key.source());
-    let last = row.history.last();
+    let last = row.history.iter().rfind(|stage| !is_a_humans(stage));
     EventView {
         id: row.id().as_str().to_owned(),
         provider: row.provider.clone(),
@@ -33,9 +33,9 @@ pub fn view(row: &Row, config: &Config) -> EventView {
             .or_else(|| last.filter(|_| row.state == State::Failed)?.lease_until)
             .map(|until| until.0),
         due: row.due.map(|due| due.0),
-        last_error: row.error.as_ref().map(|text| LastError {
-            text: text.clone(),
-            fingerprint: fingerprint(text),
+        last_error: error_text(row).map(|text| LastError {
+            text: text.to_owned(),
+            fingerprint: Fingerprint::of(text).short().to_owned(),
             retryable: row.state == State::Failed
                 || row.reason.as_deref() == Some("attempts_exhausted"),
         }),
@@ -96,16 +96,7 @@ fn timeline(row: &Row) -> Vec<Moment> {
             },
         ],
     };
-    let stages = row.history.iter().map(|stage: &Stage| Moment {
-        at: stage.at.0,
-        what: format!("attempt {}", stage.attempt),
-        detail: [
-            stage.what.clone(),
-            some(" by ", &stage.owner),
-            some(": ", &stage.note),
-        ]
-        .concat(),
-    });
+    let stages = row.history.iter().map(stage_moment);
     let mut timeline: Vec<Moment> = received.into_iter().chain(stages).collect();
     for also in &row.also {
         let behind = timeline.iter().position(|moment| moment.at > also.at.0);
@@ -119,12 +110,36 @@ fn timeline(row: &Row) -> Vec<Moment> {
     timeline
 }
 
-/// The text behind what sets it off; nothing for no text.
-fn some(before: &str, text: &str) -> String {
-    if text.is_empty() {
-        return String::new();
+/// What a worker did is one of its attempts; what a human did has a name and a person.
+fn stage_moment(stage: &Stage) -> Moment {
+    let some = |before: &str, text: &str| match text {
+        "" => String::new(),
+        text => format!("{before}{text}"),
+    };
+    let (owner, note) = (some("by ", &stage.owner), some(": ", &stage.note));
+    let (what, detail) = match stage.what.as_str() {
+        "kept_apart" => ("kept apart".to_owned(), stage.note.clone()),
+        // The plan that it names knows who.
+        "replayed" => ("replayed".to_owned(), format!("by {}", stage.note)),
+        what @ ("released" | "discarded" | "erased") => (what.to_owned(), [owner, note].concat()),
+        what => (
+            format!("attempt {}", stage.attempt),
+            [what, &some(" ", &owner), &note].concat(),
+        ),
+    };
+    Moment {
+        at: stage.at.0,
+        what,
+        detail,
     }
-    format!("{before}{text}")
+}
+
+fn is_a_humans(stage: &Stage) -> bool {
+    let what = stage.what.as_str();
+    matches!(
+        what,
+        "kept_apart" | "released" | "discarded" | "erased" | "replayed"
+    )
 }
 
 fn status(state: State) -> Status {
@@ -136,20 +151,6 @@ fn status(state: State) -> Status {
         State::DeadLetter => Status::DeadLetter,
         State::Quarantined => Status::Quarantined,
     }
-}
-
-/// The same for errors that differ only in numbers and ids.
-fn fingerprint(text: &str) -> String {
-    let plain: String = text
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .filter(|word| !word.is_empty() && !word.bytes().any(|b| b.is_ascii_digit()))
-        .collect::<Vec<_>>()
-        .join(" ");
-    let status: String = text
-        .split(' ')
-        .filter(|word| word.len() == 3 && word.bytes().all(|b| b.is_ascii_digit()))
-        .collect();
-    hex::encode(&Sha256::digest(format!("{plain} {status}"))[..3])
 }
 
 #[cfg(test)]
@@ -236,19 +237,5 @@ next_action    retry-safe, side effect not committed
         );
         let json = serde_json::to_value(crate::inspect::document(&event, received)).unwrap();
         assert_eq!(json["also_seen"][0]["later_s"], 720);
-    }
-
-    #[test]
-    fn errors_of_one_kind_share_a_fingerprint() {
-        let a = fingerprint("GitHub API 502 during issue creation, request 8f14e45f");
-        assert_eq!(
-            a,
-            fingerprint("GitHub API 502 during issue creation, request 1c9d22aa")
-        );
-        assert_ne!(
-            a,
-            fingerprint("GitHub API 403 during issue creation, request 8f14e45f")
-        );
-        assert_ne!(a, fingerprint("connection refused"));
     }
 }

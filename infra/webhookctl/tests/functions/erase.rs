@@ -12,10 +12,10 @@ use webhookctl::stack::names;
 
 use super::support::{Inbox, options, s, unique};
 
-const WHO: &str = "arn:aws:sts::111122223333:assumed-role/operator/anna";
+pub(crate) const WHO: &str = "arn:aws:sts::111122223333:assumed-role/operator/anna";
 
 /// An STS that knows one person.
-async fn sts() -> String {
+pub(crate) async fn sts() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {

@@ -15,6 +15,7 @@ use tokio::process::Command;
 use webhookctl::stack::{Options, names};
 
 use super::bad_input::noise;
+use super::erase::{WHO, sts};
 use super::support::{Answer, Headers, Inbox, headers, here, hex, options, request, unique, with};
 
 /// More than any source keeps.
@@ -71,6 +72,7 @@ impl Inbox {
             .env("AWS_ENDPOINT_URL_SQS", &at.sqs)
             .env("AWS_ENDPOINT_URL_S3", &at.s3)
             .env("AWS_ENDPOINT_URL_SSM", &at.ssm)
+            .env("AWS_ENDPOINT_URL_STS", sts().await)
             .env("MITT_TABLE", self.stack.table().unwrap())
             .env("MITT_QUEUE_URL", self.stack.queue_url("Doorbell").unwrap())
             .env("MITT_BODY_BUCKET", self.stack.bucket("Bodies").unwrap())
@@ -255,7 +257,7 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
         .map(|held| held.received_at)
         .collect();
     assert_eq!(received.len(), 4);
-    let report = inbox.says("quarantine reverify").await;
+    let report = inbox.says("quarantine reverify -m rotated").await;
     assert_eq!(report["sources"][0]["stay"]["bad_signature"], 4);
 
     let path = inbox.stack.secrets_path("Catcher").unwrap();
@@ -280,7 +282,7 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
     let key = |at: usize| EventKey::new("github-main", &sent[at].0);
     assert_eq!(inbox.find(&key(0)).await, None, "a dry run changes nothing");
 
-    let source = &inbox.says("quarantine reverify").await["sources"][0];
+    let source = &inbox.says("quarantine reverify -m rotated").await["sources"][0];
     assert_eq!(
         (&source["new"], &source["known"]),
         (&json!(2), &json!(1)),
@@ -299,7 +301,38 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
         );
     }
     let before = inbox.row(&key(0)).await;
-    let again = inbox.says("quarantine reverify").await;
+    let log = inbox.says("log --what quarantine").await;
+    let [entry] = log["items"].as_array().unwrap().as_slice() else {
+        panic!("only who lets something in is written down: {log}")
+    };
+    assert_eq!(
+        (
+            &entry["what"],
+            &entry["by"],
+            &entry["reason"],
+            &entry["events"]
+        ),
+        (
+            &json!("quarantine.reverify"),
+            &json!(WHO),
+            &json!("rotated"),
+            &json!(3)
+        )
+    );
+    let unproven = inbox.held("github-main").await;
+    let unproven = unproven
+        .iter()
+        .find(|held| held.released.is_none())
+        .unwrap();
+    let line = format!("quarantine release {} -m trust-me", unproven.id);
+    let refused = inbox.webhookctl(&line).await;
+    let told = String::from_utf8(refused.stderr).unwrap();
+    assert!(
+        refused.status.code() == Some(7) && told.contains("quarantine.unproven"),
+        "{told}"
+    );
+
+    let again = inbox.says("quarantine reverify -m rotated").await;
     assert_eq!(again["sources"][0]["requests"], 1, "{again}");
     assert_eq!(again["events"], json!([]));
     assert_eq!(inbox.row(&key(0)).await, before);
@@ -409,10 +442,30 @@ async fn only_as_many_are_purged_as_were_shown() {
     let wrong = inbox.webhookctl(&format!("{purge} --confirm 4")).await;
     assert_eq!(wrong.status.code(), Some(7));
     assert_eq!(inbox.held("github-main").await.len(), 4);
-    inbox.says(&format!("{purge} --confirm 3")).await;
+    let silent = inbox.webhookctl(&format!("{purge} --confirm 3")).await;
+    assert_eq!(silent.status.code(), Some(2), "it has to say why");
+    assert_eq!(inbox.held("github-main").await.len(), 4);
+    inbox.says(&format!("{purge} --confirm 3 -m forged")).await;
+    let log = inbox.says("log --by ANNA --what quarantine.purge").await;
+    let entry = &log["items"][0];
+    assert_eq!(
+        (&entry["events"], &entry["reason"]),
+        (&json!(3), &json!("forged"))
+    );
+    assert_eq!(
+        entry["selection"],
+        "source=github-main, reason=bad_signature"
+    );
     let left = inbox.held("github-main").await;
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].reason, "missing_header");
+    let id = left[0].id.as_str();
+    for (named, found) in [(id, 1), (&id[..20], 1), ("evt_7ZZZ", 0)] {
+        let listed = inbox
+            .says(&format!("quarantine list --flat --id {named}"))
+            .await;
+        assert_eq!(listed["items"].as_array().unwrap().len(), found, "{named}");
+    }
     let unknown = inbox.webhookctl("quarantine list -s githubmain").await;
     assert_eq!(unknown.status.code(), Some(2));
     let missing = inbox

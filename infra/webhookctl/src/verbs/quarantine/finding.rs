@@ -32,6 +32,11 @@ impl<'h> Found<'h> {
         }
     }
 
+    /// Whether it leaves the quarantine when it is asked to.
+    pub(super) fn is_genuine(&self) -> bool {
+        matches!(self.verdict, Some(Verdict::Genuine(_) | Verdict::Handshake))
+    }
+
     pub(super) fn text(&self) -> String {
         if let Some(released) = &self.held.released {
             return match &released.key {

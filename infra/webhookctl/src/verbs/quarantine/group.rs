@@ -11,6 +11,9 @@ use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 use crate::output::{Column, safe};
 
+/// From so many on, requests of one address look like a scan.
+const SCAN: usize = 10;
+
 #[derive(Serialize)]
 pub(super) struct Group {
     reason: String,
@@ -99,7 +102,20 @@ fn finding(of: &[&Found<'_>], matches: &BTreeMap<String, usize>, waiting: usize)
         1 => "matches no secret",
         _ => "none matches a secret",
     };
-    format!("{what}; {}", addresses(&held))
+    // A signature that is wrong may be the fault of our secret.
+    let scan = if is_scan(&held) && !of.iter().any(unmatched) {
+        ": looks like a scan"
+    } else {
+        ""
+    };
+    format!("{what}; {}{scan}", addresses(&held))
+}
+
+/// Many from one address, and nothing of them proves anything. A provider has several addresses,
+/// and signs.
+fn is_scan(held: &[&Held]) -> bool {
+    let first = held.first().and_then(|held| held.address());
+    held.len() >= SCAN && first.is_some() && held.iter().all(|held| held.address() == first)
 }
 
 /// Where requests came from: one address that sends many is a scan more often than a provider.

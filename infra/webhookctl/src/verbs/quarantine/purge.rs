@@ -3,6 +3,7 @@
 use futures::StreamExt;
 use serde::Serialize;
 use shared::clock::Millis;
+use shared::ledger::Deed;
 use shared::quarantine::Held;
 
 use super::group::addresses;
@@ -11,6 +12,7 @@ use crate::cli::{Global, PurgeArgs};
 use crate::output::table::thousands;
 use crate::output::{CliError, Exit, Printer};
 use crate::place::Inbox;
+use crate::who::who;
 
 /// Requests that are deleted at a time.
 const AT_ONCE: usize = 8;
@@ -19,6 +21,8 @@ const AT_ONCE: usize = 8;
 struct Purged {
     deleted: usize,
     bytes: u64,
+    by: String,
+    reason: String,
 }
 
 pub(super) async fn purge(
@@ -37,6 +41,7 @@ pub(super) async fn purge(
         ));
         return Ok(Exit::Done);
     }
+    let reason = why(&args)?;
     let bytes = held.iter().map(|held| held.stored).sum();
     let all: Vec<&Held> = held.iter().collect();
     let what = format!(
@@ -70,6 +75,15 @@ pub(super) async fn purge(
             .into());
         }
     }
+    let by = who(&inbox).await?;
+    let deed = Deed {
+        what: "quarantine.purge",
+        who: by.clone(),
+        why: reason.to_owned(),
+        selection: asked(&args.selection),
+        count,
+    };
+    inbox.ledger.log(&deed, Millis::now()).await?;
     let mut deleted = futures::stream::iter(&held)
         .map(|held| inbox.quarantine.purge(held))
         .buffer_unordered(AT_ONCE);
@@ -79,8 +93,19 @@ pub(super) async fn purge(
     let purged = Purged {
         deleted: count,
         bytes,
+        reason: reason.to_owned(),
+        by,
     };
     let text = format!("{what}: deleted\n");
     out.document("quarantine.purge", &purged, "", &text)?;
     Ok(Exit::Done)
+}
+
+/// What is deleted for good is written down with a reason.
+fn why(args: &PurgeArgs) -> Result<&str, CliError> {
+    let why = args.why.as_deref().map(str::trim).unwrap_or_default();
+    if why.is_empty() && args.confirm.is_some() {
+        return Err(CliError::usage("quarantine.reason", "say why: -m WHY"));
+    }
+    Ok(why)
 }

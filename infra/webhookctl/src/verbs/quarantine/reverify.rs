@@ -6,15 +6,17 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use serde::Serialize;
 use shared::clock::Millis;
-use shared::quarantine::{Entered, Held, Verdict};
+use shared::ledger::Deed;
+use shared::quarantine::{Entered, Verdict};
 
 use super::finding::Found;
 use super::reach::{Keys, door};
 use super::{asked, chosen, plural};
 use crate::cli::{Global, ReverifyArgs};
 use crate::output::format::short_id;
-use crate::output::{Exit, Printer};
+use crate::output::{CliError, Exit, Printer};
 use crate::place::Inbox;
+use crate::who::who;
 
 /// What was found, and what became of it.
 #[derive(Default, Serialize)]
@@ -23,6 +25,8 @@ struct Report {
     sources: Vec<OfSource>,
     /// Events that are in the inbox now, as `source:event-id`.
     events: Vec<String>,
+    /// Who let them in.
+    by: Option<String>,
 }
 
 #[derive(Default, Serialize)]
@@ -69,30 +73,37 @@ pub(super) async fn reverify(
         return Ok(Exit::Done);
     }
     let keys = Keys::read(&inbox, global, &args.secrets_at, now).await?;
+    // Oldest first, as they would have come.
+    held.reverse();
+    let mut sources: BTreeMap<&str, Vec<Found<'_>>> = BTreeMap::new();
+    for held in &held {
+        let found = Found::new(held, &inbox.config, Some(&keys));
+        sources.entry(&held.source).or_default().push(found);
+    }
     let mut report = Report {
         dry_run: args.dry_run,
         ..Report::default()
     };
-    // Oldest first, as they would have come.
-    held.reverse();
-    let mut sources: BTreeMap<&str, Vec<&Held>> = BTreeMap::new();
-    for held in &held {
-        sources.entry(&held.source).or_default().push(held);
+    if !args.dry_run {
+        let changes = sources
+            .values()
+            .flatten()
+            .filter(|found| found.is_genuine());
+        report.by = noted(&inbox, &args, changes.count()).await?;
     }
-    for (name, held) in sources {
+    for (name, all) in sources {
         let mut source = OfSource {
             name: name.to_owned(),
-            requests: held.len(),
+            requests: all.len(),
             secrets: keys.of(name).len(),
             ..OfSource::default()
         };
-        for held in held {
-            let found = Found::new(held, &inbox.config, Some(&keys));
+        for found in all {
             source.note(&found);
             if let Some(door) = &door {
                 enter(&inbox, door, &found, &mut source, &mut report.events)
                     .await
-                    .with_context(|| format!("let {} into the inbox", held.id))?;
+                    .with_context(|| format!("let {} into the inbox", found.held.id))?;
             }
         }
         report.sources.push(source);
@@ -100,6 +111,27 @@ pub(super) async fn reverify(
     let text = text(&report);
     out.document("quarantine.reverify", &report, "", &text)?;
     Ok(Exit::Done)
+}
+
+/// Writes down who lets how many in, and why, before any of them enters; nothing where none does.
+async fn noted(inbox: &Inbox, args: &ReverifyArgs, count: usize) -> anyhow::Result<Option<String>> {
+    if count == 0 {
+        return Ok(None);
+    }
+    let why = args.why.as_deref().map(str::trim).unwrap_or_default();
+    if why.is_empty() {
+        return Err(CliError::usage("quarantine.reason", "say why: -m WHY").into());
+    }
+    let who = who(inbox).await?;
+    let deed = Deed {
+        what: "quarantine.reverify",
+        who: who.clone(),
+        why: why.to_owned(),
+        selection: asked(&args.selection),
+        count,
+    };
+    inbox.ledger.log(&deed, Millis::now()).await?;
+    Ok(Some(who))
 }
 
 async fn enter(
@@ -201,5 +233,11 @@ fn text(report: &Report) -> String {
         sum(|source| source.known),
         sum(|source| source.stay.values().sum()),
     );
+    if let Some(by) = &report.by {
+        let _ = writeln!(
+            text,
+            "written down as let in by {by}: webhookctl log --what quarantine"
+        );
+    }
     text
 }

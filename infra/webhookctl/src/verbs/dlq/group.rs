@@ -1,0 +1,153 @@
+//! Dead letters of one error, as one row.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use shared::config::Config;
+use shared::ledger::Row;
+
+use super::died_at;
+use super::standing::{Standing, Standings};
+use crate::fingerprint::{Fingerprint, error_text, template};
+use crate::output::Column;
+use crate::output::table::{Weight, thousands};
+use crate::output::time::{age, rfc3339};
+
+/// What stands in the place of an error where a row has none.
+const NONE: &str = "no error was recorded";
+
+/// Dead letters of one error, the newest first.
+pub(super) struct Group<'r> {
+    pub(super) error: Fingerprint,
+    pub(super) rows: Vec<&'r Row>,
+}
+
+#[derive(Serialize)]
+pub(super) struct GroupRow {
+    /// So many digits of the fingerprint that no other group begins alike.
+    error: String,
+    events: usize,
+    sources: Vec<String>,
+    message: String,
+    first_at: String,
+    last_at: String,
+    replay: Standings,
+    /// The newest of them.
+    id: String,
+    #[serde(skip)]
+    last: i64,
+}
+
+impl<'r> Group<'r> {
+    /// Those that ask for work first, the larger ones first.
+    pub(super) fn all(rows: &'r [Row]) -> Vec<Self> {
+        let mut groups: BTreeMap<Fingerprint, Vec<&Row>> = BTreeMap::new();
+        for row in rows {
+            groups.entry(fingerprint(row)).or_default().push(row);
+        }
+        let groups = groups.into_iter();
+        let mut groups: Vec<Self> = groups
+            .map(|(error, mut rows)| {
+                rows.sort_by_key(|row| std::cmp::Reverse(died_at(row)));
+                Self { error, rows }
+            })
+            .collect();
+        groups.sort_by_key(|group| std::cmp::Reverse(group.rows.len()));
+        groups
+    }
+
+    /// So many digits name each of them.
+    pub(super) fn digits(groups: &[Self]) -> usize {
+        Fingerprint::digits(groups.iter().map(|group| &group.error))
+    }
+
+    pub(super) fn newest(&self) -> Option<&'r Row> {
+        self.rows.first().copied()
+    }
+
+    pub(super) fn oldest(&self) -> Option<&'r Row> {
+        self.rows.last().copied()
+    }
+
+    pub(super) fn message(&self) -> String {
+        self.newest()
+            .map(|row| template(text(row)))
+            .unwrap_or_default()
+    }
+
+    pub(super) fn sources(&self) -> Vec<String> {
+        let sources: BTreeSet<&str> = self.rows.iter().map(|row| row.key.source()).collect();
+        sources.into_iter().map(str::to_owned).collect()
+    }
+
+    pub(super) fn standings(&self, config: &Config, now: i64) -> Standings {
+        let mut standings = Standings::default();
+        for row in &self.rows {
+            standings.add(Standing::of(row, config, now));
+        }
+        standings
+    }
+
+    pub(super) fn row(&self, digits: usize, config: &Config, now: i64) -> Option<GroupRow> {
+        let (newest, oldest) = (self.newest()?, self.oldest()?);
+        Some(GroupRow {
+            error: self.error.first(digits).to_owned(),
+            events: self.rows.len(),
+            sources: self.sources(),
+            message: self.message(),
+            first_at: rfc3339(died_at(oldest)),
+            last_at: rfc3339(died_at(newest)),
+            replay: self.standings(config, now),
+            id: newest.id().to_string(),
+            last: died_at(newest),
+        })
+    }
+}
+
+impl GroupRow {
+    pub(super) fn error(&self) -> &str {
+        &self.error
+    }
+
+    /// Whether somebody may want to work on them again.
+    pub(super) fn is_open(&self) -> bool {
+        self.replay.open() > 0
+    }
+}
+
+/// The error as it stands in the row.
+pub(super) fn text(row: &Row) -> &str {
+    error_text(row).unwrap_or(NONE)
+}
+
+pub(super) fn fingerprint(row: &Row) -> Fingerprint {
+    Fingerprint::of(text(row))
+}
+
+/// One by its name, several by their number.
+pub(super) fn source_words(sources: &[String]) -> String {
+    match sources {
+        [one] => one.clone(),
+        several => format!("{} sources", several.len()),
+    }
+}
+
+pub(super) fn columns(now: i64) -> Vec<Column<'static, GroupRow>> {
+    vec![
+        Column::whole("ERROR", "error").weight(Weight::Essential),
+        Column::whole("EVENTS", "events")
+            .right()
+            .shown(|group: &GroupRow| thousands(group.events as u64))
+            .weight(Weight::Essential),
+        Column::whole("SOURCE", "sources").shown(|group: &GroupRow| source_words(&group.sources)),
+        Column::text("MESSAGE", "message", 20).weight(Weight::Essential),
+        Column::whole("LAST", "last_at")
+            .right()
+            .shown(move |group: &GroupRow| age(group.last, now))
+            .weight(Weight::Lesser),
+        Column::whole("FIRST", "first_at").weight(Weight::Extra),
+        Column::whole("REPLAY", "replay")
+            .shown(|group: &GroupRow| group.replay.text())
+            .weight(Weight::Essential),
+    ]
+}

@@ -1,0 +1,293 @@
+//! `dlq inspect`: one error, or one dead letter.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::ledger::{Row, State};
+
+use super::group::{Group, source_words, text};
+use super::histogram::Histogram;
+use super::standing::{Standings, effects};
+use super::{MOST, dead_letters, died_at, plural};
+use crate::cli::{DlqInspectArgs, Global, InspectArgs, SelectionArgs};
+use crate::fingerprint::is_a_name;
+use crate::output::safe::capped;
+use crate::output::time::{age, clock, rfc3339};
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+use crate::verbs::{inbox, view};
+
+/// A line stays one: the text is whatever a destination answered.
+const LINE_CAP: usize = 1000;
+
+#[derive(Serialize)]
+struct Document {
+    error: String,
+    message: String,
+    events: usize,
+    /// Whether there are more dead letters than were looked at.
+    truncated: bool,
+    sources: Vec<String>,
+    first: At,
+    last: At,
+    histogram: Histogram,
+    types: BTreeMap<String, usize>,
+    reasons: BTreeMap<String, usize>,
+    attempts: Attempts,
+    effects: BTreeMap<&'static str, usize>,
+    replay: Standings,
+    sample: String,
+    next_action: String,
+}
+
+#[derive(Serialize)]
+struct At {
+    at: String,
+    id: String,
+    #[serde(skip)]
+    millis: i64,
+}
+
+#[derive(Serialize)]
+struct Attempts {
+    least: u32,
+    most: u32,
+}
+
+pub(super) async fn inspect(
+    args: DlqInspectArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let inbox = Inbox::open(global)?;
+    let now = Millis::now().0;
+    if is_a_name(&args.what) {
+        let all = SelectionArgs::default();
+        let found = dead_letters(&inbox, &all, MOST, None, now).await?;
+        let groups = Group::all(&found.rows);
+        let digits = Group::digits(&groups);
+        if let Some(group) = named(&groups, &args.what, digits, now)? {
+            let document = Document::new(group, digits, found.more, &inbox, now);
+            if let Some(document) = document {
+                return show(&document, now, out);
+            }
+        }
+    }
+    one(args.what, &inbox, global, out).await
+}
+
+/// The group that a person means; none may be meant.
+fn named<'g, 'r>(
+    groups: &'g [Group<'r>],
+    what: &str,
+    digits: usize,
+    now: i64,
+) -> Result<Option<&'g Group<'r>>, CliError> {
+    let found: Vec<&Group<'_>> = groups
+        .iter()
+        .filter(|group| group.error.is_named_by(what))
+        .collect();
+    if found.len() < 2 {
+        return Ok(groups.iter().find(|group| group.error.is_named_by(what)));
+    }
+    let details = found.iter().take(10).map(|group| {
+        let last = group.newest().map_or(0, died_at);
+        let error = group.error.first(digits);
+        format!(
+            "{error}  {}  {}  {}",
+            group.rows.len(),
+            group.message(),
+            age(last, now)
+        )
+    });
+    Err(CliError::new(
+        "dlq.ambiguous_error",
+        Exit::NotFound,
+        format!("'{what}' matches {} errors", found.len()),
+    )
+    .details(details.collect()))
+}
+
+/// Not an error, so an event.
+async fn one(
+    what: String,
+    inbox: &Inbox,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let row = match inbox::find(inbox, &what).await {
+        Ok(row) => row,
+        Err(error) => {
+            let missing = error
+                .downcast_ref::<CliError>()
+                .is_some_and(|error| error.code == "inbox.not_found");
+            return Err(if missing {
+                nothing(inbox, &what).into()
+            } else {
+                error
+            });
+        }
+    };
+    if row.state != State::DeadLetter {
+        return Err(CliError::new(
+            "dlq.not_dead",
+            Exit::NotFound,
+            format!("{what} is no dead letter; it is {}", row.state),
+        )
+        .tip(format!("webhookctl inbox inspect {}", row.id()))
+        .into());
+    }
+    let args = InspectArgs {
+        id: row.key.to_string(),
+        full: true,
+        timeline: false,
+        watch: false,
+    };
+    inbox::inspect(args, global, out).await
+}
+
+fn nothing(inbox: &Inbox, what: &str) -> CliError {
+    CliError::new(
+        "dlq.not_found",
+        Exit::NotFound,
+        format!("no dead letter '{what}' in {}", inbox.name),
+    )
+    .note("looked for: an error's fingerprint, at least 4 digits of it, and an event's id")
+    .tip("webhookctl dlq list")
+}
+
+impl Document {
+    fn new(
+        group: &Group<'_>,
+        digits: usize,
+        truncated: bool,
+        inbox: &Inbox,
+        now: i64,
+    ) -> Option<Self> {
+        let (newest, oldest) = (group.newest()?, group.oldest()?);
+        let rows = group.rows.iter();
+        let attempts = rows.clone().map(|row| row.attempts);
+        let times: Vec<i64> = rows.clone().map(|row| died_at(row)).collect();
+        let reason = |row: &&Row| row.reason.clone().unwrap_or_default();
+        let replay = group.standings(&inbox.config, now);
+        Some(Self {
+            error: group.error.first(digits).to_owned(),
+            message: group.message(),
+            events: group.rows.len(),
+            truncated,
+            sources: group.sources(),
+            first: At::of(oldest),
+            last: At::of(newest),
+            histogram: Histogram::of(&times),
+            types: counted(rows.clone().map(|row| row.kind.clone())),
+            reasons: counted(rows.clone().map(reason)),
+            attempts: Attempts {
+                least: attempts.clone().min().unwrap_or(0),
+                most: attempts.max().unwrap_or(0),
+            },
+            effects: counted(rows.map(|row| effects(&view(row, &inbox.config)))),
+            next_action: replay.next_action(),
+            replay,
+            sample: text(newest).to_owned(),
+        })
+    }
+}
+
+impl At {
+    fn of(row: &Row) -> Self {
+        Self {
+            at: rfc3339(died_at(row)),
+            id: row.id().to_string(),
+            millis: died_at(row),
+        }
+    }
+}
+
+fn counted<K: Ord>(all: impl Iterator<Item = K>) -> BTreeMap<K, usize> {
+    let mut counts = BTreeMap::new();
+    for one in all {
+        *counts.entry(one).or_default() += 1;
+    }
+    counts
+}
+
+fn show(document: &Document, now: i64, out: &mut Printer) -> anyhow::Result<Exit> {
+    let text = lines(document, now);
+    out.document("dlq.error", document, &document.error, &text)?;
+    if document.replay.open() > 0 {
+        let error = &document.error;
+        out.tip(&format!("webhookctl dlq redrive --error {error} -m \"…\""));
+    }
+    Ok(Exit::Done)
+}
+
+fn lines(document: &Document, now: i64) -> String {
+    let short = crate::output::format::short_id;
+    let (first, last) = (&document.first, &document.last);
+    let mut text = format!(
+        "{}  {}    {}, {}\n\n",
+        document.error,
+        capped(&document.message, LINE_CAP),
+        plural(document.events, "event"),
+        source_words(&document.sources)
+    );
+    let attempts = match &document.attempts {
+        Attempts { least, most } if least == most => format!("{most} each"),
+        Attempts { least, most } => format!("{least} to {most}"),
+    };
+    let whole_seconds = clock(first.millis, now);
+    let whole_seconds = whole_seconds.split('.').next().unwrap_or_default();
+    let pairs = [
+        ("first", format!("{whole_seconds}   {}", short(&first.id))),
+        (
+            "last",
+            format!("{}   {}", ago(last.millis, now), short(&last.id)),
+        ),
+        (&*document.histogram.label(), document.histogram.line(now)),
+        ("types", most_first(&document.types)),
+        ("reason", most_first(&document.reasons)),
+        ("attempts", attempts),
+        ("effects", most_first(&document.effects)),
+        ("replay", document.replay.text()),
+        ("sample", document.sample.clone()),
+    ];
+    for (name, value) in pairs {
+        let _ = writeln!(text, "  {name:<9}  {}", capped(&value, LINE_CAP));
+    }
+    if document.truncated {
+        let _ = writeln!(text, "  of the {MOST} dead letters that were received last");
+    }
+    let _ = writeln!(text, "\nnext_action  {}", document.next_action);
+    text
+}
+
+/// `2m10s ago`, and after a day the date.
+fn ago(then: i64, now: i64) -> String {
+    let age = age(then, now);
+    if age.contains('-') {
+        age
+    } else {
+        format!("{age} ago")
+    }
+}
+
+/// `issues.opened 29 · pull_request.closed 12`; no more than five.
+fn most_first<K: AsRef<str>>(counts: &BTreeMap<K, usize>) -> String {
+    let mut counts: Vec<(&str, usize)> = counts.iter().map(|(k, n)| (k.as_ref(), *n)).collect();
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let others = counts.len().saturating_sub(5);
+    let mut texts: Vec<String> = counts
+        .iter()
+        .take(5)
+        .map(|(name, count)| match *name {
+            "" => format!("- {count}"),
+            name => format!("{name} {count}"),
+        })
+        .collect();
+    if others > 0 {
+        texts.push(format!("{others} others"));
+    }
+    texts.join(" · ")
+}

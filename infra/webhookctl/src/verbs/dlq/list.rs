@@ -1,0 +1,181 @@
+//! `dlq list`
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::config::Config;
+use shared::ledger::Row;
+
+use super::group::{self, Group, GroupRow, fingerprint, text};
+use super::standing::Standing;
+use super::{MOST, dead_letters, died_at, plural};
+use crate::cli::{DlqListArgs, Global};
+use crate::output::table::{Weight, thousands};
+use crate::output::time::{age, rfc3339};
+use crate::output::{Column, Exit, Format, List, Printer};
+use crate::place::Inbox;
+use crate::selection::Position;
+
+/// One dead letter.
+#[derive(Serialize)]
+struct DeadRow {
+    id: String,
+    source: String,
+    #[serde(rename = "type")]
+    event_type: String,
+    status: &'static str,
+    reason: Option<String>,
+    attempt_count: u32,
+    dedupe_key: String,
+    received_at: String,
+    dead_at: String,
+    error_fingerprint: String,
+    error: String,
+    replay: Standing,
+    #[serde(skip)]
+    died: i64,
+}
+
+pub(super) async fn list(
+    args: DlqListArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let inbox = Inbox::open(global)?;
+    let now = Millis::now().0;
+    if args.flat || out.format == Format::Ids {
+        flat(&inbox, &args, now, out).await?;
+    } else {
+        grouped(&inbox, &args, now, out).await?;
+    }
+    Ok(Exit::Done)
+}
+
+async fn grouped(
+    inbox: &Inbox,
+    args: &DlqListArgs,
+    now: i64,
+    out: &mut Printer,
+) -> anyhow::Result<()> {
+    let found = dead_letters(inbox, &args.selection, MOST, None, now).await?;
+    let groups = Group::all(&found.rows);
+    let digits = Group::digits(&groups);
+    let rows = groups
+        .iter()
+        .filter_map(|group| group.row(digits, &inbox.config, now));
+    let (mut items, rest): (Vec<GroupRow>, Vec<GroupRow>) = rows.partition(GroupRow::is_open);
+    let tip = items.first().map(|group| {
+        let error = group.error();
+        format!(
+            "webhookctl dlq inspect {error}     webhookctl dlq redrive --error {error} -m \"…\""
+        )
+    });
+    items.extend(rest);
+    let count = plural(found.rows.len(), "dead letter");
+    let footer = if found.more {
+        format!(
+            "the {} that were received last; there are more: narrow it with --source, --since and \
+             --until · {}",
+            thousands(found.rows.len() as u64),
+            inbox.name
+        )
+    } else {
+        format!(
+            "{count} in {} · {}",
+            plural(items.len(), "error"),
+            inbox.name
+        )
+    };
+    out.list(&List {
+        command: "dlq.list",
+        context: &inbox.name,
+        as_of: rfc3339(now),
+        columns: group::columns(now),
+        id: "id",
+        items,
+        next_cursor: None,
+        truncated: found.more,
+        footer: Some(footer),
+        empty: "No dead letters match.".to_owned(),
+        tip,
+    })
+}
+
+async fn flat(
+    inbox: &Inbox,
+    args: &DlqListArgs,
+    now: i64,
+    out: &mut Printer,
+) -> anyhow::Result<()> {
+    let after = args.after.as_deref().map(Position::parse).transpose()?;
+    let limit = args.limit as usize;
+    let found = dead_letters(inbox, &args.selection, limit, after, now).await?;
+    let next_cursor = found.rows.last().filter(|_| found.more);
+    let next_cursor = next_cursor.map(|row| Position::of(row).text());
+    let items = found
+        .rows
+        .iter()
+        .map(|row| DeadRow::new(row, &inbox.config, now));
+    let items: Vec<DeadRow> = items.collect();
+    let mut footer = format!("{} · {}", plural(items.len(), "dead letter"), inbox.name);
+    if let Some(cursor) = &next_cursor {
+        footer = format!("{footer} · next: --after {cursor}");
+    }
+    let tip = items
+        .first()
+        .map(|row| format!("webhookctl dlq inspect {}", row.id));
+    out.list(&List {
+        command: "dlq.events",
+        context: &inbox.name,
+        as_of: rfc3339(now),
+        columns: columns(now),
+        id: "id",
+        items,
+        truncated: found.more,
+        next_cursor,
+        footer: Some(footer),
+        empty: "No dead letters match.".to_owned(),
+        tip,
+    })
+}
+
+impl DeadRow {
+    fn new(row: &Row, config: &Config, now: i64) -> Self {
+        Self {
+            id: row.id().to_string(),
+            source: row.key.source().to_owned(),
+            event_type: row.kind.clone(),
+            status: row.state.as_str(),
+            reason: row.reason.clone(),
+            attempt_count: row.attempts,
+            dedupe_key: row.key.id().to_owned(),
+            received_at: rfc3339(row.received_at.0),
+            dead_at: rfc3339(died_at(row)),
+            error_fingerprint: fingerprint(row).short().to_owned(),
+            error: text(row).to_owned(),
+            replay: Standing::of(row, config, now),
+            died: died_at(row),
+        }
+    }
+}
+
+fn columns(now: i64) -> Vec<Column<'static, DeadRow>> {
+    vec![
+        Column::whole("DIED", "dead_at")
+            .right()
+            .shown(move |row: &DeadRow| age(row.died, now)),
+        Column::id("id"),
+        Column::whole("SOURCE", "source"),
+        Column::text("TYPE", "type", 12).weight(Weight::Lesser),
+        Column::whole("ERROR", "error_fingerprint"),
+        Column::text("MESSAGE", "error", 16).weight(Weight::Essential),
+        Column::whole("REPLAY", "replay").weight(Weight::Essential),
+        Column::whole("TRIES", "attempt_count")
+            .right()
+            .weight(Weight::Extra),
+        Column::whole("REASON", "reason")
+            .shown(|row: &DeadRow| row.reason.clone().unwrap_or_else(|| "-".to_owned()))
+            .weight(Weight::Extra),
+        Column::whole("RECEIVED", "received_at").weight(Weight::Extra),
+        Column::text("DEDUPE KEY", "dedupe_key", 12).weight(Weight::Extra),
+    ]
+}

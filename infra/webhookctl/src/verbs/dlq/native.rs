@@ -1,0 +1,171 @@
+//! `dlq redrive --native`: SQS moves the messages of its dead-letter queue back, all of them.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::ledger::Deed;
+
+use super::counts::{DeadQueue, dead_letter_counts};
+use super::group::Group;
+use super::{MOST, dead_letters, plural};
+use crate::cli::{DlqRedriveArgs, Global, SelectionArgs};
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+use crate::who::who;
+
+/// How long a move is watched. It goes on without us.
+const WATCHED: Duration = Duration::from_secs(30);
+
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+#[derive(Serialize)]
+struct Moved {
+    queue: String,
+    messages: u64,
+    moved: i64,
+    /// SQS's word: `COMPLETED`, `RUNNING`, …
+    status: String,
+    by: String,
+    reason: String,
+}
+
+pub(super) async fn redrive(
+    args: DlqRedriveArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let reason = super::redrive::reason(&args)?;
+    let inbox = Inbox::open(global)?;
+    let queue = DeadQueue::find(&inbox, &args.door_at).await?;
+    let (dead, messages) = dead_letter_counts(&inbox, &queue).await?;
+    if messages == 0 {
+        out.say(&format!(
+            "{} is empty: there is nothing to move.",
+            queue.name()
+        ));
+        return Ok(Exit::Done);
+    }
+    out.say(&warning(&queue, messages, dead));
+    not_running(&queue).await?;
+    confirmed(&inbox, args.confirm, messages).await?;
+
+    let by = who(&inbox).await?;
+    let deed = Deed {
+        what: "dlq.native",
+        who: by.clone(),
+        why: reason.to_owned(),
+        selection: format!("all messages of {}", queue.name()),
+        count: usize::try_from(messages).unwrap_or(usize::MAX),
+    };
+    inbox.ledger.log(&deed, Millis::now()).await?;
+    queue.start_move().await?;
+    let moved = watch(&queue, messages, by, reason).await?;
+    let text = format!(
+        "{} of {messages} moved back ({}) by {}\n",
+        moved.moved,
+        moved.status.to_lowercase(),
+        moved.by
+    );
+    out.document("dlq.native", &moved, "", &text)?;
+    Ok(match moved.status.as_str() {
+        "FAILED" => Exit::Failed,
+        "CANCELLED" | "CANCELLING" => Exit::Partial,
+        _ => Exit::Done,
+    })
+}
+
+fn warning(queue: &DeadQueue, messages: u64, dead: u64) -> String {
+    let messages = plural(usize::try_from(messages).unwrap_or(usize::MAX), "message");
+    let dead = plural(usize::try_from(dead).unwrap_or(usize::MAX), "dead letter");
+    [
+        &format!("This moves all {messages} of {} back with SQS StartMessageMoveTask.", queue.name()),
+        "No filter, no canary, no record for each event; 1 task at a time, 500/s at most.",
+        &format!("A doorbell of a dead letter finds it settled: the {dead} of the table stay as they are."),
+    ]
+    .join("\n")
+}
+
+/// A second task would be refused anyway; this says why.
+async fn not_running(queue: &DeadQueue) -> anyhow::Result<()> {
+    let last = queue.last_move().await?;
+    let running = last.filter(|task| task.status() == Some("RUNNING"));
+    let Some(task) = running else {
+        return Ok(());
+    };
+    let moved = task.approximate_number_of_messages_moved();
+    let all = task.approximate_number_of_messages_to_move().unwrap_or(0);
+    Err(CliError::new(
+        "dlq.native_running",
+        Exit::Busy,
+        format!(
+            "SQS is moving the messages of {} already ({moved} of {all})",
+            queue.name()
+        ),
+    )
+    .tip("wait for it, or cancel it: aws sqs cancel-message-move-task")
+    .into())
+}
+
+async fn confirmed(inbox: &Inbox, confirm: Option<u64>, messages: u64) -> anyhow::Result<()> {
+    match confirm {
+        Some(confirmed) if confirmed == messages => Ok(()),
+        Some(confirmed) => Err(CliError::new(
+            "dlq.confirm_mismatch",
+            Exit::Refused,
+            format!(
+                "the queue holds {messages}, but --confirm says {confirmed}; nothing was moved"
+            ),
+        )
+        .into()),
+        None => Err(unconfirmed(inbox, messages).await?.into()),
+    }
+}
+
+async fn unconfirmed(inbox: &Inbox, messages: u64) -> anyhow::Result<CliError> {
+    let now = Millis::now().0;
+    let found = dead_letters(inbox, &SelectionArgs::default(), MOST, None, now).await?;
+    let groups = Group::all(&found.rows);
+    if groups.len() < 2 {
+        let message = format!("say how many: --confirm {messages}");
+        return Ok(CliError::new("dlq.confirm", Exit::Refused, message));
+    }
+    let digits = Group::digits(&groups);
+    let first = groups
+        .first()
+        .map_or("FP", |group| group.error.first(digits));
+    Ok(CliError::new(
+        "dlq.native_mixed",
+        Exit::Refused,
+        format!("{} error groups would be moved together", groups.len()),
+    )
+    .tip(format!(
+        "webhookctl dlq redrive --error {first} -m \"…\", or --confirm {messages} to move all"
+    )))
+}
+
+/// Until it is over, or for a while.
+async fn watch(
+    queue: &DeadQueue,
+    messages: u64,
+    by: String,
+    reason: &str,
+) -> anyhow::Result<Moved> {
+    let until = tokio::time::Instant::now() + WATCHED;
+    loop {
+        let task = queue.last_move().await?;
+        let status = task.as_ref().and_then(|task| task.status());
+        let status = status.unwrap_or("RUNNING").to_owned();
+        if status != "RUNNING" || tokio::time::Instant::now() > until {
+            return Ok(Moved {
+                queue: queue.name().to_owned(),
+                messages,
+                moved: task.map_or(0, |task| task.approximate_number_of_messages_moved()),
+                status,
+                by,
+                reason: reason.to_owned(),
+            });
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}

@@ -1,0 +1,30 @@
+//! `dlq redrive`: dead letters are worked on again, by a plan that is made and applied at once.
+
+use shared::clock::Millis;
+
+use super::of_the_dead;
+use crate::cli::{DlqRedriveArgs, Global};
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+use crate::selection::Selection;
+use crate::verbs::replay;
+
+pub(super) async fn redrive(
+    args: DlqRedriveArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let reason = reason(&args)?;
+    let inbox = Inbox::open(global)?;
+    let chosen = of_the_dead(&args.selection)?;
+    let selection = Selection::new(&chosen, &inbox, Millis::now().0)?;
+    replay::plan_and_apply(selection, reason, args.confirm, &inbox, out).await
+}
+
+/// Why it is done, in words that are not none.
+pub(super) fn reason(args: &DlqRedriveArgs) -> Result<&str, CliError> {
+    match args.reason.trim() {
+        "" => Err(CliError::usage("dlq.reason", "say why: -m WHY")),
+        reason => Ok(reason),
+    }
+}

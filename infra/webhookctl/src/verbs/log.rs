@@ -1,0 +1,125 @@
+//! `log`: what operators did, and why.
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::ledger::Logged;
+
+use crate::cli::{Global, LogArgs};
+use crate::output::table::{Weight, thousands};
+use crate::output::time::rfc3339;
+use crate::output::{Column, Exit, List, Printer};
+use crate::place::Inbox;
+
+/// How far back it looks when nothing is said.
+const QUARTER_MS: i64 = 90 * 24 * 3_600_000;
+
+#[derive(Serialize)]
+struct Entry {
+    id: String,
+    at: String,
+    what: String,
+    /// The identity of AWS; on a local stack, the user's name.
+    by: String,
+    events: u64,
+    selection: String,
+    reason: String,
+}
+
+pub(super) async fn log(args: LogArgs, global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
+    let inbox = Inbox::open(global)?;
+    let now = Millis::now();
+    let from = args
+        .since
+        .map_or(now.0 - QUARTER_MS, |when| when.millis(now.0));
+    let to = args.until.map_or(now.0, |when| when.millis(now.0) - 1);
+    let by = args.by.as_deref().map(str::to_lowercase);
+    let wanted = |entry: &Logged| {
+        by.as_deref()
+            .is_none_or(|by| entry.who.to_lowercase().contains(by))
+            && args
+                .what
+                .as_deref()
+                .is_none_or(|what| entry.what.starts_with(what))
+    };
+    let limit = args.limit as usize;
+    let deeds = inbox
+        .ledger
+        .deeds(Millis(from), Millis(to), limit, wanted)
+        .await?;
+    let items: Vec<Entry> = deeds.found.into_iter().map(Entry::from).collect();
+    let since = rfc3339(from);
+    let mut footer = format!("{} newest since {since} · {}", items.len(), inbox.name);
+    // Not by a cursor: a time says the same, and a person can read it.
+    if let Some(last) = items.last().filter(|_| deeds.more) {
+        footer = format!(
+            "{footer} · there are more: --until {}, or raise -n",
+            last.at
+        );
+    }
+    out.list(&List {
+        command: "log",
+        context: &inbox.name,
+        as_of: rfc3339(now.0),
+        columns: columns(),
+        id: "id",
+        items,
+        next_cursor: None,
+        truncated: deeds.more,
+        footer: Some(footer),
+        empty: format!("Nothing is written down since {since}."),
+        tip: None,
+    })?;
+    Ok(Exit::Done)
+}
+
+impl From<Logged> for Entry {
+    fn from(logged: Logged) -> Self {
+        Self {
+            id: logged.id,
+            at: rfc3339(logged.at.0),
+            what: logged.what,
+            by: logged.who,
+            events: logged.count,
+            selection: logged.selection,
+            reason: logged.why,
+        }
+    }
+}
+
+/// The end of an ARN: the person behind a role.
+fn name(arn: &str) -> String {
+    arn.rsplit(['/', ':']).next().unwrap_or(arn).to_owned()
+}
+
+fn columns() -> Vec<Column<'static, Entry>> {
+    vec![
+        Column::whole("WHEN", "at").weight(Weight::Essential),
+        Column::whole("WHO", "by")
+            .shown(|entry: &Entry| name(&entry.by))
+            .weight(Weight::Essential),
+        Column::whole("WHAT", "what").weight(Weight::Essential),
+        Column::whole("EVENTS", "events")
+            .right()
+            .shown(|entry: &Entry| thousands(entry.events)),
+        Column::text("SELECTION", "selection", 16),
+        Column::text("REASON", "reason", 16).weight(Weight::Essential),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_did_it_is_known_by_the_end_of_the_name() {
+        let role = "arn:aws:sts::123456789012:assumed-role/Oncall/alice";
+        for (arn, expected) in [
+            (role, "alice"),
+            ("local/bob", "bob"),
+            ("arn:aws:iam::1:root", "root"),
+            ("", ""),
+        ] {
+            assert_eq!(name(arn), expected, "{arn}");
+        }
+    }
+}

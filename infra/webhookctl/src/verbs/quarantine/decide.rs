@@ -1,0 +1,173 @@
+//! `quarantine release` and `quarantine discard`: what becomes of an event whose id or body belongs
+//! to another one.
+//!
+//! It was proven, so that it is in the inbox, under a key of its own; nobody works on it until it
+//! is released.
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::ledger::{By, Decided, Deed, Row, State};
+
+use super::inspect;
+use super::reach::door;
+use crate::cli::{DiscardArgs, Global, ReleaseArgs};
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+use crate::verbs::inbox;
+use crate::who::who;
+
+#[derive(Serialize)]
+struct Report {
+    id: String,
+    /// `source:event-id`
+    key: String,
+    /// Where the event stands now.
+    status: &'static str,
+    by: String,
+    reason: String,
+}
+
+pub(super) async fn release(
+    args: ReleaseArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let reason = words(&args.reason)?;
+    let inbox = Inbox::open(global)?;
+    let door = door(&inbox, global, &args.door_at)?;
+    let row = apart(&inbox, &args.id).await?;
+    let who = who(&inbox).await?;
+    log(&inbox, "quarantine.release", &row, &who, reason).await?;
+    let by = By {
+        who: &who,
+        why: reason,
+    };
+    let decided = door.release(&row.key, by, Millis::now()).await?;
+    told(&decided, &row, by, "released", out)
+}
+
+pub(super) async fn discard(
+    args: DiscardArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let reason = words(&args.reason)?;
+    let inbox = Inbox::open(global)?;
+    let row = apart(&inbox, &args.id).await?;
+    let who = who(&inbox).await?;
+    log(&inbox, "quarantine.discard", &row, &who, reason).await?;
+    let by = By {
+        who: &who,
+        why: reason,
+    };
+    let decided = inbox.ledger.discard(&row.key, by, Millis::now()).await?;
+    told(&decided, &row, by, "discarded", out)
+}
+
+fn words(reason: &str) -> Result<&str, CliError> {
+    match reason.trim() {
+        "" => Err(CliError::usage("quarantine.reason", "say why: -m WHY")),
+        reason => Ok(reason),
+    }
+}
+
+/// The event that a person means, if it is kept apart.
+async fn apart(inbox: &Inbox, wanted: &str) -> anyhow::Result<Row> {
+    let row = match inbox::find(inbox, wanted).await {
+        Ok(row) => row,
+        Err(error) => {
+            // What was never proven is not in the inbox at all.
+            let held = inspect::find(inbox, wanted, Millis::now()).await;
+            return Err(held.map_or(error, |held| unproven(held.id.as_str()).into()));
+        }
+    };
+    if row.state == State::Quarantined {
+        return Ok(row);
+    }
+    Err(not_apart(&row, row.state).into())
+}
+
+fn unproven(id: &str) -> CliError {
+    CliError::new(
+        "quarantine.unproven",
+        Exit::Refused,
+        format!("{id} was never verified: nobody can release it"),
+    )
+    .tip(format!(
+        "webhookctl quarantine reverify --id {id} --dry-run"
+    ))
+}
+
+fn not_apart(row: &Row, state: State) -> CliError {
+    CliError::new(
+        "quarantine.not_apart",
+        Exit::Refused,
+        format!("{} is not kept apart; it is {state}", row.key),
+    )
+    .tip(format!("webhookctl inbox inspect {} --full", row.id()))
+}
+
+async fn log(
+    inbox: &Inbox,
+    what: &'static str,
+    row: &Row,
+    who: &str,
+    why: &str,
+) -> anyhow::Result<()> {
+    let deed = Deed {
+        what,
+        who: who.to_owned(),
+        why: why.to_owned(),
+        selection: row.key.to_string(),
+        count: 1,
+    };
+    inbox.ledger.log(&deed, Millis::now()).await
+}
+
+fn told(
+    decided: &Decided,
+    row: &Row,
+    by: By<'_>,
+    what: &str,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let now = match decided {
+        Decided::Made(now) => now,
+        Decided::NotApart(state) => return Err(not_apart(row, *state).into()),
+        Decided::NoBody => return Err(no_body(row).into()),
+        Decided::Missing => {
+            let message = format!("{} is gone", row.key);
+            return Err(CliError::new("inbox.not_found", Exit::NotFound, message).into());
+        }
+    };
+    let report = Report {
+        id: row.id().to_string(),
+        key: row.key.to_string(),
+        status: now.state.as_str(),
+        by: by.who.to_owned(),
+        reason: by.why.to_owned(),
+    };
+    let text = format!(
+        "{} {what} by {}; it is {} now\n",
+        report.key, report.by, report.status
+    );
+    out.document("quarantine.decision", &report, &report.id, &text)?;
+    out.tip(&format!("webhookctl inbox inspect {} --full", report.id));
+    Ok(Exit::Done)
+}
+
+fn no_body(row: &Row) -> CliError {
+    CliError::new(
+        "quarantine.no_body",
+        Exit::Refused,
+        format!(
+            "the body of {} is gone: there is nothing to work on",
+            row.key
+        ),
+    )
+    .note("it was erased, is past its keeping, or is damaged")
+    .tip(format!(
+        "webhookctl quarantine discard {} -m \"…\"",
+        row.id()
+    ))
+}

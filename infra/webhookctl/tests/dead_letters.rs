@@ -1,0 +1,488 @@
+//! `webhookctl dlq`, what is kept apart, and the log, as a person runs them on a stack whose ledger
+//! was written by the library.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use serde_json::{Value, json};
+use shared::clock::Millis;
+use shared::event::{Event, EventKey, Fetched, Via};
+use shared::ledger::{Claim, EffectRow, EffectState, Ledger, Received, Settlement, State};
+use webhookctl::place::Local;
+
+const SOURCES: &str = r#"
+schema = 1
+[[source]]
+name = "stripe-main"
+preset = "stripe"
+action = [{ kind = "keep" }]
+
+[[source]]
+name = "acme"
+preset = "standard-webhooks"
+action = [{ kind = "keep" }]
+"#;
+
+/// What somebody else's server may answer.
+const HOSTILE: &str = "no\u{1b}]0;owned\u{7}\nnext_action  none\u{202e} =1+1";
+
+const LEASE: Duration = Duration::from_secs(35);
+
+/// A `dev` in a folder of its own, killed when the test ends.
+struct World {
+    folder: PathBuf,
+    dev: Child,
+    local: Local,
+    ledger: Ledger,
+    now: Millis,
+}
+
+impl World {
+    fn start(name: &str) -> anyhow::Result<Self> {
+        let folder = std::env::temp_dir().join(format!("mitt-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join("sources.toml"), SOURCES)?;
+        let arguments = [
+            "dev",
+            "--sources",
+            "sources.toml",
+            "--port",
+            "0",
+            "-o",
+            "jsonl",
+        ];
+        let mut dev = command(&folder, &arguments)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let stdout = dev.stdout.take().context("it has a stdout")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        ensure!(line.contains("\"ready\""), "{line}");
+        let text = std::fs::read_to_string(folder.join(".mitt/local.json"))?;
+        let local: Local = serde_json::from_str(&text)?;
+        let dynamodb = local.endpoints().clients().dynamodb;
+        let ledger = Ledger::new(dynamodb, &local.table, None);
+        Ok(Self {
+            folder,
+            dev,
+            local,
+            ledger,
+            now: Millis::now(),
+        })
+    }
+
+    fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        Ok(command(&self.folder, arguments).output()?)
+    }
+
+    /// What is printed for people, on both streams.
+    fn text(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let output = self.run(arguments)?;
+        let text = printed(&output)?;
+        ensure!(output.status.success(), "{arguments:?}: {text}");
+        Ok(text)
+    }
+
+    fn json(&self, arguments: &[&str]) -> anyhow::Result<Value> {
+        let output = self.run(&[arguments, &["-o", "json"]].concat())?;
+        ensure!(
+            output.status.success(),
+            "{arguments:?}: {}",
+            printed(&output)?
+        );
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+
+    /// A refusal: its exit code, and what it says.
+    fn refused(&self, arguments: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
+        let output = self.run(arguments)?;
+        Ok((output.status.code(), printed(&output)?))
+    }
+
+    /// An event that died of this error, so many minutes ago.
+    async fn dead(
+        &self,
+        source: &str,
+        id: &str,
+        error: &str,
+        effect: Option<(EffectState, bool)>,
+        minutes: u64,
+    ) -> anyhow::Result<EventKey> {
+        let at = self.now - Duration::from_secs(60 * minutes);
+        let event = event(source, id, "{}", at);
+        self.ledger.receive(&event, at).await?;
+        let claim = self.ledger.claim(event.key(), "worker", at, LEASE, 10);
+        let Claim::Leased(lease) = claim.await? else {
+            anyhow::bail!("{id} is free")
+        };
+        let effect = effect.map(|(state, keyed)| {
+            let key = "wh_1".to_owned();
+            let note = String::new();
+            let run = 0;
+            (
+                "http".to_owned(),
+                EffectRow {
+                    state,
+                    key,
+                    keyed,
+                    at,
+                    run,
+                    note,
+                },
+            )
+        });
+        let settlement = Settlement::DeadLetter {
+            reason: "permanent",
+            error: error.to_owned(),
+        };
+        let effects: Vec<_> = effect.into_iter().collect();
+        self.ledger.settle(*lease, settlement, &effects, at).await?;
+        Ok(event.key().clone())
+    }
+
+    /// Five of one error, with all that can be known of effects, and one of another.
+    async fn two_errors(&self) -> anyhow::Result<()> {
+        use EffectState::{Done, Not, Unknown};
+        let effects = [
+            (Not, true),
+            (Done, true),
+            (Not, false),
+            (Unknown, true),
+            (Unknown, false),
+        ];
+        for (n, effect) in effects.into_iter().enumerate() {
+            let error = format!("GitHub API 502 for cus_{n}, request 8f14e45{n}");
+            let id = format!("evt_{n}");
+            let minutes = 10 * (n as u64) + 1;
+            self.dead("stripe-main", &id, &error, Some(effect), minutes)
+                .await?;
+        }
+        self.dead("acme", "evt_hostile", HOSTILE, None, 3).await?;
+        Ok(())
+    }
+
+    /// An event whose id another one has.
+    async fn apart(&self, id: &str) -> anyhow::Result<EventKey> {
+        self.dead("acme", id, "permanent", None, 1).await?;
+        let other = event("acme", id, "{\"other\":1}", self.now);
+        match self.ledger.receive(&other, self.now).await? {
+            Received::Conflict(key) => Ok(key),
+            received => anyhow::bail!("it is not kept apart but {received:?}"),
+        }
+    }
+
+    async fn state(&self, key: &EventKey) -> anyhow::Result<State> {
+        let row = self.ledger.event(key).await?.context("it is there")?;
+        Ok(row.state)
+    }
+
+    /// The queue of dead doorbells.
+    fn dead_queue(&self) -> String {
+        let (place, name) = self.local.queue_url.rsplit_once('/').unwrap_or_default();
+        format!("{place}/{}", name.replace("Doorbell", "DeadDoorbells"))
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.dev.kill();
+        let _ = self.dev.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .env_remove("MITT_TABLE")
+        .env("USER", "anna")
+        .env("NO_COLOR", "1");
+    command
+}
+
+fn printed(output: &Output) -> anyhow::Result<String> {
+    let out = std::str::from_utf8(&output.stdout)?;
+    Ok(format!("{out}{}", std::str::from_utf8(&output.stderr)?))
+}
+
+/// Signed by nobody, but as it stands in the ledger that makes no difference.
+fn event(source: &str, id: &str, body: &'static str, at: Millis) -> Event {
+    Event::fetched(Fetched {
+        source,
+        provider: source,
+        preset: source,
+        id,
+        kind: "invoice.paid",
+        body: body.into(),
+        now: at,
+        via: Via::Webhook,
+        config: "test",
+    })
+}
+
+#[tokio::test]
+async fn dead_letters_are_grouped_by_what_went_wrong() -> anyhow::Result<()> {
+    let world = World::start("dlq-list")?;
+    let none = world.text(&["dlq", "list"])?;
+    assert!(none.contains("No dead letters match."), "{none}");
+    world.two_errors().await?;
+
+    let text = world.text(&["dlq", "list"])?;
+    for said in [
+        "GitHub API 502 for cus_<id>, request <id>",
+        "safe 3 · guarded 1 · unknown 1",
+        "6 dead letters in 2 errors",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    let document = world.json(&["dlq", "list"])?;
+    assert_eq!(document["schema"], "webhookctl/dlq.list/v1");
+    let first = &document["items"][0];
+    assert_eq!(
+        (&first["events"], &first["sources"]),
+        (&json!(5), &json!(["stripe-main"]))
+    );
+    assert_eq!(first["replay"]["guarded"], 1);
+    let error = first["error"].as_str().context("a fingerprint")?;
+    assert_eq!(error.len(), 6);
+
+    let one = world.json(&["dlq", "list", "--error", error, "-s", "stripe-main"])?;
+    assert_eq!(one["items"].as_array().map(Vec::len), Some(1));
+    let recent = world.json(&["dlq", "list", "--since", "15m"])?;
+    assert_eq!(recent["items"][0]["events"], 2, "{recent}");
+    let (code, told) = world.refused(&["dlq", "list", "--status", "done"])?;
+    assert_eq!(code, Some(2), "{told}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_flat_list_is_read_in_pieces() -> anyhow::Result<()> {
+    let world = World::start("dlq-flat")?;
+    world.two_errors().await?;
+    let mut ids = Vec::new();
+    let mut after: Option<String> = None;
+    loop {
+        let mut line = vec!["dlq", "list", "--flat", "-n", "4"];
+        line.extend(after.iter().flat_map(|cursor| ["--after", cursor.as_str()]));
+        let page = world.json(&line)?;
+        let items = page["items"].as_array().context("items")?;
+        ensure!(items.len() <= 4, "{page}");
+        ids.extend(items.iter().map(|item| item["id"].clone()));
+        assert_eq!(page["truncated"], json!(ids.len() < 6), "{page}");
+        after = page["next_cursor"].as_str().map(str::to_owned);
+        if after.is_none() {
+            break;
+        }
+    }
+    let unique: std::collections::BTreeSet<String> = ids.iter().map(Value::to_string).collect();
+    assert_eq!((ids.len(), unique.len()), (6, 6));
+    let printed = world.text(&["dlq", "list", "-o", "ids", "-q"])?;
+    assert_eq!(printed.lines().count(), 6, "{printed}");
+    assert!(printed.lines().all(|line| line.starts_with("evt_")));
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_error_is_explained() -> anyhow::Result<()> {
+    let world = World::start("dlq-inspect")?;
+    world.two_errors().await?;
+    let document = world.json(&["dlq", "list"])?;
+    let error = document["items"][0]["error"].as_str().context("an error")?;
+    let shown = world.json(&["dlq", "inspect", error])?;
+    assert_eq!(shown["schema"], "webhookctl/dlq.error/v1");
+    for (name, expected) in [
+        ("events", json!(5)),
+        ("types", json!({ "invoice.paid": 5 })),
+        ("reasons", json!({ "permanent": 5 })),
+        ("attempts", json!({ "least": 1, "most": 1 })),
+        (
+            "effects",
+            json!({ "committed": 1, "not committed": 2, "unknown": 2 }),
+        ),
+        (
+            "next_action",
+            json!("replay after fix; 1 needs a look downstream"),
+        ),
+    ] {
+        assert_eq!(shown[name], expected, "{name}");
+    }
+    let counts = shown["histogram"]["counts"].as_array().context("counts")?;
+    assert_eq!(counts.iter().filter_map(Value::as_u64).sum::<u64>(), 5);
+    assert_eq!(shown["histogram"]["bucket_s"], 300);
+    let text = world.text(&["dlq", "inspect", &error[..4]])?;
+    for said in [
+        "5 events, stripe-main",
+        "per 5 min",
+        "1 each",
+        "safe 3 · guarded 1 · unknown 1",
+    ] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    assert!(text.contains("1m"), "when it was last: {text}");
+
+    // An event by its id, as `inbox inspect` has it.
+    let one = world.text(&["dlq", "inspect", "acme:evt_hostile"])?;
+    assert!(one.contains("dead_letter"), "{one}");
+    let (code, told) = world.refused(&["dlq", "inspect", "abcdef"])?;
+    assert!(
+        code == Some(3) && told.contains("[dlq.not_found]"),
+        "{told}"
+    );
+    let open = event("acme", "evt_open", "{}", world.now);
+    world.ledger.receive(&open, world.now).await?;
+    let (code, told) = world.refused(&["dlq", "inspect", "acme:evt_open"])?;
+    assert!(code == Some(3) && told.contains("[dlq.not_dead]"), "{told}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn whatever_an_error_says_is_inert() -> anyhow::Result<()> {
+    let world = World::start("dlq-hostile")?;
+    world.two_errors().await?;
+    let document = world.json(&["dlq", "list", "-s", "acme"])?;
+    let error = document["items"][0]["error"].as_str().context("an error")?;
+    for line in [
+        &["dlq", "list"][..],
+        &["dlq", "list", "-o", "wide"],
+        &["dlq", "list", "-o", "csv"],
+        &["dlq", "list", "--flat"],
+        &["dlq", "list", "--flat", "-o", "csv"],
+        &["dlq", "inspect", error],
+        &["dlq", "inspect", error, "-o", "json"],
+        &["dlq", "inspect", "acme:evt_hostile"],
+    ] {
+        let text = world.text(line)?.replace("\r\n", "\n");
+        let acts = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+        assert!(!text.contains(acts), "{line:?}: {text:?}");
+        // Its second line is none of ours.
+        let forged = text
+            .lines()
+            .filter(|line| line.starts_with("next_action  none"));
+        assert_eq!(forged.count(), 0, "{line:?}: {text}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_queue_is_moved_only_as_a_whole_and_when_it_is_confirmed() -> anyhow::Result<()> {
+    let world = World::start("dlq-native")?;
+    let native = [
+        "dlq",
+        "redrive",
+        "--native",
+        "-m",
+        "the function was broken",
+    ];
+    let empty = world.text(&native)?;
+    assert!(empty.contains("there is nothing to move"), "{empty}");
+    let sqs = world.local.endpoints().clients().sqs;
+    for _ in 0..3 {
+        let send = sqs.send_message().queue_url(world.dead_queue());
+        send.message_body("no doorbell").send().await?;
+    }
+    let (code, told) = world.refused(&native)?;
+    assert!(code == Some(7) && told.contains("--confirm 3"), "{told}");
+    assert!(told.contains("all 3 messages of"), "{told}");
+    world.two_errors().await?;
+    let (code, told) = world.refused(&native)?;
+    assert!(
+        code == Some(7) && told.contains("[dlq.native_mixed]"),
+        "{told}"
+    );
+    assert!(told.contains("2 error groups"), "{told}");
+    for (more, exit) in [
+        (&["--confirm", "2"][..], 7),
+        (&["--confirm", "3", "-s", "acme"], 2),
+        (&["--confirm", "3", "--error", "c41f09"], 2),
+    ] {
+        let (code, told) = world.refused(&[&native[..], more].concat())?;
+        assert_eq!(code, Some(exit), "{more:?}: {told}");
+    }
+    assert!(
+        world.json(&["log"])?["items"]
+            .as_array()
+            .is_some_and(Vec::is_empty)
+    );
+
+    let done = world.json(&[&native[..], &["--confirm", "3"]].concat())?;
+    assert_eq!(
+        (&done["moved"], &done["status"]),
+        (&json!(3), &json!("COMPLETED"))
+    );
+    let again = world.text(&native)?;
+    assert!(again.contains("there is nothing to move"), "{again}");
+    let log = world.json(&["log"])?;
+    assert_eq!(log["items"][0]["what"], "dlq.native", "{log}");
+    assert_eq!(log["items"][0]["events"], 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_kept_apart_is_released_or_discarded() -> anyhow::Result<()> {
+    let world = World::start("kept-apart")?;
+    let (one, two) = (world.apart("evt_1").await?, world.apart("evt_2").await?);
+    let (one_name, two_name) = (one.to_string(), two.to_string());
+    let shown = world.text(&["inbox", "inspect", &one_name])?;
+    assert!(shown.contains("another body under a known id"), "{shown}");
+    assert!(shown.contains("release or discard it"), "{shown}");
+
+    let why = "both are\u{1b}[31m genuine";
+    let said = world.text(&["quarantine", "release", &one_name, "-m", why])?;
+    assert!(said.contains("released by local/anna"), "{said}");
+    let patience = Millis::now() + Duration::from_secs(60);
+    while world.state(&one).await? != State::Done {
+        ensure!(Millis::now() < patience, "nobody worked on it");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let full = world.text(&["inbox", "inspect", &one_name, "--full"])?;
+    for said in ["kept apart", "by local/anna: both are", "attempt 1"] {
+        assert!(full.contains(said), "{said}: {full}");
+    }
+    assert!(!full.contains('\u{1b}'), "{full:?}");
+    let (code, told) = world.refused(&["quarantine", "release", &one_name, "-m", why])?;
+    assert!(code == Some(7) && told.contains("it is done"), "{told}");
+
+    let said = world.json(&["quarantine", "discard", &two_name, "-m", "a test of theirs"])?;
+    assert_eq!(said["status"], "dead_letter");
+    let (code, told) = world.refused(&["quarantine", "discard", &two_name, "-m", "x"])?;
+    assert!(
+        code == Some(7) && told.contains("[quarantine.not_apart]"),
+        "{told}"
+    );
+    let (code, _) = world.refused(&["quarantine", "release", "acme:nobody", "-m", "x"])?;
+    assert_eq!(code, Some(3));
+    let (code, _) = world.refused(&["quarantine", "discard", &two_name, "-m", " "])?;
+    assert_eq!(code, Some(2));
+    let discarded = world.text(&["dlq", "list"])?;
+    assert!(discarded.contains("discarded 1"), "{discarded}");
+
+    // Each that was refused before anybody was to act is not in the log.
+    let log = world.json(&["log"])?;
+    let whats: Vec<&str> = log["items"]
+        .as_array()
+        .context("items")?
+        .iter()
+        .filter_map(|entry| entry["what"].as_str())
+        .collect();
+    assert_eq!(whats, ["quarantine.discard", "quarantine.release"]);
+    assert_eq!(log["items"][1]["selection"], one_name);
+    let newest = world.json(&["log", "-n", "1"])?;
+    assert_eq!(
+        (
+            &newest["truncated"],
+            newest["items"].as_array().map(Vec::len)
+        ),
+        (&json!(true), Some(1))
+    );
+    let nobody = world.json(&["log", "--by", "bert"])?;
+    assert_eq!(nobody["items"], json!([]));
+    let text = world.text(&["log", "--by", "ANNA", "--what", "quarantine"])?;
+    assert!(text.contains("anna") && text.contains("genuine"), "{text}");
+    assert!(!text.contains('\u{1b}'), "{text:?}");
+    Ok(())
+}
