@@ -11,8 +11,9 @@ use super::group::{Group, source_words, text};
 use super::histogram::Histogram;
 use super::standing::{Standings, effects};
 use super::{MOST, dead_letters, died_at, plural};
-use crate::cli::{DlqInspectArgs, Global, InspectArgs, SelectionArgs};
+use crate::cli::{DlqInspectArgs, Global, SelectionArgs};
 use crate::fingerprint::is_a_name;
+use crate::inspect::{SCHEMA, document, full};
 use crate::output::safe::capped;
 use crate::output::time::{age, clock, rfc3339};
 use crate::output::{CliError, Exit, Printer};
@@ -69,13 +70,13 @@ pub(super) async fn inspect(
         let groups = Group::all(&found.rows);
         let digits = Group::digits(&groups);
         if let Some(group) = named(&groups, &args.what, digits, now)? {
-            let document = Document::new(group, digits, found.more, &inbox, now);
-            if let Some(document) = document {
-                return show(&document, now, out);
+            let shown = Document::new(group, digits, found.more, &inbox, now);
+            if let Some(shown) = shown {
+                return show(&shown, now, out);
             }
         }
     }
-    one(args.what, &inbox, global, out).await
+    one(&args.what, &inbox, now, out).await
 }
 
 /// The group that a person means; none may be meant.
@@ -111,20 +112,15 @@ fn named<'g, 'r>(
 }
 
 /// Not an error, so an event.
-async fn one(
-    what: String,
-    inbox: &Inbox,
-    global: &Global,
-    out: &mut Printer,
-) -> anyhow::Result<Exit> {
-    let row = match inbox::find(inbox, &what).await {
+async fn one(what: &str, inbox: &Inbox, now: i64, out: &mut Printer) -> anyhow::Result<Exit> {
+    let row = match inbox::find(inbox, what).await {
         Ok(row) => row,
         Err(error) => {
             let missing = error
                 .downcast_ref::<CliError>()
                 .is_some_and(|error| error.code == "inbox.not_found");
             return Err(if missing {
-                nothing(inbox, &what).into()
+                nothing(inbox, what).into()
             } else {
                 error
             });
@@ -139,13 +135,10 @@ async fn one(
         .tip(format!("webhookctl inbox inspect {}", row.id()))
         .into());
     }
-    let args = InspectArgs {
-        id: row.key.to_string(),
-        full: true,
-        timeline: false,
-        watch: false,
-    };
-    inbox::inspect(args, global, out).await
+    let event = view(&row, &inbox.config);
+    let text = full(&event, now);
+    out.document(SCHEMA, &document(&event, now), &event.id, &text)?;
+    Ok(Exit::Done)
 }
 
 fn nothing(inbox: &Inbox, what: &str) -> CliError {

@@ -24,9 +24,9 @@ struct Moved {
     queue: String,
     messages: u64,
     moved: i64,
-    /// SQS's word: `COMPLETED`, `RUNNING`, …
+    /// SQS's word: `COMPLETED`, `RUNNING`, …; `EMPTY` where there was nothing to ask it for.
     status: String,
-    by: String,
+    by: Option<String>,
     reason: String,
 }
 
@@ -40,10 +40,8 @@ pub(super) async fn redrive(
     let queue = DeadQueue::find(&inbox, &args.door_at).await?;
     let (dead, messages) = dead_letter_counts(&inbox, &queue).await?;
     if messages == 0 {
-        out.say(&format!(
-            "{} is empty: there is nothing to move.",
-            queue.name()
-        ));
+        let text = format!("{} is empty: there is nothing to move\n", queue.name());
+        out.document("dlq.native", &Moved::nothing(&queue, reason), "", &text)?;
         return Ok(Exit::Done);
     }
     out.say(&warning(&queue, messages, dead));
@@ -65,7 +63,7 @@ pub(super) async fn redrive(
         "{} of {messages} moved back ({}) by {}\n",
         moved.moved,
         moved.status.to_lowercase(),
-        moved.by
+        moved.by.as_deref().unwrap_or_default()
     );
     out.document("dlq.native", &moved, "", &text)?;
     Ok(match moved.status.as_str() {
@@ -73,6 +71,19 @@ pub(super) async fn redrive(
         "CANCELLED" | "CANCELLING" => Exit::Partial,
         _ => Exit::Done,
     })
+}
+
+impl Moved {
+    fn nothing(queue: &DeadQueue, reason: &str) -> Self {
+        Self {
+            queue: queue.name().to_owned(),
+            messages: 0,
+            moved: 0,
+            status: "EMPTY".to_owned(),
+            by: None,
+            reason: reason.to_owned(),
+        }
+    }
 }
 
 fn warning(queue: &DeadQueue, messages: u64, dead: u64) -> String {
@@ -162,7 +173,7 @@ async fn watch(
                 messages,
                 moved: task.map_or(0, |task| task.approximate_number_of_messages_moved()),
                 status,
-                by,
+                by: Some(by),
                 reason: reason.to_owned(),
             });
         }
