@@ -33,9 +33,6 @@ const LONGEST_ERROR: usize = 256;
 /// Why a dead letter is one that a human wanted no work on.
 pub const DISCARDED: &str = "discarded";
 
-/// Why a dead letter is one whose content was deleted while it was open.
-pub const ERASED: &str = "erased";
-
 /// Parts of the `work` index, so that no one partition takes all of its writes.
 pub const WORK_SHARDS: u8 = 8;
 
@@ -256,7 +253,7 @@ pub fn erase(row: &Row, rest: &Scrubbed, now: Millis, keep: Duration) -> Change 
     let change = if row.is_open() {
         change
             .states(&[State::DeadLetter])
-            .with(":reason", item::s(ERASED))
+            .with(":reason", item::s("erased"))
             .with(":gpk", item::s(dead_partition(&row.key.pk())))
     } else {
         change

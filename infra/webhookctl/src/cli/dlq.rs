@@ -44,7 +44,7 @@ pub struct DlqInspectArgs {
 
 #[derive(Debug, Args)]
 pub struct DlqRedriveArgs {
-    /// Move the messages of the dead-letter queue itself, with SQS StartMessageMoveTask
+    /// Let SQS move the messages of its dead-letter queue back, all of them
     ///
     /// They are doorbells that nobody could answer. One of a dead letter finds it settled and does
     /// nothing: without --native, dead letters are worked on again.

@@ -92,6 +92,7 @@ impl World {
             sources: self.folder.join("sources.toml"),
             lambda: None,
             backup_sync: None,
+            names: webhookctl::place::Names::default(),
         };
         let place = self.folder.join(".mitt");
         std::fs::create_dir_all(&place).unwrap();

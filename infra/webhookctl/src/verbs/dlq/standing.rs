@@ -3,7 +3,7 @@
 use serde::Serialize;
 use shared::config::Config;
 use shared::ledger::Row;
-use shared::ledger::transition::{DISCARDED, ERASED};
+use shared::ledger::transition::DISCARDED;
 
 use crate::inspect::{EffectState, EventView};
 use crate::next_action::{Code, next_action};
@@ -39,7 +39,6 @@ impl Standing {
     pub(super) fn of(row: &Row, config: &Config, now: i64) -> Self {
         match row.reason.as_deref() {
             _ if row.erased_at.is_some() => Self::Erased,
-            Some(ERASED) => Self::Erased,
             Some(DISCARDED) => Self::Discarded,
             _ => match next_action(&view(row, config), now).code {
                 Code::RetryGuarded => Self::Guarded,
