@@ -10,6 +10,7 @@
 //! [`Quarantine`](quarantine::Quarantine); the public keys that it may wait for are on the
 //! [`Keyring`](keyring::Keyring). Where an action sends to is a *destination*; one that is down is spared
 //! by its [breaker](breaker::Breakers), and one that takes only so much has a [rate](rates::Rates).
+//! The events of a source that is *paused* ([`pause`]) wait for it to be *resumed*.
 //! Of what a *sync* lists, the events that did not come by webhook are *gaps*, and the [`coverage`] of
 //! a source says how many there were.
 //!
@@ -46,6 +47,7 @@ pub mod ledger;
 pub mod order;
 pub mod outbound;
 pub mod outcome;
+pub mod pause;
 pub mod quarantine;
 pub mod queue;
 pub mod rates;

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use aws_sdk_ssm::operation::delete_parameter::DeleteParameterError;
 use aws_sdk_ssm::operation::put_parameter::PutParameterError;
 use aws_sdk_ssm::types::ParameterType;
 use ring::pbkdf2::{self, PBKDF2_HMAC_SHA256};
@@ -17,14 +18,14 @@ use ring::pbkdf2::{self, PBKDF2_HMAC_SHA256};
 use crate::clock::Millis;
 
 /// How long read secrets are used before they are read again.
-const FRESH: Duration = Duration::from_secs(300);
+pub const FRESH: Duration = Duration::from_secs(300);
 
 /// How long they are used while the store cannot be reached.
 const STALE: Duration = Duration::from_secs(24 * 3600);
 
 /// A failed match reads the secrets again at most this often: a flood of forged requests must
 /// not become a flood of calls.
-const REREAD: Duration = Duration::from_secs(30);
+pub const REREAD: Duration = Duration::from_secs(30);
 
 /// The slot of a secret that a sender has set.
 const HANDSHAKE: &str = "handshake";
@@ -50,6 +51,13 @@ impl Secret {
     /// Names the slot and its version, such as `current.3`.
     pub fn label(&self) -> &str {
         &self.label
+    }
+
+    /// The slot that it is in, such as `current`.
+    pub fn slot(&self) -> &str {
+        self.label
+            .rsplit_once('.')
+            .map_or(&self.label, |(slot, _)| slot)
     }
 
     /// Tells values apart without showing them: `fp:` and eight hex digits. It is made slowly, so
@@ -117,10 +125,17 @@ impl Secrets {
     /// there yet: `false` means that something is, and stays. The store decides, so that of two
     /// senders at once only one comes first.
     pub async fn set_first(&self, name: &str, secret: &Secret) -> anyhow::Result<bool> {
+        self.put(name, HANDSHAKE, secret)
+            .await
+            .context("store the secret that the sender has set")
+    }
+
+    /// Stores a secret in a slot that is free; `false` means that it is not.
+    pub async fn put(&self, name: &str, slot: &str, secret: &Secret) -> anyhow::Result<bool> {
         let put = self
             .ssm
             .put_parameter()
-            .name(format!("{}/{name}/{HANDSHAKE}", self.path))
+            .name(self.parameter(name, slot))
             .value(secret.expose())
             .r#type(ParameterType::SecureString)
             .overwrite(false)
@@ -139,8 +154,34 @@ impl Secrets {
                 Ok(false)
             }
             // The error of the SDK names the parameter and never its value.
-            Err(error) => Err(error).context("store the secret that the sender has set"),
+            Err(error) => Err(error).context("store a secret"),
         }
+    }
+
+    /// Deletes what is in a slot. A slot with nothing in it is as good.
+    pub async fn delete(&self, name: &str, slot: &str) -> anyhow::Result<()> {
+        let deleted = self
+            .ssm
+            .delete_parameter()
+            .name(self.parameter(name, slot))
+            .send()
+            .await;
+        *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        match deleted {
+            Err(error)
+                if !error
+                    .as_service_error()
+                    .is_some_and(DeleteParameterError::is_parameter_not_found) =>
+            {
+                Err(error).context("delete a secret")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The full name of what is in a slot.
+    pub fn parameter(&self, name: &str, slot: &str) -> String {
+        format!("{}/{name}/{slot}", self.path)
     }
 
     /// All live values below the path by name, also of names that no source has.

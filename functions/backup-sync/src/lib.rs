@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use shared::breaker::Breakers;
 use shared::clock::Clock;
 use shared::outbound::Outbound;
+use shared::pause::Pauses;
 use shared::settings::Parts;
 use tracing::warn;
 
@@ -103,6 +104,7 @@ pub struct BackupSync {
     parts: Parts,
     outbound: Outbound,
     breakers: Breakers,
+    pauses: Pauses,
     clock: Clock,
 }
 
@@ -116,6 +118,7 @@ impl BackupSync {
     pub fn with_outbound(parts: Parts, outbound: Outbound, clock: Clock) -> Self {
         Self {
             breakers: Breakers::new(parts.aws.dynamodb(), &parts.table),
+            pauses: Pauses::new(parts.inbox.ledger.clone()),
             parts,
             outbound,
             clock,

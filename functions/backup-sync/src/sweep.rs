@@ -10,6 +10,7 @@ use shared::clock::Millis;
 use shared::event::EventKey;
 use shared::ledger::transition::WORK_SHARDS;
 use shared::ledger::{Room, Space, Swept};
+use shared::pause::LOOK_AGAIN;
 use shared::queue::{Doorbell, Lane};
 
 use crate::BackupSync;
@@ -36,7 +37,7 @@ pub struct SweepReport {
     pub exhausted: u64,
     /// Left for the next sweep, because the queue is deep, or nobody answers what waits in it.
     pub held_back: u64,
-    /// Left asleep, because all of their destinations are down.
+    /// Left asleep, because all of their destinations are down, or their source is paused.
     pub spared: u64,
     /// Rows that could not be handled; each is in the log.
     pub failed: u64,
@@ -198,7 +199,21 @@ impl BackupSync {
         let Some(source) = self.parts.config.source(key.source()) else {
             return false;
         };
-        let Some(next) = self.spared(source, now, ahead).await else {
+        let next = match self.pauses.is_paused(&source.name, (self.clock)()).await {
+            Ok(true) => Some(now + LOOK_AGAIN),
+            Ok(false) => self.spared(source, now, ahead).await,
+            Err(error) => {
+                // Whoever hears the doorbell asks as well.
+                tracing::warn!(
+                    source = source.name,
+                    error = format!("{error:#}"),
+                    "nobody can say whether {} is paused",
+                    source.name
+                );
+                None
+            }
+        };
+        let Some(next) = next else {
             return false;
         };
         match self

@@ -20,6 +20,7 @@ use shared::breaker::Breakers;
 use shared::clock::{Clock, Millis};
 use shared::ledger::Abandoned;
 use shared::outbound::Outbound;
+use shared::pause::Pauses;
 use shared::rates::Rates;
 use shared::settings::Parts;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -37,6 +38,7 @@ pub struct Processor {
     outbound: Outbound,
     clients: Clients,
     breakers: Breakers,
+    pauses: Pauses,
     rates: Rates,
     clock: Clock,
 }
@@ -55,6 +57,7 @@ impl Processor {
         Self {
             clients: Clients::new(&parts.aws),
             breakers: Breakers::new(parts.aws.dynamodb(), &parts.table),
+            pauses: Pauses::new(parts.inbox.ledger.clone()),
             rates: Rates::new(parts.aws.dynamodb(), &parts.table),
             parts,
             outbound,

@@ -85,6 +85,11 @@ impl Processor {
             tracing::error!(event.key = %doorbell.key, "there is no source {}", doorbell.key.source());
             return Ok((Heard::Spent, None));
         };
+        if self.pauses.is_paused(&source.name, (self.clock)()).await? {
+            // The row stays as it is, and the sweep looks at it until the source is resumed.
+            tracing::debug!(event.key = %doorbell.key, "{} is paused", source.name);
+            return Ok((Heard::Spent, None));
+        }
         let now = (self.clock)();
         if deadline.since(now) < EFFECT_TIMEOUT + CLOCK_MARGIN {
             bail!("there is no time left to begin in this batch");

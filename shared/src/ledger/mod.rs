@@ -15,6 +15,7 @@
 //! | what operators did | `LOG#{yyyymm}` | `{time}#{random}` |
 //! | bodies of dead letters | `SYS` | `HELD` |
 //! | when a round of backup-sync ended | same | `HB#{task}` |
+//! | paused sources, secrets in rotation | same | `PAUSE#{source}`, `ROTATION#{secret}` |
 //! | sync cursor | `SYNC#{source}` | `CURSOR` |
 //! | which events came which way | same | `DAY#{yyyymmdd}`, of a run between two pages `TALLY` |
 //! | rhythm of the webhooks | same | `RHYTHM` |
@@ -37,6 +38,7 @@ mod erase;
 mod heartbeat;
 pub(crate) mod item;
 mod log;
+mod notice;
 mod order;
 mod plan;
 mod read;
@@ -70,6 +72,7 @@ pub use coverage::{Comparison, DayCount};
 pub use cursor::{Cursor, Paused, SyncLease};
 pub use erase::{By, Erased};
 pub use log::{Deed, Deeds, Logged};
+pub use notice::{About, Notice, Posted};
 pub use order::{Ahead, EntityLock, Pointer, Raised};
 pub use plan::{
     KEEP_PLAN, Plan, PlanClaim, PlanEvent, PlanFacts, PlanLease, PlanLeftOut, PlanOutcome, PlanRun,

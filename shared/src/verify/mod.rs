@@ -220,3 +220,8 @@ pub(crate) use key::key;
 pub(crate) use mac::{digest, sign as mac_sign};
 pub(crate) use message::{Context, message};
 pub(crate) use window::written;
+
+/// Whether a secret is one that a scheme can work with: what is not is passed over.
+pub fn is_key(scheme: &Scheme, secret: &Secret) -> bool {
+    key(scheme.key, secret.expose()).is_some()
+}

@@ -19,6 +19,7 @@ mod cut;
 mod effects;
 mod erase;
 mod matrix;
+mod notice;
 mod order;
 mod own_writes;
 mod plan;

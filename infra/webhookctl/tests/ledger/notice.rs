@@ -1,0 +1,143 @@
+//! One notice is up at a time, and what slept because of one is called up with care.
+
+use std::time::Duration;
+
+use shared::clock::Millis;
+use shared::event::EventKey;
+use shared::ledger::{About, Ledger, Notice, Posted, Settlement};
+use shared::pause::Pauses;
+
+use crate::support::{NOW, Table, after, event, lease_over, number, retry_at};
+
+const SHOP: About<'_> = About::Pause("shop");
+
+fn notice(who: &str) -> Notice {
+    Notice::new(who, "a bad release", "{}", NOW).unwrap()
+}
+
+async fn put_up(ledger: &Ledger, about: About<'_>, notice: &Notice) -> Posted {
+    ledger.put_up(about, notice).await.unwrap()
+}
+
+#[tokio::test]
+async fn of_two_operators_the_second_is_told_of_the_first() {
+    let table = Table::fresh().await;
+    let (anna, ben) = (notice("anna"), notice("ben"));
+    assert_eq!(put_up(&table.ledger, SHOP, &anna).await, Posted::Up);
+    let told = put_up(&table.ledger, SHOP, &ben).await;
+    assert_eq!(told, Posted::Another(anna.clone()));
+    assert_eq!(table.ledger.notice(SHOP).await.unwrap(), Some(anna.clone()));
+    // What is about something else is another notice.
+    for other in [About::Pause("shop-eu"), About::Rotation("shop")] {
+        assert_eq!(table.ledger.notice(other).await.unwrap(), None);
+        assert_eq!(put_up(&table.ledger, other, &ben).await, Posted::Up);
+    }
+    // Up again by a write whose answer was lost.
+    assert_eq!(put_up(&table.ledger, SHOP, &anna).await, Posted::Up);
+}
+
+#[tokio::test]
+async fn only_the_notice_that_was_read_is_taken_down() {
+    let table = Table::fresh().await;
+    let (old, new) = (notice("anna"), notice("ben"));
+    put_up(&table.ledger, SHOP, &old).await;
+    assert!(table.ledger.take_down(SHOP, &old).await.unwrap());
+    assert_eq!(table.ledger.notice(SHOP).await.unwrap(), None);
+    assert!(
+        table.ledger.take_down(SHOP, &old).await.unwrap(),
+        "it is down"
+    );
+    assert_eq!(put_up(&table.ledger, SHOP, &new).await, Posted::Up);
+    assert!(!table.ledger.take_down(SHOP, &old).await.unwrap());
+    assert_eq!(table.ledger.notice(SHOP).await.unwrap(), Some(new));
+}
+
+impl Table {
+    async fn next_look_of(&self, key: &EventKey) -> Millis {
+        Millis(number(&self.row(key).await, "gsk"))
+    }
+
+    /// Whether the next sweep looks at it, as of what is in the index.
+    async fn look_now(&self, key: &EventKey, now: Millis) -> bool {
+        let seen = self.next_look_of(key).await;
+        let called = self.ledger.look_now(key, seen, now).await.unwrap();
+        assert_eq!(called, self.next_look_of(key).await == now);
+        called
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_nothing_but_a_look_is_called_up() {
+    let table = Table::fresh().await;
+    let received = table.receive(&event("evt_received")).await;
+    assert!(table.look_now(&received, after(1)).await);
+
+    let due = table.receive(&event("evt_due")).await;
+    let lease = table.lease(&due, NOW).await;
+    table.settle(lease, retry_at(after(5_000))).await;
+    assert!(
+        !table.look_now(&due, after(4_999)).await,
+        "its retry is not due"
+    );
+    assert!(table.look_now(&due, after(5_000)).await);
+
+    // A claim leaves the time that was due, and a lease that is over belongs to the sweep.
+    let lease = table.lease(&due, after(6_000)).await;
+    assert!(
+        !table.look_now(&due, after(7_000)).await,
+        "somebody is at work"
+    );
+    assert!(
+        !table
+            .look_now(&due, lease_over() + Duration::from_secs(60))
+            .await
+    );
+    table.settle(lease, Settlement::Done).await;
+    let called = table
+        .ledger
+        .look_now(&due, after(5_000), after(8_000))
+        .await;
+    assert!(!called.unwrap(), "it is done");
+}
+
+#[tokio::test]
+async fn what_a_sweep_has_looked_at_since_is_not_rung_for_twice() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let seen = table.next_look_of(&key).await;
+    let next = seen + Duration::from_secs(60);
+    assert!(
+        table
+            .ledger
+            .look_later(&key, seen, next, NOW)
+            .await
+            .unwrap()
+    );
+    assert!(!table.ledger.look_now(&key, seen, after(1)).await.unwrap());
+    assert_eq!(table.next_look_of(&key).await, next);
+}
+
+#[tokio::test]
+async fn a_pause_is_known_within_five_seconds_and_read_no_more_often() {
+    let table = Table::fresh().await;
+    let (proxy, ledger) = table.through_proxy().await;
+    let pauses = Pauses::new(ledger);
+    let paused = async |ms| pauses.is_paused("shop", after(ms)).await;
+    assert!(!paused(0).await.unwrap());
+    let pause = notice("anna");
+    put_up(&table.ledger, SHOP, &pause).await;
+    assert!(!paused(5_000).await.unwrap(), "it was read a moment ago");
+    assert!(paused(5_001).await.unwrap());
+
+    // Where the table cannot be read, what was read holds for a minute. Then nobody can say.
+    proxy.conflict("GetItem", 4);
+    assert!(paused(12_000).await.unwrap());
+    assert!(paused(16_000).await.unwrap(), "asked in vain a moment ago");
+    assert!(paused(65_000).await.unwrap());
+    assert!(paused(65_002).await.is_err());
+    let unknown = pauses.is_paused("other", after(65_002)).await;
+    assert!(unknown.is_err(), "a source that nobody has asked for");
+    table.ledger.take_down(SHOP, &pause).await.unwrap();
+    assert!(!paused(66_000).await.unwrap());
+    assert_eq!(proxy.count()["GetItem"], 7);
+}
