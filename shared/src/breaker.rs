@@ -24,7 +24,7 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 
 use crate::clock::Millis;
-use crate::ledger::item;
+use crate::ledger::{Ledger, item};
 use health::Health;
 pub use standing::Position;
 use standing::Standing;
@@ -93,6 +93,12 @@ impl Breakers {
         }
     }
 
+    /// Those in the table of a ledger.
+    pub fn beside(ledger: &Ledger) -> Self {
+        let (dynamodb, table) = ledger.table();
+        Self::new(dynamodb.clone(), table)
+    }
+
     /// Asks to call a destination. Reads at most every five seconds, and writes only to probe.
     pub async fn pass(&self, destination: &str, now: Millis) -> Pass {
         if self.position(destination, now).await != Position::Probing {
@@ -109,6 +115,11 @@ impl Breakers {
                 Pass::Free
             }
         }
+    }
+
+    /// Where it stands by what is in the table now, for people.
+    pub async fn look(&self, destination: &str, now: Millis) -> anyhow::Result<Position> {
+        Ok(self.read(destination).await?.position(now))
     }
 
     /// Where the breaker of a destination stands.

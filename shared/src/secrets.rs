@@ -38,6 +38,7 @@ const ROUNDS: NonZeroU32 = NonZeroU32::MIN.saturating_add(9_999);
 pub struct Secret {
     label: String,
     value: String,
+    since: Option<Millis>,
 }
 
 impl Secret {
@@ -45,7 +46,13 @@ impl Secret {
         Self {
             label: label.into(),
             value: value.into(),
+            since: None,
         }
+    }
+
+    /// When it was stored, of one that was read from the store.
+    pub fn since(&self) -> Option<Millis> {
+        self.since
     }
 
     /// Names the slot and its version, such as `current.3`.
@@ -257,7 +264,11 @@ impl Secrets {
                     .last_modified_date()
                     .map_or(0, aws_smithy_types::DateTime::secs);
                 let label = format!("{slot}.{}", parameter.version());
-                found.push((name.to_owned(), at, Secret::new(label, value)));
+                let secret = Secret {
+                    since: (at > 0).then(|| Millis(at * 1000)),
+                    ..Secret::new(label, value)
+                };
+                found.push((name.to_owned(), at, secret));
             }
             token = page
                 .next_token()

@@ -42,8 +42,9 @@ pub use replay::{
 pub use run::{Stop, parse, run_with};
 pub use selection::SelectionArgs;
 pub use sources::{
-    SourcesAt, SourcesCheckArgs, SourcesCommand, SourcesListArgs, SourcesPresetsArgs,
-    SourcesShowArgs,
+    ApiAt, NewSecretArgs, SourcesAddArgs, SourcesAt, SourcesCheckArgs, SourcesCommand,
+    SourcesListArgs, SourcesPauseArgs, SourcesPresetsArgs, SourcesRemoveArgs, SourcesResumeArgs,
+    SourcesRotateArgs, SourcesShowArgs, SourcesTestArgs,
 };
 pub use sync::{SyncCommand, SyncSpanArgs, SyncStatusArgs};
 pub use values::{Assignment, ColorChoice, SecretFrom, Tamper, Zone};

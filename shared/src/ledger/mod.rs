@@ -140,6 +140,11 @@ impl Ledger {
         self.bodies.is_some()
     }
 
+    /// The table that it is in, for those who keep items of their own there.
+    pub(crate) fn table(&self) -> (&aws_sdk_dynamodb::Client, &str) {
+        (&self.dynamodb, &self.table)
+    }
+
     /// Applies a change to the state row `pk`.
     async fn change(&self, pk: &str, change: Change) -> anyhow::Result<Write> {
         self.change_item(pk, "M", change).await

@@ -7,7 +7,11 @@ mod inspect;
 mod list;
 mod tail;
 
+use shared::ledger::{About, Row};
+
 use super::view;
+use crate::inspect::EventView;
+use crate::place::Inbox;
 
 pub(super) use crate::selection::{find_one as find, known_sources};
 pub(super) use body::body;
@@ -16,3 +20,16 @@ pub(super) use export::export;
 pub(super) use inspect::inspect;
 pub(super) use list::list;
 pub(super) use tail::tail;
+
+/// What is shown of an event, and whether its source waits for an operator.
+async fn standing(inbox: &Inbox, row: &Row) -> anyhow::Result<EventView> {
+    let mut event = view(row, &inbox.config);
+    if row.is_open() {
+        event.source_paused = is_paused(inbox, &event.source).await?;
+    }
+    Ok(event)
+}
+
+async fn is_paused(inbox: &Inbox, source: &str) -> anyhow::Result<bool> {
+    Ok(inbox.ledger.notice(About::Pause(source)).await?.is_some())
+}

@@ -5,9 +5,9 @@ mod canary;
 mod curl;
 mod key;
 mod list;
-mod post;
+pub(in crate::verbs) mod post;
 mod tamper;
-mod target;
+pub(in crate::verbs) mod target;
 
 use std::fmt::Write as _;
 

@@ -1,22 +1,32 @@
 //! `sources`: who sends to us, and what their presets say.
 
+mod add;
 mod check;
+mod destinations;
+mod file;
+mod health;
 mod list;
 mod page;
+mod pause;
 mod preset;
 mod presets;
+mod rotate;
+mod rotation;
+mod secret_input;
 mod secrets;
 mod show;
 mod synced;
+mod test;
 mod traffic;
 mod upkeep;
 
 use std::path::Path;
 
 use anyhow::Context;
-use shared::config::{Config, EMBEDDED};
+use shared::config::{Config, EMBEDDED, Source};
 
-use crate::cli::{Global, SourcesAt, SourcesCommand};
+use crate::cli::{ApiAt, Global, SourcesAt, SourcesCommand};
+use crate::output::error::nearest;
 use crate::output::{CliError, Exit, Printer};
 use crate::place::{Chosen, Inbox, Local};
 
@@ -30,6 +40,12 @@ pub(super) async fn run(
         SourcesCommand::List(args) => Box::pin(list::list(args, global, out)).await,
         SourcesCommand::Show(args) => Box::pin(show::show(args, global, out)).await,
         SourcesCommand::Presets(args) => presets::presets(&args, out),
+        SourcesCommand::Add(args) => Box::pin(add::add(args, global, out)).await,
+        SourcesCommand::Remove(args) => Box::pin(add::remove(args, global, out)).await,
+        SourcesCommand::Test(args) => Box::pin(test::test(args, global, out)).await,
+        SourcesCommand::RotateSecret(args) => Box::pin(rotate::rotate(args, global, out)).await,
+        SourcesCommand::Pause(args) => pause::pause(args, global, out).await,
+        SourcesCommand::Resume(args) => pause::resume(args, global, out).await,
     }
 }
 
@@ -46,7 +62,7 @@ impl Known {
             let said = format!("{} alone; no inbox was asked", file.display());
             return Ok(Self::Config(read(file)?, said));
         }
-        if !Chosen::is_named(global)? && Local::find()?.is_none() {
+        if !named(global)? {
             let said = "the configuration that is built in; no inbox is named and none runs in \
                         this folder";
             return Ok(Self::Config(Config::parse(EMBEDDED)?, said.to_owned()));
@@ -60,6 +76,38 @@ impl Known {
             Self::Config(config, _) => config,
         }
     }
+}
+
+/// Whether there is an inbox to talk to.
+fn named(global: &Global) -> anyhow::Result<bool> {
+    Ok(Chosen::is_named(global)? || Local::find()?.is_some())
+}
+
+/// The address that senders deliver to, as far as it is known.
+fn api_url(inbox: Option<&Inbox>, at: &ApiAt) -> String {
+    let given = at.api_url.as_deref().filter(|url| !url.is_empty());
+    let known = inbox.and_then(|inbox| inbox.names().url.as_deref());
+    let url = given.or(known).unwrap_or("https://<api>");
+    url.trim_end_matches('/').to_owned()
+}
+
+/// The source of this name.
+fn find<'c>(config: &'c Config, name: &str) -> Result<&'c Source, CliError> {
+    config.source(name).ok_or_else(|| {
+        let names: Vec<&str> = config
+            .sources()
+            .map(|source| source.name.as_str())
+            .collect();
+        let error = CliError::new(
+            "sources.not_found",
+            Exit::NotFound,
+            format!("there is no source '{name}'"),
+        );
+        match nearest(name, names.iter().copied()) {
+            Some(meant) => error.tip(format!("did you mean '{meant}'?")),
+            None => error.tip(format!("one of: {}", names.join(", "))),
+        }
+    })
 }
 
 fn read(file: &Path) -> anyhow::Result<Config> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use shared::clock::Millis;
 use shared::event::EventKey;
 
-use super::{find, view};
+use super::{find, standing};
 use crate::cli::{Global, InspectArgs};
 use crate::inspect::{EventView, SCHEMA, Status, document, full, seven_lines, with_timeline};
 use crate::output::{CliError, Exit, Format, Printer};
@@ -24,7 +24,7 @@ pub(in crate::verbs) async fn inspect(
         Ok(row) => row,
         Err(error) => return Err(refused(error, &inbox, &args.id).await),
     };
-    let event = view(&row, &inbox.config);
+    let event = standing(&inbox, &row).await?;
     if args.watch {
         return tokio::select! {
             watched = watch(&args, &inbox, &row.key, event, out) => watched,
@@ -101,10 +101,10 @@ async fn watch(
         event = loop {
             tokio::time::sleep(EACH).await;
             let row = inbox.ledger.event(key).await?;
-            let now = row.map(|row| view(&row, &inbox.config));
-            match now {
-                Some(now) if now != event => break now,
-                _ => {}
+            let Some(row) = row else { continue };
+            let now = standing(inbox, &row).await?;
+            if now != event {
+                break now;
             }
         };
     }

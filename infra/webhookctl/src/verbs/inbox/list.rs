@@ -1,8 +1,11 @@
 //! `inbox list`
 
-use shared::clock::Millis;
+use std::collections::BTreeSet;
 
-use super::view;
+use shared::clock::Millis;
+use shared::ledger::Row;
+
+use super::{is_paused, view};
 use crate::cli::{Global, ListArgs};
 use crate::inspect::{EventRow, columns};
 use crate::output::table::{Weight, thousands};
@@ -29,11 +32,13 @@ pub(in crate::verbs) async fn list(
         .await?;
     let next_cursor = found.rows.last().filter(|_| found.more);
     let next_cursor = next_cursor.map(|row| Position::of(row).text());
-    let items: Vec<EventRow> = found
-        .rows
-        .iter()
-        .map(|row| EventRow::new(&view(row, &inbox.config), now))
-        .collect();
+    let paused = paused(&inbox, &found.rows).await?;
+    let items = found.rows.iter().map(|row| {
+        let mut event = view(row, &inbox.config);
+        event.source_paused = paused.contains(row.key.source());
+        EventRow::new(&event, now)
+    });
+    let items: Vec<EventRow> = items.collect();
     let mut footer = [
         counted(&found, &want, &selection),
         place(&inbox, global),
@@ -61,6 +66,19 @@ pub(in crate::verbs) async fn list(
         items,
     })?;
     Ok(Exit::Done)
+}
+
+/// The sources that wait for an operator, of those that have open events.
+async fn paused<'r>(inbox: &Inbox, rows: &'r [Row]) -> anyhow::Result<BTreeSet<&'r str>> {
+    let open = rows.iter().filter(|row| row.is_open());
+    let sources: BTreeSet<&str> = open.map(|row| row.key.source()).collect();
+    let mut paused = BTreeSet::new();
+    for source in sources {
+        if is_paused(inbox, source).await? {
+            paused.insert(source);
+        }
+    }
+    Ok(paused)
 }
 
 /// The columns that were named, in that order; without names those of the list.

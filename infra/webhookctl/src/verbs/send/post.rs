@@ -105,7 +105,11 @@ async fn follow(
 }
 
 /// The row of the event. What is named by its arrival is looked for among those that arrived.
-async fn row(inbox: &Inbox, key: &EventKey, since: Millis) -> anyhow::Result<Option<Row>> {
+pub(in crate::verbs) async fn row(
+    inbox: &Inbox,
+    key: &EventKey,
+    since: Millis,
+) -> anyhow::Result<Option<Row>> {
     let Some((_, body)) = key
         .id()
         .strip_prefix("at:")

@@ -194,7 +194,10 @@ fn cannot(preset: &Preset, why: &str) -> CliError {
 }
 
 /// The private key that `dev` made for this secret.
-async fn made_by_dev(local: &Local, secret: &str) -> anyhow::Result<Option<KeyPair>> {
+pub(in crate::verbs) async fn made_by_dev(
+    local: &Local,
+    secret: &str,
+) -> anyhow::Result<Option<KeyPair>> {
     let ssm = local.endpoints().clients().ssm;
     let keys = Secrets::new(ssm, test_keys::path(&local.secrets_path));
     let live = keys.live(secret, Millis::now()).await?;
@@ -205,7 +208,7 @@ async fn made_by_dev(local: &Local, secret: &str) -> anyhow::Result<Option<KeyPa
 }
 
 /// The URL that the catcher of the local stack sees: as behind API Gateway, https and no port.
-pub(super) fn as_received(url: &str) -> String {
+pub(in crate::verbs) fn as_received(url: &str) -> String {
     let (host, path) = url
         .strip_prefix("http://")
         .and_then(|rest| rest.split_once('/'))

@@ -7,6 +7,9 @@ use shared::clock::Millis;
 use shared::config::{Config, Source};
 use shared::ledger::Waiting;
 
+use super::health::{Checked, Health};
+use super::pause::Pause;
+use super::rotation::{Rotation, Told};
 use super::traffic::{self, Count, MOST};
 use super::{Known, secrets};
 use crate::cli::{Global, SourcesListArgs};
@@ -42,6 +45,9 @@ struct Seen {
     dead_letters: Count,
     /// Live secrets; unknown where their store cannot be read.
     live_secrets: Option<usize>,
+    health: Health,
+    paused: Option<Pause>,
+    rotation: Option<Told>,
     note: Option<String>,
 }
 
@@ -127,6 +133,11 @@ async fn see(
         let (events, more) = traffic::last_day(&inbox.ledger, &row.source, now, MOST).await?;
         let last = events.first().map(|event| event.received_at.0);
         let count = live.map(|live| live.get(&row.source).map_or(0, Vec::len));
+        let dead = traffic::of(&dead, &row.source);
+        let checked = match inbox.config.source(&row.source) {
+            Some(source) => Checked::read(inbox, source, count, dead.count, now).await?,
+            None => continue,
+        };
         row.seen = Some(Seen {
             last_event_at: last.map(rfc3339),
             last,
@@ -135,24 +146,15 @@ async fn see(
                 or_more: more,
             },
             open: traffic::of(&open, &row.source),
-            dead_letters: traffic::of(&dead, &row.source),
+            dead_letters: dead,
             live_secrets: count,
-            note: note(inbox.config.source(&row.source), count),
+            health: checked.health,
+            paused: checked.pause,
+            rotation: checked.rotation.as_ref().map(Rotation::told),
+            note: checked.note,
         });
     }
     Ok(())
-}
-
-fn note(source: Option<&Source>, secrets: Option<usize>) -> Option<String> {
-    let verifier = &source?.verifier;
-    let wanted = verifier.preset.scheme(&verifier.variant)?.needs_secret();
-    match secrets? {
-        0 if wanted => Some("no secret is stored: every webhook is answered 503".to_owned()),
-        0 | 1 => None,
-        count => Some(format!(
-            "{count} secrets are live: `sources show` says which arrive"
-        )),
-    }
 }
 
 fn columns(now: i64, online: bool) -> Vec<Column<'static, SourceRow>> {
@@ -197,6 +199,10 @@ fn columns(now: i64, online: bool) -> Vec<Column<'static, SourceRow>> {
     }
     columns.push(Column::whole("BY", "by"));
     if online {
+        columns.push(Column::whole("HEALTH", "health").shown(|row: &SourceRow| {
+            let seen = row.seen.as_ref();
+            seen.map_or(String::new(), |seen| seen.health.as_str().to_owned())
+        }));
         columns.push(
             Column::text("NOTE", "note", 16)
                 .shown(|row: &SourceRow| {

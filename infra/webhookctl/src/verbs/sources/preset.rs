@@ -196,7 +196,8 @@ fn ack(preset: &Preset) -> String {
     text
 }
 
-fn retry(retry: &Retry) -> String {
+/// For how long and how often the provider tries again.
+pub(super) fn retry(retry: &Retry) -> String {
     let mut facts = Vec::new();
     if let Some(horizon) = &retry.horizon {
         facts.push(match horizon.as_str() {

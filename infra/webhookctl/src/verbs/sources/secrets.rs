@@ -30,6 +30,10 @@ pub(super) struct Used {
     pub(super) live: bool,
     /// Tells secrets apart without showing them.
     pub(super) fingerprint: Option<String>,
+    /// When it was stored.
+    pub(super) since: Option<String>,
+    /// What a rotation makes of it: `new`, or until when it is meant to be accepted.
+    pub(super) rotation: Option<String>,
     /// How many of the events that were looked at it proved.
     pub(super) proved: usize,
     pub(super) last_used_at: Option<String>,
@@ -66,7 +70,10 @@ pub(super) async fn rows(ledger: &Ledger, events: &[Listed]) -> anyhow::Result<V
 pub(super) fn used(live: &[Secret], rows: &[Row]) -> Vec<Used> {
     let mut all: Vec<Used> = live
         .iter()
-        .map(|secret| Used::new(secret.label(), Some(secret.fingerprint())))
+        .map(|secret| Used {
+            since: secret.since().map(|at| rfc3339(at.0)),
+            ..Used::new(secret.label(), Some(secret.fingerprint()))
+        })
         .collect();
     for row in rows.iter().filter(|row| row.via == Via::Webhook) {
         let Some(label) = &row.secret else {
@@ -83,12 +90,19 @@ pub(super) fn used(live: &[Secret], rows: &[Row]) -> Vec<Used> {
 }
 
 impl Used {
+    /// The slot, without the version.
+    pub(super) fn slot(&self) -> &str {
+        slot(&self.label)
+    }
+
     /// One that proved nothing yet. What is not live has no fingerprint: it cannot be read.
     fn new(label: &str, fingerprint: Option<String>) -> Self {
         Self {
             label: label.to_owned(),
             live: fingerprint.is_some(),
             fingerprint,
+            since: None,
+            rotation: None,
             proved: 0,
             last_used_at: None,
             last: None,
@@ -102,6 +116,11 @@ impl Used {
             self.last_used_at = Some(rfc3339(at.0));
         }
     }
+}
+
+/// The slot that a label names, without its version.
+pub(super) fn slot(label: &str) -> &str {
+    label.rsplit_once('.').map_or(label, |(slot, _)| slot)
 }
 
 /// What to think of it, as sentences.

@@ -8,16 +8,19 @@ use shared::config::Source;
 use shared::event::Via;
 use shared::ledger::{Row, State, Waiting};
 
+use super::destinations::{self, Destination};
+use super::health::{Checked, Health};
+use super::pause::Pause;
+use super::rotation::{Rotation, Told};
 use super::secrets::{self, Used};
 use super::traffic::{self, Count, MOST};
 use super::upkeep::{Upkeep, outage_lines};
-use super::{Known, list};
+use super::{Known, find, list, preset};
 use crate::cli::{Global, SourcesShowArgs};
 use crate::outage::Outage;
-use crate::output::error::nearest;
 use crate::output::table::{aligned, thousands};
 use crate::output::time::{age, duration};
-use crate::output::{CliError, Exit, Printer};
+use crate::output::{Exit, Printer};
 use crate::place::Inbox;
 use crate::preset_words as words;
 
@@ -37,6 +40,8 @@ struct Shown {
     quarantine_per_day: u32,
     attempts: u32,
     actions: Vec<String>,
+    destinations: Vec<Destination>,
+    retries: String,
     by: &'static str,
     docs: String,
     /// The longest outage that loses nothing, and why.
@@ -58,6 +63,10 @@ struct Seen {
     found_by_sync: usize,
     refused_today: u32,
     secrets: Option<Vec<Used>>,
+    health: Health,
+    paused: Option<Pause>,
+    rotation: Option<Told>,
+    note: Option<String>,
     #[serde(flatten)]
     upkeep: Upkeep,
     advice: Vec<String>,
@@ -70,12 +79,13 @@ pub(super) async fn show(
 ) -> anyhow::Result<Exit> {
     let now = Millis::now();
     let known = Known::open(&args.at, global)?;
-    let source = find(&known, &args.source)?;
+    let source = find(known.config(), &args.source)?;
     let mut shown = configured(source);
     match &known {
         Known::Config(_, said) => out.say(said),
         Known::Inbox(inbox) => {
             let (seen, trouble) = see(inbox, source, &args, global, now).await?;
+            destinations::look(&inbox.ledger, &mut shown.destinations, now).await?;
             if let Some(trouble) = trouble {
                 out.say(&format!("the secrets cannot be read: {trouble:#}"));
             }
@@ -86,25 +96,6 @@ pub(super) async fn show(
     out.document("sources.show", &shown, &shown.source, &text)?;
     out.tip(&format!("webhookctl sources presets {}", shown.preset));
     Ok(Exit::Done)
-}
-
-fn find<'k>(known: &'k Known, name: &str) -> Result<&'k Source, CliError> {
-    let config = known.config();
-    config.source(name).ok_or_else(|| {
-        let names: Vec<&str> = config
-            .sources()
-            .map(|source| source.name.as_str())
-            .collect();
-        let error = CliError::new(
-            "sources.not_found",
-            Exit::NotFound,
-            format!("there is no source '{name}'"),
-        );
-        match nearest(name, names.iter().copied()) {
-            Some(meant) => error.tip(format!("did you mean '{meant}'?")),
-            None => error.tip(format!("one of: {}", names.join(", "))),
-        }
-    })
 }
 
 fn configured(source: &Source) -> Shown {
@@ -131,6 +122,8 @@ fn configured(source: &Source) -> Shown {
         quarantine_per_day: source.quarantine.per_day,
         attempts: source.backoff.attempts,
         actions: source.actions.iter().map(|a| a.name.clone()).collect(),
+        destinations: destinations::configured(source),
+        retries: preset::retry(&preset.retry),
         by: list::by(source),
         docs: preset.docs.clone(),
         outage: Outage::of(source),
@@ -157,7 +150,15 @@ async fn see(
         Ok(mut live) => (live.remove(name), None),
         Err(error) => (None, Some(error)),
     };
-    let used = live.map(|live| secrets::used(&live, &rows));
+    let count_live = live.as_ref().map(Vec::len);
+    let mut used = live.map(|live| secrets::used(&live, &rows));
+    let dead = traffic::of(&dead, name);
+    let checked = Checked::read(inbox, source, count_live, dead.count, now).await?;
+    if let Some(rotation) = &checked.rotation {
+        for one in used.iter_mut().flatten().filter(|one| one.live) {
+            one.rotation = rotation.part(one.slot());
+        }
+    }
     let by_webhook = count(&rows, |row| row.via == Via::Webhook);
     Ok((
         Seen {
@@ -171,12 +172,16 @@ async fn see(
                 or_more: more,
             },
             open: traffic::of(&open, name),
-            dead_letters: traffic::of(&dead, name),
+            dead_letters: dead,
             failed: count(&rows, |row| row.state == State::Failed),
             found_by_sync: count(&rows, |row| row.via == Via::BackupSync),
             refused_today: tally.map_or(0, |tally| tally.requests),
             advice: secrets::advice(used.as_deref().unwrap_or_default(), by_webhook),
             secrets: used,
+            health: checked.health,
+            paused: checked.pause,
+            rotation: checked.rotation.as_ref().map(Rotation::told),
+            note: checked.note,
             upkeep: Upkeep::read(inbox, source, now).await?,
         },
         trouble,
@@ -192,7 +197,17 @@ fn text(shown: &Shown, source: &Source, now: i64) -> String {
         "default" => String::new(),
         variant => format!("variant {variant}"),
     };
-    let head = vec![shown.source.clone(), shown.preset.clone(), variant];
+    let seen = shown.seen.as_ref();
+    let working = seen.map(|seen| match &seen.paused {
+        Some(_) => "paused",
+        None => "processing",
+    });
+    let health = seen
+        .map(|seen| seen.health.as_str())
+        .filter(|word| *word != "paused");
+    let mut head = vec![shown.source.clone(), shown.preset.clone(), variant];
+    head.extend([working, health].into_iter().flatten().map(str::to_owned));
+    head.retain(|part| !part.is_empty());
     let url = shown.seen.as_ref().and_then(|seen| seen.url.clone());
     let mut lines = vec![
         line(
@@ -215,7 +230,10 @@ fn text(shown: &Shown, source: &Source, now: i64) -> String {
     );
     lines.push(line("limits", &limits));
     lines.push(line("attempts", &format!("{} in a run", shown.attempts)));
-    lines.push(line("actions", &shown.actions.join(", ")));
+    for (index, destination) in shown.destinations.iter().enumerate() {
+        let head = if index == 0 { "actions" } else { "" };
+        lines.push(line(head, &destination.text(now)));
+    }
     if let Some(seen) = &shown.seen {
         lines.push(line("last 24h", &traffic_line(seen)));
         let upkeep = seen.upkeep.lines(now);
@@ -228,10 +246,17 @@ fn text(shown: &Shown, source: &Source, now: i64) -> String {
             &format!("{} behind the cursor of the sync", duration(overlap)),
         ));
     }
+    lines.push(line(
+        "retries",
+        &format!("by the provider: {}", shown.retries),
+    ));
     let outage = outage_lines(&shown.outage);
     lines.extend(outage.iter().map(|(name, value)| line(name, value)));
     lines.push(line("docs", &shown.docs));
     let mut text = format!("{}\n{}", aligned(&[head]), aligned(&lines));
+    if let Some(note) = seen.and_then(|seen| seen.note.as_ref()) {
+        let _ = write!(text, "\n  {note}\n");
+    }
     for advice in shown.seen.iter().flat_map(|seen| &seen.advice) {
         let _ = write!(text, "\n  {advice}\n");
     }
@@ -254,6 +279,14 @@ fn secret_lines(seen: &Seen, name: &str, now: i64) -> Vec<Vec<String>> {
         let mark = match &used.fingerprint {
             Some(fingerprint) => fingerprint.clone(),
             None => "no longer live".to_owned(),
+        };
+        let mark = match &used.since {
+            Some(since) => format!("{mark}  since {since}"),
+            None => mark,
+        };
+        let mark = match &used.rotation {
+            Some(part) => format!("{mark}  {part}"),
+            None => mark,
         };
         let last = match used.last {
             Some(at) => format!("last used {} ago", age(at, now)),

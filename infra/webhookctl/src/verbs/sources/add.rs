@@ -1,0 +1,320 @@
+//! `sources add` and `sources remove`
+
+use anyhow::Context as _;
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::config::Source;
+use shared::ledger::Deed;
+use shared::preset::Preset;
+use shared::secrets::{Secret, Secrets};
+
+use super::file::{Block, SourcesFile};
+use super::secret_input::new_secret;
+use super::{api_url, named};
+use crate::cli::{Global, SourcesAddArgs, SourcesRemoveArgs};
+use crate::output::error::nearest;
+use crate::output::table::aligned;
+use crate::output::{CliError, Exit, Printer};
+use crate::place::{Chosen, Inbox, Local};
+use crate::verbs::quarantine::reach;
+use crate::who::who;
+
+#[derive(Serialize)]
+struct Added {
+    source: String,
+    preset: String,
+    file: String,
+    /// Where the provider is to deliver to.
+    url: String,
+    /// The full name of the stored secret.
+    secret: Option<String>,
+    fingerprint: Option<String>,
+    /// What has to follow before it receives.
+    next: String,
+}
+
+/// The inbox to store in, with its catcher's secrets.
+struct Place {
+    inbox: Inbox,
+    store: Secrets,
+}
+
+pub(super) async fn add(
+    args: SourcesAddArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    check_preset(&args.preset)?;
+    let local = running(global)?;
+    let file = SourcesFile::read(args.file.as_deref(), local.as_ref())?;
+    let params = args.param.iter();
+    let (text, config) = file.with(&Block {
+        name: &args.source,
+        preset: &args.preset,
+        variant: args.variant.as_deref(),
+        params: params
+            .map(|p| (p.path.as_str(), p.value.as_str()))
+            .collect(),
+    })?;
+    let source = config.source(&args.source).context("it was added")?;
+    let scheme = source.verifier.preset.scheme(&source.verifier.variant);
+    let needed = !args.no_secret && scheme.is_some_and(shared::preset::Scheme::needs_secret);
+    let place = match (needed, named(global)?) {
+        (false, false) => None,
+        (true, false) => return Err(nowhere().into()),
+        (_, true) => {
+            let inbox = Inbox::open(global)?;
+            let store = reach::store(&inbox, global, &args.secrets_at)?;
+            Some(Place { inbox, store })
+        }
+    };
+    let stored = match (&place, scheme) {
+        (Some(place), Some(scheme)) if needed => {
+            let live = place.store.live(&source.secret, Millis::now()).await?;
+            Some(match live.first() {
+                Some(secret) => Stored::Before(secret.clone()),
+                None => Stored::Now(new_secret(
+                    &args.new_secret,
+                    &source.verifier.preset,
+                    scheme,
+                )?),
+            })
+        }
+        _ => None,
+    };
+    // Whoever cannot be named changes nothing; the secret comes before the source that needs it.
+    if let Some(place) = &place {
+        let what = format!("{} of preset {}", source.name, args.preset);
+        log(&place.inbox, "source.add", what).await?;
+        if let Some(Stored::Now(secret)) = &stored {
+            put(&place.store, &source.secret, secret).await?;
+        }
+    }
+    file.write(&text)?;
+
+    let inbox = place.as_ref().map(|place| &place.inbox);
+    let slot = stored
+        .as_ref()
+        .map(|stored| stored.secret().slot().to_owned());
+    let parameter = place.as_ref().zip(slot.as_ref());
+    let parameter = parameter.map(|(place, slot)| {
+        let slot = if slot == "new" { FIRST } else { slot };
+        place.store.parameter(&source.secret, slot)
+    });
+    let added = Added {
+        source: source.name.clone(),
+        preset: args.preset.clone(),
+        file: file.path.display().to_string(),
+        url: format!("{}/in/{}", api_url(inbox, &args.api_at), source.name),
+        secret: parameter,
+        fingerprint: stored.as_ref().map(|stored| stored.secret().fingerprint()),
+        next: next(local.is_some()),
+    };
+    let text = told(&added, source, stored.as_ref());
+    out.document("sources.add", &added, &added.source, &text)?;
+    out.say(&added.next);
+    out.tip(&format!(
+        "then run `webhookctl sources test {}`",
+        source.name
+    ));
+    Ok(Exit::Done)
+}
+
+/// The slot of a source's first secret.
+const FIRST: &str = "v1";
+
+enum Stored {
+    /// It was there, of a source that had this name.
+    Before(Secret),
+    Now(Secret),
+}
+
+impl Stored {
+    fn secret(&self) -> &Secret {
+        match self {
+            Self::Before(secret) | Self::Now(secret) => secret,
+        }
+    }
+}
+
+async fn put(store: &Secrets, name: &str, secret: &Secret) -> anyhow::Result<()> {
+    if store.put(name, FIRST, secret).await? {
+        return Ok(());
+    }
+    Err(CliError::new(
+        "sources.slot_taken",
+        Exit::Busy,
+        "somebody has stored a secret of this name in the meantime; the file was not changed",
+    )
+    .into())
+}
+
+fn check_preset(name: &str) -> Result<(), CliError> {
+    if Preset::ids().any(|id| id == name) {
+        return Ok(());
+    }
+    let error = CliError::usage("sources.no_preset", format!("there is no preset '{name}'"));
+    Err(match nearest(name, Preset::ids()) {
+        Some(meant) => error.tip(format!("did you mean '{meant}'?")),
+        None => error.tip("webhookctl sources presets"),
+    })
+}
+
+fn nowhere() -> CliError {
+    CliError::usage(
+        "sources.no_inbox",
+        "no inbox is named to store the secret in; nothing was written",
+    )
+    .note("looked at: --table, MITT_TABLE, a dev that runs in this folder")
+    .tip("name the deployment, or change the file alone with --no-secret")
+}
+
+/// The `dev` that a command without another deployment is about.
+fn running(global: &Global) -> anyhow::Result<Option<Local>> {
+    let local = global.context.as_deref() == Some("local");
+    if !local && Chosen::is_named(global)? {
+        return Ok(None);
+    }
+    Local::find()
+}
+
+fn next(local: bool) -> String {
+    if local {
+        "Stop `dev` and start it again: it reads the sources when it starts.".to_owned()
+    } else {
+        "Deploy it: the sources are built into the functions (make deploy).".to_owned()
+    }
+}
+
+fn told(added: &Added, source: &Source, stored: Option<&Stored>) -> String {
+    let mut text = String::new();
+    if let (Some(name), Some(print), Some(stored)) = (&added.secret, &added.fingerprint, stored) {
+        let said = match stored {
+            Stored::Now(_) => "secret stored   ",
+            Stored::Before(_) => "secret was there",
+        };
+        text += &format!("  ✓ {said}  {name}   {print}\n");
+    }
+    text += &format!("  ✓ source written    {}\n\n", added.file);
+    let preset = &source.verifier.preset;
+    text += &format!("Paste these at {} ({})\n", preset.name, preset.docs);
+    let rows = [
+        ("URL", added.url.as_str()),
+        ("Content type", "application/json, where it lets you choose"),
+        ("Secret", "the one that was stored"),
+    ];
+    let wanted = rows
+        .iter()
+        .filter(|(name, _)| *name != "Secret" || stored.is_some());
+    let rows: Vec<Vec<String>> = wanted
+        .map(|(name, value)| vec![format!("  {name}"), (*value).to_owned()])
+        .collect();
+    text + &aligned(&rows)
+}
+
+#[derive(Serialize)]
+struct Removed {
+    source: String,
+    file: String,
+    /// Of how many secrets the store was rid.
+    secrets_deleted: usize,
+    next: String,
+}
+
+pub(super) async fn remove(
+    args: SourcesRemoveArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let local = running(global)?;
+    let file = SourcesFile::read(args.file.as_deref(), local.as_ref())?;
+    let text = file.without(&args.source)?;
+    let config = shared::config::Config::parse(&file.text)?;
+    let source = config.source(&args.source).context("it was found")?;
+    confirmed(&args)?;
+    let mut deleted = 0;
+    if named(global)? {
+        let inbox = Inbox::open(global)?;
+        let what = match args.with_secrets {
+            true => format!("{} with its secrets", args.source),
+            false => args.source.clone(),
+        };
+        log(&inbox, "source.remove", what).await?;
+        file.write(&text)?;
+        if args.with_secrets {
+            let store = reach::store(&inbox, global, &args.secrets_at)?;
+            deleted = delete(&store, &config, source).await?;
+        }
+    } else if args.with_secrets {
+        return Err(nowhere().into());
+    } else {
+        file.write(&text)?;
+    }
+    let removed = Removed {
+        source: args.source.clone(),
+        file: file.path.display().to_string(),
+        secrets_deleted: deleted,
+        next: next(local.is_some()),
+    };
+    let mut text = format!("  ✓ source taken out  {}\n", removed.file);
+    if args.with_secrets {
+        text += &format!("  ✓ secrets deleted   {deleted}\n");
+    }
+    out.document("sources.remove", &removed, &removed.source, &text)?;
+    out.say(&removed.next);
+    Ok(Exit::Done)
+}
+
+fn confirmed(args: &SourcesRemoveArgs) -> Result<(), CliError> {
+    let name = &args.source;
+    let (code, message) = match &args.confirm {
+        Some(confirm) if confirm == name => return Ok(()),
+        Some(confirm) => (
+            "sources.confirm_mismatch",
+            format!("this is about {name}, but --confirm says {confirm}; nothing was changed"),
+        ),
+        None => (
+            "sources.confirm",
+            format!("{name} would be taken out; its webhooks are answered 404 from then on"),
+        ),
+    };
+    Err(CliError::new(code, Exit::Refused, message)
+        .tip(format!("webhookctl sources remove {name} --confirm {name}")))
+}
+
+/// Deletes every secret of a source, unless another source has the same.
+async fn delete(
+    store: &Secrets,
+    config: &shared::config::Config,
+    source: &Source,
+) -> anyhow::Result<usize> {
+    let others = config.sources().filter(|other| other.name != source.name);
+    if let Some(other) = others
+        .into_iter()
+        .find(|other| other.secret == source.secret)
+    {
+        return Err(CliError::new(
+            "sources.shared_secret",
+            Exit::Partial,
+            format!("{} has the same secrets, so they stay", other.name),
+        )
+        .note("the source is out of the file")
+        .into());
+    }
+    let live = store.live(&source.secret, Millis::now()).await?;
+    for secret in live.iter() {
+        store.delete(&source.secret, secret.slot()).await?;
+    }
+    Ok(live.len())
+}
+
+async fn log(inbox: &Inbox, what: &'static str, selection: String) -> anyhow::Result<()> {
+    let deed = Deed {
+        what,
+        who: who(inbox).await?,
+        why: String::new(),
+        selection,
+        count: 0,
+    };
+    inbox.ledger.log(&deed, Millis::now()).await
+}

@@ -1,0 +1,87 @@
+//! Where the events of a source go, and whether it can be reached.
+
+use serde::Serialize;
+use shared::breaker::{Breakers, Position};
+use shared::clock::Millis;
+use shared::config::Source;
+use shared::ledger::Ledger;
+
+use crate::output::time::{duration, rfc3339};
+
+/// One action of a source.
+#[derive(Serialize)]
+pub(super) struct Destination {
+    action: String,
+    /// What its breaker and its rate are kept under; none for what happens here.
+    destination: Option<String>,
+    rate: Option<String>,
+    /// `closed`, `open` or `probing`; unknown where no inbox was asked.
+    breaker: Option<&'static str>,
+    open_until: Option<String>,
+    #[serde(skip)]
+    until: Option<i64>,
+}
+
+/// As they are configured.
+pub(super) fn configured(source: &Source) -> Vec<Destination> {
+    let actions = source.actions.iter();
+    let destination = |action: &shared::config::Action| {
+        let to = action.destination.as_ref();
+        Destination {
+            action: action.name.clone(),
+            destination: to.map(|to| to.name.clone()),
+            rate: to.and_then(|to| to.rate).map(|rate| rate.to_string()),
+            breaker: None,
+            open_until: None,
+            until: None,
+        }
+    };
+    actions.map(destination).collect()
+}
+
+/// Asks where their breakers stand.
+pub(super) async fn look(
+    ledger: &Ledger,
+    destinations: &mut [Destination],
+    now: Millis,
+) -> anyhow::Result<()> {
+    let breakers = Breakers::beside(ledger);
+    for destination in destinations {
+        let Some(name) = &destination.destination else {
+            continue;
+        };
+        let (word, until) = match breakers.look(name, now).await? {
+            Position::Closed => ("closed", None),
+            Position::Open { until } => ("open", Some(until)),
+            Position::Probing => ("probing", None),
+        };
+        destination.breaker = Some(word);
+        destination.open_until = until.map(|until| rfc3339(until.0));
+        destination.until = until.map(|until| until.0);
+    }
+    Ok(())
+}
+
+impl Destination {
+    /// `hooks.example.com, 20/s, up`
+    pub(super) fn text(&self, now: i64) -> String {
+        let Some(destination) = &self.destination else {
+            return self.action.clone();
+        };
+        let mut facts = vec![destination.clone()];
+        if *destination != self.action {
+            facts.insert(0, self.action.clone());
+        }
+        facts.extend(self.rate.clone());
+        facts.extend(match (self.breaker, self.until) {
+            (Some("open"), Some(until)) => Some(format!(
+                "down: the breaker is open for {}",
+                duration((until - now).max(0) / 1000)
+            )),
+            (Some("probing"), _) => Some("down: the next event finds out".to_owned()),
+            (Some(_), _) => Some("up".to_owned()),
+            (None, _) => None,
+        });
+        facts.join(", ")
+    }
+}

@@ -1,0 +1,100 @@
+//! How a source is, in a word, and why.
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::config::Source;
+
+use super::pause::Pause;
+use super::rotation::Rotation;
+use crate::output::table::thousands;
+use crate::place::Inbox;
+use crate::verbs::sync::facts::Facts;
+
+/// The first of these that is so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Health {
+    /// Its events wait until an operator resumes it.
+    Paused,
+    /// Nothing that it sends can be proved.
+    NoSecret,
+    /// Some of its events are dead letters.
+    Failing,
+    /// It has sent nothing for much longer than it usually does.
+    Quiet,
+    Ok,
+}
+
+/// A word, and what is worth a note.
+pub(super) struct Checked {
+    pub(super) health: Health,
+    pub(super) pause: Option<Pause>,
+    pub(super) rotation: Option<Rotation>,
+    pub(super) note: Option<String>,
+}
+
+impl Health {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Paused => "paused",
+            Self::NoSecret => "no secret",
+            Self::Failing => "failing",
+            Self::Quiet => "quiet",
+            Self::Ok => "ok",
+        }
+    }
+}
+
+impl Checked {
+    /// `secrets`: how many are live, where their store can be read.
+    pub(super) async fn read(
+        inbox: &Inbox,
+        source: &Source,
+        secrets: Option<usize>,
+        dead: usize,
+        now: Millis,
+    ) -> anyhow::Result<Self> {
+        let ledger = &inbox.ledger;
+        let pause = Pause::of(inbox, &source.name).await?;
+        let rotation = Rotation::under_way(ledger, &source.secret).await?;
+        let rotation = rotation.map(|(rotation, _)| rotation);
+        let silence = Facts::read(ledger, source, now).await?.silence.note();
+        let lacks = secrets == Some(0) && needs_secret(source);
+        let health = match (&pause, &silence) {
+            (Some(_), _) => Health::Paused,
+            _ if lacks => Health::NoSecret,
+            _ if dead > 0 => Health::Failing,
+            (None, Some(_)) => Health::Quiet,
+            (None, None) => Health::Ok,
+        };
+        let mut notes: Vec<String> = Vec::new();
+        notes.extend(pause.as_ref().map(|pause| pause.text(now.0)));
+        notes
+            .extend(lacks.then(|| "no secret is stored: every webhook is answered 503".to_owned()));
+        notes.extend(rotation.as_ref().map(|rotation| rotation.note(now)));
+        notes.extend((dead > 0).then(|| dead_letters(dead)));
+        notes.extend(silence);
+        if let (None, Some(count @ 2..)) = (&rotation, secrets) {
+            notes.push(format!(
+                "{count} secrets are live: `sources show` says which arrive"
+            ));
+        }
+        Ok(Self {
+            health,
+            pause,
+            rotation,
+            note: Some(notes.join("; ")).filter(|note| !note.is_empty()),
+        })
+    }
+}
+
+fn needs_secret(source: &Source) -> bool {
+    let verifier = &source.verifier;
+    let scheme = verifier.preset.scheme(&verifier.variant);
+    scheme.is_some_and(shared::preset::Scheme::needs_secret)
+}
+
+fn dead_letters(count: usize) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} dead letter{plural}", thousands(count as u64))
+}

@@ -1,0 +1,178 @@
+//! `sources pause` and `sources resume`
+
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::ledger::{About, Deed, Notice, Posted};
+use shared::pause::{REREAD, call_up};
+
+use super::find;
+use crate::cli::{Global, SourcesPauseArgs, SourcesResumeArgs};
+use crate::output::table::thousands;
+use crate::output::time::{age, rfc3339};
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+use crate::who::who;
+
+#[derive(Serialize)]
+struct Told {
+    source: String,
+    paused: bool,
+    by: String,
+    reason: String,
+    since: String,
+    /// Events that the next sweeps ring for.
+    called_up: Option<u64>,
+}
+
+/// A pause as it is shown.
+#[derive(Clone, Serialize)]
+pub(super) struct Pause {
+    by: String,
+    reason: String,
+    since: String,
+    #[serde(skip)]
+    at: i64,
+}
+
+impl Pause {
+    pub(super) async fn of(inbox: &Inbox, source: &str) -> anyhow::Result<Option<Self>> {
+        let notice = inbox.ledger.notice(About::Pause(source)).await?;
+        Ok(notice.map(|notice| Self {
+            by: notice.who,
+            reason: notice.why,
+            since: rfc3339(notice.at.0),
+            at: notice.at.0,
+        }))
+    }
+
+    /// `paused 3m ago by alice: a bad release`
+    pub(super) fn text(&self, now: i64) -> String {
+        format!(
+            "paused {} ago by {}: {}",
+            age(self.at, now),
+            self.by,
+            self.reason
+        )
+    }
+}
+
+pub(super) async fn pause(
+    args: SourcesPauseArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let reason = args.reason.trim();
+    if reason.is_empty() {
+        return Err(CliError::usage("sources.reason", "say why: -m WHY").into());
+    }
+    let inbox = Inbox::open(global)?;
+    let source = &find(&inbox.config, &args.source)?.name;
+    let (who, now) = (who(&inbox).await?, Millis::now());
+    log(&inbox, "source.pause", &who, reason, source, now).await?;
+    let notice = Notice::new(&who, reason, "", now)?;
+    if let Posted::Another(up) = inbox.ledger.put_up(About::Pause(source), &notice).await? {
+        return Err(CliError::new(
+            "sources.paused",
+            Exit::Refused,
+            format!("{source} is paused already"),
+        )
+        .note(format!("by {} {}: {}", up.who, rfc3339(up.at.0), up.why))
+        .tip(format!("webhookctl sources resume {source}"))
+        .into());
+    }
+    let text = format!(
+        "{source} is paused: no event of it is begun from {} s on. Webhooks are received as ever.\n",
+        REREAD.as_secs()
+    );
+    out.document(
+        "sources.pause",
+        &told(source, true, &notice, None),
+        source,
+        &text,
+    )?;
+    out.tip(&format!("webhookctl sources resume {source}"));
+    Ok(Exit::Done)
+}
+
+/// Also where it is not paused: what a resumption left undone is done then.
+pub(super) async fn resume(
+    args: SourcesResumeArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let inbox = Inbox::open(global)?;
+    let source = &find(&inbox.config, &args.source)?.name;
+    let about = About::Pause(source);
+    let who = who(&inbox).await?;
+    let up = inbox.ledger.notice(about).await?;
+    if let Some(up) = &up {
+        let why = args.reason.as_deref().unwrap_or_default();
+        log(&inbox, "source.resume", &who, why, source, Millis::now()).await?;
+        if !inbox.ledger.take_down(about, up).await? {
+            return Err(CliError::new(
+                "sources.paused_again",
+                Exit::Busy,
+                format!("somebody has paused {source} again in the meantime"),
+            )
+            .tip(format!("webhookctl sources show {source}"))
+            .into());
+        }
+        // Until then somebody may still take it for paused, and drop what is rung for.
+        out.say(&format!(
+            "Resumed; everybody knows within {} s …",
+            REREAD.as_secs()
+        ));
+        tokio::time::sleep(REREAD + std::time::Duration::from_secs(1)).await;
+    }
+    let now = Millis::now();
+    let called = call_up(&inbox.ledger, source, now).await?;
+    let text = format!(
+        "{source} is {}. {} events are called up: each sweep, once a minute, rings for as many as the queue takes.\n",
+        if up.is_some() {
+            "resumed"
+        } else {
+            "not paused"
+        },
+        thousands(called)
+    );
+    let notice = match up {
+        Some(up) => up,
+        None => Notice::new(who, "", "", now)?,
+    };
+    out.document(
+        "sources.resume",
+        &told(source, false, &notice, Some(called)),
+        source,
+        &text,
+    )?;
+    Ok(Exit::Done)
+}
+
+fn told(source: &str, paused: bool, notice: &Notice, called_up: Option<u64>) -> Told {
+    Told {
+        source: source.to_owned(),
+        paused,
+        by: notice.who.clone(),
+        reason: notice.why.clone(),
+        since: rfc3339(notice.at.0),
+        called_up,
+    }
+}
+
+async fn log(
+    inbox: &Inbox,
+    what: &'static str,
+    who: &str,
+    why: &str,
+    source: &str,
+    now: Millis,
+) -> anyhow::Result<()> {
+    let deed = Deed {
+        what,
+        who: who.to_owned(),
+        why: why.to_owned(),
+        selection: source.to_owned(),
+        count: 0,
+    };
+    inbox.ledger.log(&deed, now).await
+}

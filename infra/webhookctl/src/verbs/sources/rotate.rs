@@ -1,0 +1,425 @@
+//! `sources rotate-secret`
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::config::Source;
+use shared::ledger::{About, Deed, Notice, Posted};
+use shared::preset::Scheme;
+use shared::secrets::{FRESH, Live, REREAD, Secret, Secrets};
+
+use super::find;
+use super::rotation::{Evidence, LATELY, Rotation};
+use super::secret_input::new_secret;
+use crate::cli::{Global, SourcesRotateArgs};
+use crate::output::table::thousands;
+use crate::output::time::rfc3339;
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+use crate::verbs::quarantine::reach;
+use crate::who::who;
+
+/// A secret as it is told of: never itself.
+#[derive(Serialize)]
+struct Told {
+    slot: String,
+    fingerprint: String,
+}
+
+#[derive(Serialize)]
+struct Rotated {
+    source: String,
+    secret: String,
+    /// `begun`, `finished` or `aborted`.
+    now: &'static str,
+    accepted: Vec<Told>,
+    gone: Vec<Told>,
+    until: Option<String>,
+}
+
+/// What all three steps work on.
+struct Work<'w> {
+    inbox: &'w Inbox,
+    source: &'w Source,
+    store: Secrets,
+    live: Live,
+    who: String,
+    why: String,
+    now: Millis,
+}
+
+pub(super) async fn rotate(
+    args: SourcesRotateArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let now = Millis::now();
+    let inbox = Inbox::open(global)?;
+    let source = find(&inbox.config, &args.source)?;
+    let store = reach::store(&inbox, global, &args.secrets_at)?;
+    let work = Work {
+        live: store.live(&source.secret, now).await?,
+        who: who(&inbox).await?,
+        why: args.reason.clone().unwrap_or_default(),
+        inbox: &inbox,
+        source,
+        store,
+        now,
+    };
+    if !args.finish && !args.abort {
+        return work.begin(&args, out).await;
+    }
+    let under_way = Rotation::under_way(&inbox.ledger, &source.secret).await?;
+    let Some((rotation, notice)) = under_way else {
+        return Err(CliError::new(
+            "sources.no_rotation",
+            Exit::Refused,
+            format!("no rotation of {} is under way", source.name),
+        )
+        .tip(format!("webhookctl sources rotate-secret {}", source.name))
+        .into());
+    };
+    match &args.confirm {
+        Some(name) if *name != source.name => return Err(mismatch(&source.name, name).into()),
+        Some(_) => {}
+        None if args.finish => work.may_finish(&rotation, &notice).await?,
+        None => work.may_abort(&rotation).await?,
+    }
+    work.end(&rotation, &notice, args.finish, out).await
+}
+
+impl Work<'_> {
+    async fn begin(&self, args: &SourcesRotateArgs, out: &mut Printer) -> anyhow::Result<Exit> {
+        let (source, ledger) = (self.source, &self.inbox.ledger);
+        let scheme = scheme(source)?;
+        let under_way = Rotation::under_way(ledger, &source.secret).await?;
+        if let Some((rotation, notice)) = under_way {
+            return Err(under_way_already(source, &rotation, &notice).into());
+        }
+        let secret = new_secret(&args.new_secret, &source.verifier.preset, scheme)?;
+        if self
+            .live
+            .iter()
+            .any(|live| live.expose() == secret.expose())
+        {
+            return Err(CliError::new(
+                "sources.same_secret",
+                Exit::Refused,
+                format!("{} accepts this secret already", source.name),
+            )
+            .tip(format!("webhookctl sources show {}", source.name))
+            .into());
+        }
+        let rotation = Rotation {
+            new: next_slot(&self.live),
+            old: self.live.iter().map(|old| old.slot().to_owned()).collect(),
+            until: (self.now + args.overlap).0,
+        };
+        self.log("secret.rotate", &rotation).await?;
+        let doc = serde_json::to_string(&rotation).context("write a rotation down")?;
+        let notice = Notice::new(&self.who, &self.why, doc, self.now)?;
+        let about = About::Rotation(&source.secret);
+        // The notice comes first: of two operators at once one has a slot to himself.
+        if let Posted::Another(notice) = ledger.put_up(about, &notice).await? {
+            return Err(under_way_already(source, &rotation, &notice).into());
+        }
+        let put = self.store.put(&source.secret, &rotation.new, &secret).await;
+        if !matches!(put, Ok(true)) {
+            ledger.take_down(about, &notice).await?;
+            put?;
+            return Err(CliError::new(
+                "sources.slot_taken",
+                Exit::Busy,
+                format!("somebody has stored {} in the meantime", rotation.new),
+            )
+            .into());
+        }
+        let accepted = std::iter::once(told(&rotation.new, &secret));
+        let old = self.live.iter().map(|old| told(old.slot(), old));
+        let rotated = Rotated {
+            source: source.name.clone(),
+            secret: source.secret.clone(),
+            now: "begun",
+            accepted: accepted.chain(old).collect(),
+            gone: Vec::new(),
+            until: Some(rfc3339(rotation.until)),
+        };
+        out.document("sources.rotate", &rotated, &source.name, &begun(&rotated))?;
+        if args.new_secret.new_secret.is_none() || out.format.is_table() {
+            out.say(&format!(
+                "Now change it at the provider, after {} s. `webhookctl sources show {}` tells which one arrives.",
+                REREAD.as_secs(),
+                source.name
+            ));
+        }
+        Ok(Exit::Done)
+    }
+
+    /// Whether nothing is refused that was accepted until now.
+    async fn may_finish(&self, rotation: &Rotation, notice: &Notice) -> anyhow::Result<()> {
+        let name = &self.source.name;
+        let lately = self.evidence(self.now - LATELY).await?;
+        let (old, new) = (lately.of(&rotation.old), lately.of([&rotation.new]));
+        if old > 0 {
+            let said = counts(&rotation.old, old, &rotation.new, new);
+            return Err(early(
+                said,
+                &format!(
+                    "is the new secret saved at {}? To end it all the same: --finish --confirm {name}",
+                    self.source.verifier.preset.name
+                ),
+            )
+            .into());
+        }
+        let since = self.evidence(notice.at).await?;
+        if since.of([&rotation.new]) == 0 {
+            return Err(CliError::new(
+                "sources.rotate_unproved",
+                Exit::Refused,
+                format!("{} has signed nothing yet", rotation.new),
+            )
+            .note("nobody knows whether the provider uses it; without the old one its webhooks may be refused")
+            .tip(format!(
+                "have the provider send one; to end it all the same: --finish --confirm {name}"
+            ))
+            .into());
+        }
+        Ok(())
+    }
+
+    async fn may_abort(&self, rotation: &Rotation) -> anyhow::Result<()> {
+        let lately = self.evidence(self.now - LATELY).await?;
+        let (old, new) = (lately.of(&rotation.old), lately.of([&rotation.new]));
+        if new > 0 {
+            let new_slot = std::slice::from_ref(&rotation.new);
+            let said = counts(new_slot, new, &rotation.old.join(", "), old);
+            let tip = format!(
+                "is the old secret back at {}? To end it all the same: --abort --confirm {}",
+                self.source.verifier.preset.name, self.source.name
+            );
+            return Err(early(said, &tip).into());
+        }
+        Ok(())
+    }
+
+    async fn evidence(&self, from: Millis) -> anyhow::Result<Evidence> {
+        let (ledger, config) = (&self.inbox.ledger, &self.inbox.config);
+        Evidence::since(ledger, config, &self.source.secret, from, self.now).await
+    }
+
+    async fn end(
+        &self,
+        rotation: &Rotation,
+        notice: &Notice,
+        finish: bool,
+        out: &mut Printer,
+    ) -> anyhow::Result<Exit> {
+        let source = self.source;
+        let (what, now) = match finish {
+            true => ("secret.finish", "finished"),
+            false => ("secret.abort", "aborted"),
+        };
+        let goes = |slot: &str| match finish {
+            true => rotation.old.iter().any(|old| old == slot),
+            false => rotation.new == slot,
+        };
+        let (gone, stay): (Vec<&Secret>, Vec<&Secret>) =
+            self.live.iter().partition(|secret| goes(secret.slot()));
+        if stay.is_empty() {
+            return Err(CliError::new(
+                "sources.last_secret",
+                Exit::Refused,
+                format!(
+                    "{} would have no secret left; nothing was changed",
+                    source.name
+                ),
+            )
+            .tip(format!("webhookctl sources show {}", source.name))
+            .into());
+        }
+        self.log(what, rotation).await?;
+        for secret in &gone {
+            self.store.delete(&source.secret, secret.slot()).await?;
+        }
+        let about = About::Rotation(&source.secret);
+        self.inbox.ledger.take_down(about, notice).await?;
+        let tell = |secrets: &[&Secret]| secrets.iter().map(|one| told(one.slot(), one)).collect();
+        let rotated = Rotated {
+            source: source.name.clone(),
+            secret: source.secret.clone(),
+            now,
+            accepted: tell(&stay),
+            gone: tell(&gone),
+            until: None,
+        };
+        out.document("sources.rotate", &rotated, &source.name, &ended(&rotated))?;
+        Ok(Exit::Done)
+    }
+
+    async fn log(&self, what: &'static str, rotation: &Rotation) -> anyhow::Result<()> {
+        let deed = Deed {
+            what,
+            who: self.who.clone(),
+            why: self.why.clone(),
+            selection: format!(
+                "{}: {} beside {}",
+                self.source.name,
+                rotation.new,
+                rotation.old.join(", ")
+            ),
+            count: 0,
+        };
+        self.inbox.ledger.log(&deed, self.now).await
+    }
+}
+
+fn scheme(source: &Source) -> anyhow::Result<&Scheme> {
+    let verifier = &source.verifier;
+    let scheme = verifier.preset.scheme(&verifier.variant);
+    let scheme = scheme.context("a source was checked")?;
+    if scheme.needs_secret() {
+        return Ok(scheme);
+    }
+    Err(CliError::new(
+        "sources.needs_no_secret",
+        Exit::Refused,
+        format!("nothing that {} sends is proved with a secret", source.name),
+    )
+    .tip(format!("webhookctl sources presets {}", verifier.preset.id))
+    .into())
+}
+
+/// `v2` behind one secret, whatever that is called.
+fn next_slot(live: &[Secret]) -> String {
+    let numbers = live.iter().filter_map(|secret| {
+        let number = secret.slot().strip_prefix('v')?;
+        number.parse::<u32>().ok()
+    });
+    let highest = numbers.max().unwrap_or(0);
+    let count = u32::try_from(live.len()).unwrap_or(0);
+    format!("v{}", highest.max(count) + 1)
+}
+
+fn told(slot: &str, secret: &Secret) -> Told {
+    Told {
+        slot: slot.to_owned(),
+        fingerprint: secret.fingerprint(),
+    }
+}
+
+fn names(secrets: &[Told]) -> String {
+    let name = |one: &Told| format!("{} {}", one.slot, one.fingerprint);
+    secrets.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+fn begun(rotated: &Rotated) -> String {
+    let within = seconds(REREAD);
+    match rotated.accepted.split_first() {
+        Some((new, [])) => format!(
+            "  ✓ {} accepted within {within}\n",
+            names(std::slice::from_ref(new))
+        ),
+        Some((new, old)) => format!(
+            "  ✓ {} accepted within {within}; {} accepted until it is ended, which is due {}\n",
+            names(std::slice::from_ref(new)),
+            names(old),
+            rotated.until.as_deref().unwrap_or_default()
+        ),
+        None => String::new(),
+    }
+}
+
+fn ended(rotated: &Rotated) -> String {
+    format!(
+        "  ✓ {} accepted; {} refused within {}\n",
+        names(&rotated.accepted),
+        names(&rotated.gone),
+        seconds(FRESH)
+    )
+}
+
+fn seconds(span: Duration) -> String {
+    crate::output::time::duration(i64::try_from(span.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// `v4 signed 212 requests in the last 10 minutes, v5 none`
+fn counts(goes: &[String], count: u64, stays: &str, stays_count: u64) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    let other = match stays_count {
+        0 => "none".to_owned(),
+        count => thousands(count),
+    };
+    format!(
+        "{} signed {} request{plural} in the last {} minutes, {stays} {other}",
+        goes.join(", "),
+        thousands(count),
+        LATELY.as_secs() / 60
+    )
+}
+
+fn early(said: String, tip: &str) -> CliError {
+    CliError::new("sources.rotate_early", Exit::Refused, said)
+        .note("ending the overlap now would refuse them")
+        .tip(tip)
+}
+
+fn mismatch(name: &str, confirmed: &str) -> CliError {
+    CliError::new(
+        "sources.confirm_mismatch",
+        Exit::Refused,
+        format!("this is about {name}, but --confirm says {confirmed}; nothing was changed"),
+    )
+}
+
+fn under_way_already(source: &Source, rotation: &Rotation, notice: &Notice) -> CliError {
+    CliError::new(
+        "sources.rotating",
+        Exit::Refused,
+        format!(
+            "a rotation of {} is under way: {} began it {}",
+            source.name,
+            notice.who,
+            rfc3339(notice.at.0)
+        ),
+    )
+    .note(format!(
+        "{} is new beside {}",
+        rotation.new,
+        rotation.old.join(", ")
+    ))
+    .tip(format!(
+        "webhookctl sources rotate-secret {} --finish, or --abort",
+        source.name
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_numbered_behind_all_that_are_live() {
+        let slots = |labels: &[&str]| {
+            let live: Vec<Secret> = labels
+                .iter()
+                .map(|label| Secret::new(*label, "x"))
+                .collect();
+            next_slot(&live)
+        };
+        assert_eq!(slots(&[]), "v1");
+        assert_eq!(slots(&["current.3"]), "v2");
+        assert_eq!(slots(&["v7.1", "current.1"]), "v8");
+        assert_eq!(slots(&["current.1", "previous.1"]), "v3");
+    }
+
+    #[test]
+    fn what_still_arrives_is_counted_in_words() {
+        let said = counts(&["v4".into()], 212, "v5", 0);
+        assert_eq!(
+            said,
+            "v4 signed 212 requests in the last 10 minutes, v5 none"
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! A rotation: which secret is new, which go, and which of them still arrive.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+use shared::clock::Millis;
+use shared::config::Config;
+use shared::event::Via;
+use shared::ledger::{About, Ledger, Listed, Notice};
+
+use super::secrets;
+use crate::output::time::{duration, rfc3339};
+
+/// A secret that proved something in so long a time is in use.
+pub(super) const LATELY: Duration = Duration::from_secs(600);
+
+/// No more events are looked at, the newest ones.
+const MOST: usize = 500;
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// What the notice of a rotation says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Rotation {
+    /// The slot of the new secret.
+    pub(super) new: String,
+    /// The slots that were live when it began.
+    pub(super) old: Vec<String>,
+    /// When somebody should end it, in milliseconds.
+    pub(super) until: i64,
+}
+
+/// The same for scripts.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Told {
+    new: String,
+    old: Vec<String>,
+    until: String,
+}
+
+impl Rotation {
+    pub(super) fn told(&self) -> Told {
+        Told {
+            new: self.new.clone(),
+            old: self.old.clone(),
+            until: rfc3339(self.until),
+        }
+    }
+
+    /// The rotation of a secret that is under way, and its notice.
+    pub(super) async fn under_way(
+        ledger: &Ledger,
+        secret: &str,
+    ) -> anyhow::Result<Option<(Self, Notice)>> {
+        let Some(notice) = ledger.notice(About::Rotation(secret)).await? else {
+            return Ok(None);
+        };
+        let rotation = serde_json::from_str(&notice.doc)
+            .with_context(|| format!("what is noted of the rotation of {secret}"))?;
+        Ok(Some((rotation, notice)))
+    }
+
+    /// `rotation ends in 19h`, or that it should have ended.
+    pub(super) fn note(&self, now: Millis) -> String {
+        let seconds = (self.until - now.0) / 1000;
+        if seconds > 0 {
+            format!("rotation ends in {}", duration(seconds))
+        } else {
+            format!("rotation should have ended {} ago", duration(-seconds))
+        }
+    }
+
+    /// What is said of a slot.
+    pub(super) fn part(&self, slot: &str) -> Option<String> {
+        if slot == self.new {
+            Some("new".to_owned())
+        } else if self.old.iter().any(|old| old == slot) {
+            Some(format!("until {}", rfc3339(self.until)))
+        } else {
+            None
+        }
+    }
+}
+
+/// Which slots proved how many of the newest webhooks since a time.
+#[derive(Debug, Default)]
+pub(super) struct Evidence {
+    by_slot: BTreeMap<String, u64>,
+    pub(super) looked_at: usize,
+}
+
+impl Evidence {
+    /// Of all sources with this secret.
+    pub(super) async fn since(
+        ledger: &Ledger,
+        config: &Config,
+        secret: &str,
+        from: Millis,
+        now: Millis,
+    ) -> anyhow::Result<Self> {
+        let mut evidence = Self::default();
+        let sources = config.sources().filter(|source| source.secret == secret);
+        for source in sources {
+            let events = newest(ledger, &source.name, from, now).await?;
+            let rows = secrets::rows(ledger, &events).await?;
+            evidence.looked_at += rows.len();
+            for row in rows.iter().filter(|row| row.via == Via::Webhook) {
+                if let Some(label) = &row.secret {
+                    *evidence
+                        .by_slot
+                        .entry(secrets::slot(label).to_owned())
+                        .or_default() += 1;
+                }
+            }
+        }
+        Ok(evidence)
+    }
+
+    /// How many of them these slots proved.
+    pub(super) fn of<'s>(&self, slots: impl IntoIterator<Item = &'s String>) -> u64 {
+        let counts = slots.into_iter().map(|slot| self.by_slot.get(slot));
+        counts.flatten().sum()
+    }
+}
+
+async fn newest(
+    ledger: &Ledger,
+    source: &str,
+    from: Millis,
+    now: Millis,
+) -> anyhow::Result<Vec<Listed>> {
+    let mut found = Vec::new();
+    let mut to = now;
+    while to >= from && found.len() < MOST {
+        let begin = Millis(to.0.div_euclid(HOUR_MS) * HOUR_MS).max(from);
+        found.extend(ledger.received_in_hour(source, begin, to, MOST).await?);
+        to = Millis(begin.0 - 1);
+    }
+    found.truncate(MOST);
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rotation_says_what_is_left_of_it_and_when_it_is_over() {
+        let rotation = Rotation {
+            new: "v2".into(),
+            old: vec!["current".into()],
+            until: 7_200_000,
+        };
+        assert_eq!(rotation.note(Millis(0)), "rotation ends in 2h");
+        assert_eq!(
+            rotation.note(Millis(7_260_000)),
+            "rotation should have ended 1m ago"
+        );
+        assert_eq!(rotation.part("v2").as_deref(), Some("new"));
+        assert_eq!(
+            rotation.part("current").as_deref(),
+            Some("until 1970-01-01T02:00:00Z")
+        );
+        assert_eq!(rotation.part("handshake"), None);
+    }
+}

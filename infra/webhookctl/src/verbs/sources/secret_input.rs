@@ -1,0 +1,131 @@
+//! A new secret of a source: given, asked for, or made.
+
+use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use shared::preset::{KeyForm, Preset, Scheme};
+use shared::secrets::Secret;
+use shared::sign::{Means, means};
+use shared::verify::is_key;
+
+use crate::cli::{NewSecretArgs, SecretFrom};
+use crate::output::{CliError, Exit};
+use crate::samples::random_hex;
+
+/// Presets whose provider takes a secret of our choice, by their documentation.
+const OURS: [&str; 8] = [
+    "bitbucket",
+    "generic-hmac",
+    "github",
+    "gitlab",
+    "jira",
+    "telegram",
+    "typeform",
+    "woocommerce",
+];
+
+/// The secret that the arguments name, or that a person at a terminal types without seeing it.
+pub(super) fn new_secret(
+    args: &NewSecretArgs,
+    preset: &Preset,
+    scheme: &Scheme,
+) -> anyhow::Result<Secret> {
+    let text = match (&args.secret_from, &args.new_secret) {
+        (Some(from), _) => read(from)?,
+        (None, Some(file)) => make(file, preset, scheme)?,
+        (None, None) if std::io::stdin().is_terminal() => ask()?,
+        (None, None) => {
+            return Err(CliError::usage(
+                "sources.no_secret",
+                "a secret is needed, and stdin is not a terminal to ask for it",
+            )
+            .tip("--secret-from -, file:PATH or env:NAME")
+            .into());
+        }
+    };
+    let value = text.trim_end_matches(['\r', '\n']);
+    if value.is_empty() {
+        let error = CliError::usage("sources.no_secret", "the secret is empty");
+        return Err(if can_be_ours(preset, scheme) {
+            error.tip("--new-secret FILE makes one").into()
+        } else {
+            error.tip("it is the one that the provider shows").into()
+        });
+    }
+    let secret = Secret::new("new", value);
+    if !is_key(scheme, &secret) {
+        let docs = preset.docs.clone();
+        return Err(CliError::usage(
+            "sources.bad_secret",
+            format!("what was given cannot be a secret of {}", preset.name),
+        )
+        .note("what it is made from looks otherwise; nothing was stored")
+        .tip(format!("see {docs}"))
+        .into());
+    }
+    Ok(secret)
+}
+
+fn ask() -> anyhow::Result<String> {
+    rpassword::prompt_password("Secret (hidden): ").context("ask for the secret")
+}
+
+fn read(from: &SecretFrom) -> anyhow::Result<String> {
+    match from {
+        SecretFrom::Stdin => {
+            let mut text = String::new();
+            let read = std::io::stdin().read_to_string(&mut text);
+            read.context("read the secret from stdin")?;
+            Ok(text)
+        }
+        SecretFrom::File(path) => std::fs::read_to_string(path)
+            .with_context(|| format!("read the secret from {}", path.display())),
+        SecretFrom::Env(name) => {
+            shared::settings::variable(name).with_context(|| format!("{name} is not set"))
+        }
+    }
+}
+
+/// Makes a secret, and leaves it in a file that nobody else may read: it is never printed.
+fn make(file: &Path, preset: &Preset, scheme: &Scheme) -> anyhow::Result<String> {
+    if !can_be_ours(preset, scheme) {
+        return Err(CliError::new(
+            "sources.not_ours",
+            Exit::Refused,
+            format!("{} gives the secret; it takes none of ours", preset.name),
+        )
+        .tip("--secret-from -, file:PATH or env:NAME")
+        .into());
+    }
+    let secret = random_hex(20)?;
+    let mut options = std::fs::OpenOptions::new();
+    let opened = options.write(true).create_new(true).mode(0o600).open(file);
+    let mut opened = opened.with_context(|| format!("make {}", file.display()))?;
+    opened
+        .write_all(secret.as_bytes())
+        .with_context(|| format!("write {}", file.display()))?;
+    Ok(secret)
+}
+
+fn can_be_ours(preset: &Preset, scheme: &Scheme) -> bool {
+    let plain = scheme.key == KeyForm::Utf8 && means(scheme) == Means::Secret;
+    plain && OURS.contains(&preset.id.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_made_secret_fits_every_preset_that_takes_one() {
+        for id in OURS {
+            let preset = Preset::embedded(id, &std::collections::BTreeMap::new()).unwrap();
+            let scheme = preset.scheme("default").unwrap();
+            assert!(can_be_ours(&preset, scheme), "{id}");
+            let made = Secret::new("new", random_hex(20).unwrap());
+            assert!(is_key(scheme, &made), "{id}");
+        }
+    }
+}

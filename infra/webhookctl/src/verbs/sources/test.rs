@@ -1,0 +1,415 @@
+//! `sources test`: one source through its real URL, from the signature to the outcome.
+
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::config::Source;
+use shared::event::EventKey;
+use shared::ledger::{About, Deed, Row};
+use shared::preset::Scheme;
+use shared::secrets::{Secret, Secrets};
+use shared::sign::{Means, means};
+use shared::verify::{Arrival, Verifier};
+
+use super::{api_url, find};
+use crate::cli::{Global, SourcesTestArgs};
+use crate::output::table::{aligned, thousands};
+use crate::output::time::duration;
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+use crate::samples::{self, Draft, Signed, Signer};
+use crate::verbs::quarantine::reach;
+use crate::verbs::send::{post, target};
+use crate::who::who;
+
+/// How long one answer may take: as long as the gateway waits.
+const ANSWER: Duration = Duration::from_secs(35);
+
+/// How long the event may take to come to its end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What was found out in one step.
+#[derive(Serialize)]
+struct Step {
+    step: &'static str,
+    /// `pass`, `fail` or `skip`.
+    result: &'static str,
+    detail: String,
+}
+
+#[derive(Serialize)]
+struct Tested {
+    source: String,
+    url: String,
+    /// The event that the good request became.
+    id: Option<String>,
+    passed: usize,
+    failed: usize,
+    steps: Vec<Step>,
+}
+
+/// The source from both ends: what its provider signs with, and what the inbox has stored.
+struct Ends<'e> {
+    inbox: &'e Inbox,
+    source: &'e Source,
+    scheme: &'e Scheme,
+    http: reqwest::Client,
+    url: String,
+    signed_url: String,
+    signer: Signer,
+    stored: Vec<Secret>,
+}
+
+/// What somebody at the URL answered.
+struct Answer {
+    status: u16,
+    took: Duration,
+}
+
+pub(super) async fn test(
+    args: SourcesTestArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let inbox = Inbox::open(global)?;
+    let source = find(&inbox.config, &args.source)?;
+    let base = api_url(Some(&inbox), &args.api_at);
+    if base.contains('<') {
+        return Err(CliError::usage("sources.no_url", "where does it receive?")
+            .tip("--api-url URL, the output ApiUrl of the stack")
+            .into());
+    }
+    let store = reach::store(&inbox, global, &args.secrets_at)?;
+    let ends = Ends::find(&inbox, source, &store, &base).await?;
+    let mut steps = Vec::new();
+    if ends.url.starts_with("https://") {
+        steps.push(ends.reach().await);
+    }
+    let id = ends.deliver(&mut steps).await?;
+    steps.push(ends.forged().await?);
+    steps.push(ends.large().await?);
+    let count = |result: &str| steps.iter().filter(|step| step.result == result).count();
+    let tested = Tested {
+        source: source.name.clone(),
+        url: ends.url.clone(),
+        id,
+        passed: count("pass"),
+        failed: count("fail"),
+        steps,
+    };
+    out.document("sources.test", &tested, &tested.source, &text(&tested))?;
+    Ok(match tested.failed {
+        0 => Exit::Done,
+        _ => Exit::No,
+    })
+}
+
+impl<'e> Ends<'e> {
+    async fn find(
+        inbox: &'e Inbox,
+        source: &'e Source,
+        store: &Secrets,
+        base: &str,
+    ) -> anyhow::Result<Self> {
+        let verifier = &source.verifier;
+        let scheme = verifier.preset.scheme(&verifier.variant);
+        let scheme = scheme.context("a source was checked")?;
+        let live = store.live(&source.secret, Millis::now()).await?;
+        let no_secret = || {
+            CliError::failed(
+                "sources.no_secret",
+                format!("no secret of {} is stored", source.name),
+            )
+            .tip(format!("webhookctl sources rotate-secret {}", source.name))
+        };
+        let signer = match means(scheme) {
+            Means::Secret => Signer::Secret(live.first().cloned().ok_or_else(no_secret)?),
+            Means::Nothing => Signer::Nobody,
+            Means::KeyPair(_) => Signer::KeyPair(key_pair(inbox, source).await?),
+            Means::No(why) => return Err(cannot(source, why).into()),
+        };
+        let url = format!("{base}/in/{}", source.name);
+        let signed_url = match &inbox.local {
+            Some(local) if local.url == base => target::as_received(&url),
+            _ => url.clone(),
+        };
+        Ok(Self {
+            inbox,
+            source,
+            scheme,
+            http: shared::outbound::unguarded(ANSWER)?,
+            url,
+            signed_url,
+            stored: live.to_vec(),
+            signer,
+        })
+    }
+
+    /// Whether the name is known and the certificate is one that senders accept.
+    async fn reach(&self) -> Step {
+        let host = self.url.split('/').nth(2).unwrap_or_default();
+        match self.http.get(&self.url).send().await {
+            Ok(_) => Step::pass("DNS, TLS", format!("{host}, certificate accepted")),
+            Err(error) => Step::fail("DNS, TLS", format!("{host}: {}", said(error))),
+        }
+    }
+
+    /// A good request, its event, and the same once more. The event's id.
+    async fn deliver(&self, steps: &mut Vec<Step>) -> anyhow::Result<Option<String>> {
+        let draft = self.draft()?;
+        let signed = self.sign(&draft, &self.signer)?;
+        let (since, began) = (Millis::now(), Instant::now());
+        let answer = self.post(&signed).await?;
+        steps.push(Step::of(
+            "good request",
+            (200..300).contains(&answer.status),
+            answer.text(),
+        ));
+        let Some(key) = self.key(&signed).filter(|_| answer.status < 300) else {
+            return Ok(None);
+        };
+        let Some(row) = self.ended(&key, since).await? else {
+            steps.push(Step::fail("stored, done", "nothing was stored".to_owned()));
+            return Ok(None);
+        };
+        self.log(&row).await?;
+        steps.push(self.stored(&row, began.elapsed()).await?);
+        if row.key.id().starts_with("at:") {
+            let why = "nothing in it names the event, so that each delivery is one of its own";
+            steps.push(Step::skip("same again", why));
+            return Ok(Some(row.id().as_str().to_owned()));
+        }
+        let again = self.post(&signed).await?;
+        let same = self.inbox.ledger.event(&row.key).await?;
+        let untouched = same.is_some_and(|now| (now.epoch, now.run) == (row.epoch, row.run));
+        let detail = match untouched {
+            true => format!("{}, dropped as a duplicate", again.status),
+            false => format!("{}, but the event was worked on again", again.status),
+        };
+        steps.push(Step::of(
+            "same again",
+            untouched && again.status < 300,
+            detail,
+        ));
+        Ok(Some(row.id().as_str().to_owned()))
+    }
+
+    async fn stored(&self, row: &Row, took: Duration) -> anyhow::Result<Step> {
+        let id = row.id();
+        let paused = self.inbox.ledger.notice(About::Pause(&self.source.name));
+        if row.is_open() && paused.await?.is_some() {
+            return Ok(Step::pass(
+                "stored",
+                format!("{id}, waits: the source is paused"),
+            ));
+        }
+        let state = row.state.as_str();
+        let done = state == "done";
+        let detail = match (done, &row.error) {
+            (true, _) => format!("{id} in {:.1}s", took.as_secs_f64()),
+            (false, Some(error)) => format!("{id} is {state}: {error}"),
+            (false, None) => format!("{id} is {state} after {}", duration(60)),
+        };
+        Ok(Step::of("stored, done", done, detail))
+    }
+
+    /// The row of the event when it has come to its end, or as it is after a while.
+    async fn ended(&self, key: &EventKey, since: Millis) -> anyhow::Result<Option<Row>> {
+        let deadline = Instant::now() + PATIENCE;
+        let paused = About::Pause(&self.source.name);
+        let waits = self.inbox.ledger.notice(paused).await?.is_some();
+        loop {
+            let row = post::row(self.inbox, key, since).await?;
+            let open = row.as_ref().is_none_or(Row::is_open);
+            if !open || (row.is_some() && waits) || Instant::now() > deadline {
+                return Ok(row);
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    async fn forged(&self) -> anyhow::Result<Step> {
+        const NAME: &str = "forged request";
+        if matches!(self.signer, Signer::Nobody) {
+            return Ok(Step::skip(
+                NAME,
+                "nothing is signed, so that nothing can be forged",
+            ));
+        }
+        let Ok(stranger) = Signer::random(self.scheme) else {
+            return Ok(Step::skip(NAME, "no other key can be made here"));
+        };
+        let forged = self.sign(&self.draft()?, &stranger)?;
+        let before = self.refused().await?;
+        let answer = self.post(&forged).await?;
+        let refused = (400..500).contains(&answer.status);
+        let kept = match self.refused().await? > before {
+            true => ", in quarantine",
+            false => "",
+        };
+        let detail = match refused {
+            true => format!("{}{kept}", answer.status),
+            false => format!("{}: it was not refused", answer.status),
+        };
+        Ok(Step::of(NAME, refused, detail))
+    }
+
+    async fn refused(&self) -> anyhow::Result<u32> {
+        let (name, now) = (&self.source.name, Millis::now());
+        let tally = self.inbox.quarantine.tally(name, now).await?;
+        Ok(tally.map_or(0, |tally| tally.requests))
+    }
+
+    async fn large(&self) -> anyhow::Result<Step> {
+        // The size of what the gateway encodes is known to within two bytes.
+        let size = self.source.max_body + 3;
+        let large = Signed {
+            url: self.signed_url.clone(),
+            headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+            body: Bytes::from(vec![b' '; size]),
+        };
+        let answer = self.post(&large).await?;
+        let detail = format!("{} to {} bytes", answer.status, thousands(size as u64));
+        Ok(Step::of("too large a body", answer.status == 413, detail))
+    }
+
+    fn draft(&self) -> anyhow::Result<Draft> {
+        let verifier = &self.source.verifier;
+        samples::draft(
+            &verifier.preset,
+            &verifier.variant,
+            None,
+            None,
+            Millis::now(),
+        )
+    }
+
+    fn sign(&self, draft: &Draft, signer: &Signer) -> anyhow::Result<Signed> {
+        let Verifier {
+            preset, variant, ..
+        } = &self.source.verifier;
+        draft.sign(preset, variant, signer, &self.signed_url, Millis::now())
+    }
+
+    /// What the catcher calls the event.
+    fn key(&self, signed: &Signed) -> Option<EventKey> {
+        let envelope = signed.envelope(Millis::now());
+        match self.source.verifier.verify(&envelope, &self.stored) {
+            Ok(Arrival::Event(event)) => Some(event.key().clone()),
+            _ => None,
+        }
+    }
+
+    async fn post(&self, signed: &Signed) -> anyhow::Result<Answer> {
+        let added = signed
+            .url
+            .strip_prefix(&self.signed_url)
+            .unwrap_or_default();
+        let mut request = self.http.post(format!("{}{added}", self.url));
+        for (name, value) in &signed.headers {
+            request = request.header(name, value);
+        }
+        let began = Instant::now();
+        let response = request.body(signed.body.clone()).send().await;
+        let response = response.map_err(|error| {
+            CliError::failed(
+                "sources.unreachable",
+                format!("{} cannot be reached: {}", self.url, said(error)),
+            )
+        })?;
+        Ok(Answer {
+            status: response.status().as_u16(),
+            took: began.elapsed(),
+        })
+    }
+
+    /// What a sender cannot write: that this event was a test.
+    async fn log(&self, row: &Row) -> anyhow::Result<()> {
+        let deed = Deed {
+            what: "source.test",
+            who: who(self.inbox).await?,
+            why: String::new(),
+            selection: row.key.to_string(),
+            count: 1,
+        };
+        self.inbox.ledger.log(&deed, Millis::now()).await
+    }
+}
+
+/// The pair that `dev` has made. That of a provider is the provider's alone.
+async fn key_pair(inbox: &Inbox, source: &Source) -> anyhow::Result<shared::sign::KeyPair> {
+    let pair = match &inbox.local {
+        Some(local) => target::made_by_dev(local, &source.secret).await?,
+        None => None,
+    };
+    let why = "its provider signs with a private key that nobody else has";
+    Ok(pair.ok_or_else(|| cannot(source, why))?)
+}
+
+fn cannot(source: &Source, why: &str) -> CliError {
+    CliError::new(
+        "sources.cannot_sign",
+        Exit::Refused,
+        format!("no test webhook of {} can be signed: {why}", source.name),
+    )
+    .tip("have the provider send one; most have a button for it")
+}
+
+fn said(error: reqwest::Error) -> String {
+    let error = anyhow::Error::from(error.without_url());
+    error.root_cause().to_string()
+}
+
+impl Answer {
+    fn text(&self) -> String {
+        format!("{} in {}ms", self.status, self.took.as_millis())
+    }
+}
+
+impl Step {
+    fn of(step: &'static str, good: bool, detail: String) -> Self {
+        let result = if good { "pass" } else { "fail" };
+        Self {
+            step,
+            result,
+            detail,
+        }
+    }
+
+    fn pass(step: &'static str, detail: String) -> Self {
+        Self::of(step, true, detail)
+    }
+
+    fn fail(step: &'static str, detail: String) -> Self {
+        Self::of(step, false, detail)
+    }
+
+    fn skip(step: &'static str, why: &str) -> Self {
+        Self {
+            step,
+            result: "skip",
+            detail: why.to_owned(),
+        }
+    }
+}
+
+fn text(tested: &Tested) -> String {
+    let rows = tested.steps.iter().map(|step| {
+        let sign = match step.result {
+            "pass" => "✓",
+            "fail" => "✗",
+            _ => "–",
+        };
+        vec![format!("  {sign} {}", step.step), step.detail.clone()]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    format!(
+        "{}{} of {}. Its event is one like any other; the log of what operators did names it as a test.\n",
+        aligned(&rows),
+        tested.passed,
+        tested.passed + tested.failed
+    )
+}
