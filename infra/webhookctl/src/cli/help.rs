@@ -41,10 +41,11 @@ Exit codes
     2  usage: unknown flag, bad value, missing argument
     3  not found, or more than one match
     4  no credentials, expired, or not allowed (the message names the missing IAM action)
-    5  the answer is no: a request is not verified, a sources file has a fault, something drifted,
-       the doctor found a fault, the demo went otherwise than expected
+    5  the answer is no: a request is not verified, a sources file has a fault, a test failed,
+       something drifted, the doctor found a fault, the demo went otherwise than expected
     6  done in part: some events failed again, or the outcome waited for is not `done`
-    7  refused: confirmation missing or wrong, plan expired or changed, context read-only
+    7  refused: confirmation missing or wrong, plan expired or changed, a secret in use,
+       context read-only
     8  someone else is at it: another run holds the lock
   124  --timeout reached
   130  stopped with Ctrl-C; what was begun is recorded and can be resumed
@@ -59,7 +60,8 @@ Environment
   WEBHOOKCTL_CONTEXT  WEBHOOKCTL_CONFIG  WEBHOOKCTL_OUTPUT  WEBHOOKCTL_TIME  WEBHOOKCTL_READ_ONLY=1
   WEBHOOKCTL_TIPS=0
   AWS_PROFILE  AWS_REGION  AWS_ENDPOINT_URL  and all else that names credentials to the AWS SDK
-  MITT_TABLE  MITT_QUEUE_URL  MITT_BODY_BUCKET  MITT_SECRETS_PATH  MITT_BACKUP_SYNC_FUNCTION
+  MITT_TABLE  MITT_QUEUE_URL  MITT_BODY_BUCKET  MITT_SECRETS_PATH  MITT_API_URL
+  MITT_BACKUP_SYNC_FUNCTION
   NO_COLOR  CLICOLOR_FORCE  COLUMNS
 
 Contexts

@@ -52,6 +52,20 @@ async fn only_the_notice_that_was_read_is_taken_down() {
     assert_eq!(table.ledger.notice(SHOP).await.unwrap(), Some(new));
 }
 
+#[tokio::test]
+async fn a_write_whose_answer_is_lost_is_our_own() {
+    let table = Table::fresh().await;
+    let (proxy, ledger) = table.through_proxy().await;
+    let notice = notice("anna");
+    proxy.lose_answer("UpdateItem", "PAUSE#shop");
+    assert_eq!(put_up(&ledger, SHOP, &notice).await, Posted::Up);
+    assert_eq!(proxy.count()["UpdateItem"], 2);
+    proxy.lose_answer("UpdateItem", "PAUSE#shop");
+    assert!(ledger.take_down(SHOP, &notice).await.unwrap());
+    assert_eq!(proxy.count()["UpdateItem"], 4);
+    assert_eq!(table.ledger.notice(SHOP).await.unwrap(), None);
+}
+
 impl Table {
     async fn next_look_of(&self, key: &EventKey) -> Millis {
         Millis(number(&self.row(key).await, "gsk"))

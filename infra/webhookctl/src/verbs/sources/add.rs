@@ -182,7 +182,7 @@ fn next(local: bool) -> String {
     if local {
         "Stop `dev` and start it again: it reads the sources when it starts.".to_owned()
     } else {
-        "Deploy it: the sources are built into the functions (make deploy).".to_owned()
+        "Deploy it: the sources are built into the functions (sam build && sam deploy).".to_owned()
     }
 }
 

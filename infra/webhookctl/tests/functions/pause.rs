@@ -1,0 +1,186 @@
+//! A paused source on the real functions: what it sends is kept and not begun, nothing is lost by
+//! it, and it drains when the source is resumed.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use shared::clock::Millis;
+use shared::event::EventKey;
+use shared::ledger::{About, Ledger, Notice, Posted};
+use shared::pause::{LOOK_AGAIN, call_up};
+use webhookctl::stack::Options;
+
+use super::answers::{doorbell, failures, record};
+use super::support::{Inbox, options, seconds_from_now, unique};
+
+const PAUSE: About<'_> = About::Pause("github-main");
+
+/// Longer than any process takes to know.
+const SOON: Duration = Duration::from_secs(30);
+
+struct World {
+    inbox: Inbox,
+    ledger: Ledger,
+}
+
+impl World {
+    async fn start(options: Options) -> Self {
+        let inbox = Inbox::start(options).await;
+        let clients = inbox.stack.clients();
+        let ledger = Ledger::new(clients.dynamodb, inbox.stack.table().unwrap(), None);
+        Self { inbox, ledger }
+    }
+
+    async fn pause(&self) -> Notice {
+        let notice = Notice::new("anna", "a bad release", "", Millis::now()).unwrap();
+        let posted = self.ledger.put_up(PAUSE, &notice).await.unwrap();
+        assert_eq!(posted, Posted::Up);
+        notice
+    }
+
+    async fn ring(&self, key: &EventKey) {
+        let record = record("1", &doorbell(key));
+        assert_eq!(failures(&self.inbox, &[record]).await, [""; 0]);
+    }
+
+    async fn state(&self, key: &EventKey) -> String {
+        self.inbox.row(key).await["st"].as_s().unwrap().clone()
+    }
+
+    async fn number(&self, key: &EventKey, name: &str) -> i64 {
+        let row = self.inbox.row(key).await;
+        let number = row.get(name).and_then(|value| value.as_n().ok());
+        number.map_or(0, |number| number.parse().unwrap())
+    }
+
+    /// It was never begun: no claim, no attempt, nothing put off.
+    async fn is_untouched(&self, key: &EventKey) {
+        assert_eq!(self.state(key).await, "received");
+        for name in ["epoch", "att", "off", "cr"] {
+            assert_eq!(self.number(key, name).await, 0, "{name}");
+        }
+    }
+
+    async fn sweep(&self) -> Value {
+        let task = json!({"task": "sweep"});
+        let answer = self.inbox.invoke("BackupSync", &task).await;
+        answer.json().unwrap()
+    }
+
+    /// The sweep's time to look at it has come.
+    async fn make_sleepy(&self, key: &EventKey) {
+        let mut row = self.inbox.row(key).await;
+        let long_ago = aws_sdk_dynamodb::types::AttributeValue::N("1".into());
+        row.insert("gsk".into(), long_ago);
+        self.inbox.put(row).await;
+    }
+
+    /// Until it is so; a process may have read the pause five seconds ago.
+    async fn until(&self, what: &str, is: impl AsyncFn() -> bool) {
+        let deadline = Instant::now() + SOON;
+        while !is().await {
+            assert!(Instant::now() < deadline, "never: {what}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_paused_event_costs_nothing_and_other_sources_go_on() {
+    let world = World::start(options()).await;
+    let notice = world.pause().await;
+    let key = world.inbox.new_event().await;
+    for _ in 0..5 {
+        world.ring(&key).await;
+    }
+    world.is_untouched(&key).await;
+
+    let (id, at) = (unique(), seconds_from_now(0));
+    let body = format!(r#"{{"id":"evt_{id}","type":"a"}}"#);
+    let headers = world.inbox.timed("stripe-main", &id, &at, body.as_bytes());
+    let answer = world.inbox.post("stripe-main", &headers, body.as_bytes());
+    assert_eq!(answer.await.status, 200);
+    let other = EventKey::new("stripe-main", &format!("evt_{id}"));
+    world.ring(&other).await;
+    assert_eq!(world.state(&other).await, "done");
+
+    // The sweep leaves it asleep and rings for nothing, however often it comes by.
+    world.make_sleepy(&key).await;
+    let before = Millis::now();
+    let report = world.sweep().await;
+    assert_eq!(
+        (&report["spared"], &report["rung"]),
+        (&1.into(), &0.into()),
+        "{report}"
+    );
+    let next = Millis(world.number(&key, "gsk").await);
+    assert!(next >= before + LOOK_AGAIN, "{next:?}");
+    assert_eq!(world.sweep().await["looked_at"], 0);
+    world.is_untouched(&key).await;
+
+    // Resumed, it is called up, rung for once, and done.
+    assert!(world.ledger.take_down(PAUSE, &notice).await.unwrap());
+    let called = call_up(&world.ledger, "github-main", Millis::now()).await;
+    assert_eq!(called.unwrap(), 1);
+    world
+        .until("the sweep rings", async || {
+            let report = world.sweep().await;
+            if report["spared"] == 1 {
+                // It had read the pause a moment ago.
+                call_up(&world.ledger, "github-main", Millis::now())
+                    .await
+                    .unwrap();
+            }
+            report["rung"] == 1
+        })
+        .await;
+    world
+        .until("the event is done", async || {
+            world.ring(&key).await;
+            world.state(&key).await == "done"
+        })
+        .await;
+    assert_eq!(world.number(&key, "att").await, 1);
+    world.inbox.is_unharmed();
+}
+
+#[tokio::test]
+async fn what_is_resumed_drains_by_itself_and_nothing_is_lost() {
+    let world = World::start(Options {
+        mappings: true,
+        max_processes: 4,
+        ..options()
+    })
+    .await;
+    let notice = world.pause().await;
+    let mut keys = Vec::new();
+    for _ in 0..40 {
+        keys.push(world.inbox.new_event().await);
+    }
+    // Every doorbell is heard and dropped.
+    let depth = async || {
+        let url = world.inbox.stack.queue_url("Doorbell").unwrap();
+        let queue = shared::queue::Queue::new(world.inbox.stack.clients().sqs, url);
+        queue.depth(shared::queue::Lane::Live).await.unwrap()
+    };
+    world
+        .until("all are heard", async || depth().await == 0)
+        .await;
+    for key in &keys {
+        world.is_untouched(key).await;
+    }
+
+    assert!(world.ledger.take_down(PAUSE, &notice).await.unwrap());
+    tokio::time::sleep(shared::pause::REREAD + Duration::from_secs(1)).await;
+    let called = call_up(&world.ledger, "github-main", Millis::now()).await;
+    assert_eq!(called.unwrap(), 40);
+    let report = world.sweep().await;
+    assert_eq!(report["rung"], 40, "{report}");
+    for key in &keys {
+        world
+            .until("it is done", async || world.state(key).await == "done")
+            .await;
+        assert_eq!(world.number(key, "att").await, 1);
+    }
+    world.inbox.tells_nothing();
+}

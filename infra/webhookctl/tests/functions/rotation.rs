@@ -1,0 +1,127 @@
+//! Rotations under traffic: of what is signed with a secret that is live, nothing is refused.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use shared::secrets::{REREAD, Secret, Secrets};
+use webhookctl::stack::Options;
+
+use super::support::{Inbox, headers, hex, options, unique};
+
+/// Sources that are rotated at the same time, each twice.
+const SOURCES: usize = 10;
+const ROUNDS: usize = 2;
+
+/// A provider with the secret that it was told last.
+struct Provider {
+    source: String,
+    secret: String,
+}
+
+impl Provider {
+    async fn send(&self, inbox: &Inbox, secret: &str) -> u16 {
+        let body = format!(r#"{{"word":"{}"}}"#, unique());
+        let signature = hex(secret.as_bytes(), &[body.as_bytes()]);
+        let headers = headers(&[
+            ("content-type", "application/json"),
+            ("x-github-delivery", &unique()),
+            ("x-github-event", "push"),
+            ("x-hub-signature-256", &format!("sha256={signature}")),
+        ]);
+        inbox
+            .post(&self.source, &headers, body.as_bytes())
+            .await
+            .status
+    }
+}
+
+fn sources() -> String {
+    let source = |n| {
+        format!(
+            "[[source]]\nname = \"rotated-{n}\"\npreset = \"github\"\n\
+             action = [{{ kind = \"keep\" }}]\n"
+        )
+    };
+    format!(
+        "schema = 1\n{}",
+        (0..SOURCES).map(source).collect::<String>()
+    )
+}
+
+#[tokio::test]
+async fn twenty_rotations_refuse_nothing_that_is_signed_with_a_live_secret() {
+    let folder = std::env::temp_dir().join(format!("mitt-rotation-{}", unique()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("sources.toml");
+    std::fs::write(&file, sources()).unwrap();
+    let inbox = Inbox::start(Options {
+        sources_file: Some(file),
+        max_processes: 4,
+        ..options()
+    })
+    .await;
+    let path = inbox.stack.secrets_path("Catcher").unwrap().to_owned();
+    let store = Secrets::new(inbox.stack.clients().ssm, path);
+    let mut providers = Vec::new();
+    for n in 0..SOURCES {
+        let provider = Provider {
+            source: format!("rotated-{n}"),
+            secret: unique(),
+        };
+        let first = Secret::new("first", &provider.secret);
+        assert!(store.put(&provider.source, "v1", &first).await.unwrap());
+        providers.push(provider);
+    }
+
+    let (sent, wrong) = (AtomicU64::new(0), AtomicU64::new(0));
+    for round in 0..ROUNDS {
+        let news: Vec<String> = providers.iter().map(|_| unique()).collect();
+        let switched = Arc::new(AtomicBool::new(false));
+        let ended = AtomicBool::new(false);
+        let traffic = providers.iter().zip(&news).map(async |(provider, new)| {
+            while !ended.load(Ordering::SeqCst) {
+                // Around the switch some are still signed with the old one, as those on their way
+                // and those that are sent again are.
+                let old = provider.send(&inbox, &provider.secret).await;
+                let mut statuses = vec![old];
+                if switched.load(Ordering::SeqCst) {
+                    statuses.push(provider.send(&inbox, new).await);
+                }
+                for status in statuses {
+                    sent.fetch_add(1, Ordering::SeqCst);
+                    if status != 200 {
+                        wrong.fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
+        let rotate = async {
+            for (provider, new) in providers.iter().zip(&news) {
+                let slot = format!("v{}", round + 2);
+                let new = Secret::new("new", new);
+                assert!(store.put(&provider.source, &slot, &new).await.unwrap());
+            }
+            // What the command says: only then is the provider told.
+            tokio::time::sleep(REREAD + Duration::from_secs(1)).await;
+            switched.store(true, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            ended.store(true, Ordering::SeqCst);
+        };
+        futures::join!(join_all(traffic), rotate);
+        for (provider, new) in providers.iter_mut().zip(news) {
+            let slot = format!("v{}", round + 1);
+            store.delete(&provider.source, &slot).await.unwrap();
+            provider.secret = new;
+        }
+    }
+    let (sent, wrong) = (sent.into_inner(), wrong.into_inner());
+    assert!(sent > 1_000, "{sent} requests are no traffic");
+    assert_eq!(wrong, 0, "of {sent}");
+    // One that is not live proves nothing, however many are.
+    assert_eq!(providers[0].send(&inbox, "a secret of nobody").await, 401);
+    std::fs::remove_dir_all(&folder).unwrap();
+    inbox.tells_nothing();
+}
