@@ -253,6 +253,10 @@ async fn a_source_is_added_tested_and_removed() -> anyhow::Result<()> {
         );
         assert!(tested["id"].is_string());
     }
+    let list = folder.json(&["sources", "list"])?;
+    for item in list["items"].as_array().context("items")? {
+        assert_eq!(item["live_secrets"], 1, "dev makes none beside it: {item}");
+    }
     let remove = [
         "sources",
         "remove",

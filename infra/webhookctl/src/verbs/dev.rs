@@ -13,6 +13,7 @@ use shared::clock::Millis;
 use shared::config::{ActionKind, Config};
 use shared::ledger::Ledger;
 use shared::quarantine::Quarantine;
+use shared::secrets::Secrets;
 
 use super::view;
 use crate::cli::DevArgs;
@@ -165,15 +166,20 @@ async fn put_secrets(
     };
     let mut wanted: Vec<(String, String, bool)> = Vec::new();
     if own {
+        let ingress = path("ingress")?;
+        let kept = Secrets::new(ssm.clone(), ingress)
+            .all(Millis::now())
+            .await?;
         for source in config.sources() {
-            let ingress = path("ingress")?;
-            let mut secret = random_hex(20)?;
-            if let Some((public, private)) = test_keys::make(source)? {
-                let keys = test_keys::path(ingress);
-                wanted.push((format!("{keys}/{}", source.secret), private, false));
-                secret = public;
+            if !kept.contains_key(&source.secret) {
+                let mut secret = random_hex(20)?;
+                if let Some((public, private)) = test_keys::make(source)? {
+                    let keys = test_keys::path(ingress);
+                    wanted.push((format!("{keys}/{}", source.secret), private, false));
+                    secret = public;
+                }
+                wanted.push((format!("{ingress}/{}", source.secret), secret, false));
             }
-            wanted.push((format!("{ingress}/{}", source.secret), secret, false));
             for action in &source.actions {
                 if let ActionKind::Http { secret, .. } = &action.kind {
                     wanted.push((

@@ -180,7 +180,9 @@ fn running(global: &Global) -> anyhow::Result<Option<Local>> {
 
 fn next(local: bool) -> String {
     if local {
-        "Stop `dev` and start it again: it reads the sources when it starts.".to_owned()
+        "Stop `dev` and start it again: it reads the sources when it starts. With --state DIR it keeps \
+         its secrets."
+            .to_owned()
     } else {
         "Deploy it: the sources are built into the functions (sam build && sam deploy).".to_owned()
     }

@@ -118,11 +118,13 @@ impl Work<'_> {
             until: (self.now + args.overlap).0,
         };
         self.log("secret.rotate", &rotation).await?;
+        let about = About::Rotation(&source.secret);
         let doc = serde_json::to_string(&rotation).context("write a rotation down")?;
         let notice = Notice::new(&self.who, &self.why, doc, self.now)?;
-        let about = About::Rotation(&source.secret);
-        // The notice comes first: of two operators at once one has a slot to himself.
-        if let Posted::Another(notice) = ledger.put_up(about, &notice).await? {
+        // Beside the first secret nothing has to end. The notice comes before the secret: of two
+        // operators at once one has the slot to himself.
+        let first = self.live.is_empty();
+        if !first && let Posted::Another(notice) = ledger.put_up(about, &notice).await? {
             return Err(under_way_already(source, &rotation, &notice).into());
         }
         let put = self.store.put(&source.secret, &rotation.new, &secret).await;
@@ -144,16 +146,14 @@ impl Work<'_> {
             now: "begun",
             accepted: accepted.chain(old).collect(),
             gone: Vec::new(),
-            until: Some(rfc3339(rotation.until)),
+            until: (!first).then(|| rfc3339(rotation.until)),
         };
         out.document("sources.rotate", &rotated, &source.name, &begun(&rotated))?;
-        if args.new_secret.new_secret.is_none() || out.format.is_table() {
-            out.say(&format!(
-                "Now change it at the provider, after {} s. `webhookctl sources show {}` tells which one arrives.",
-                REREAD.as_secs(),
-                source.name
-            ));
-        }
+        out.say(&format!(
+            "Now change it at the provider, after {} s. `webhookctl sources show {}` tells which one arrives.",
+            REREAD.as_secs(),
+            source.name
+        ));
         Ok(Exit::Done)
     }
 
