@@ -44,8 +44,8 @@ pub(super) async fn run(
         SourcesCommand::Remove(args) => Box::pin(add::remove(args, global, out)).await,
         SourcesCommand::Test(args) => Box::pin(test::test(args, global, out)).await,
         SourcesCommand::RotateSecret(args) => Box::pin(rotate::rotate(args, global, out)).await,
-        SourcesCommand::Pause(args) => pause::pause(args, global, out).await,
-        SourcesCommand::Resume(args) => pause::resume(args, global, out).await,
+        SourcesCommand::Pause(args) => Box::pin(pause::pause(args, global, out)).await,
+        SourcesCommand::Resume(args) => Box::pin(pause::resume(args, global, out)).await,
     }
 }
 

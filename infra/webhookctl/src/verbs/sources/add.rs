@@ -1,5 +1,7 @@
 //! `sources add` and `sources remove`
 
+use std::fmt::Write as _;
+
 use anyhow::Context as _;
 use serde::Serialize;
 use shared::clock::Millis;
@@ -195,11 +197,11 @@ fn told(added: &Added, source: &Source, stored: Option<&Stored>) -> String {
             Stored::Now(_) => "secret stored   ",
             Stored::Before(_) => "secret was there",
         };
-        text += &format!("  ✓ {said}  {name}   {print}\n");
+        let _ = writeln!(text, "  ✓ {said}  {name}   {print}");
     }
-    text += &format!("  ✓ source written    {}\n\n", added.file);
+    let _ = write!(text, "  ✓ source written    {}\n\n", added.file);
     let preset = &source.verifier.preset;
-    text += &format!("Paste these at {} ({})\n", preset.name, preset.docs);
+    let _ = writeln!(text, "Paste these at {} ({})", preset.name, preset.docs);
     let rows = [
         ("URL", added.url.as_str()),
         ("Content type", "application/json, where it lets you choose"),
@@ -237,9 +239,10 @@ pub(super) async fn remove(
     let mut deleted = 0;
     if named(global)? {
         let inbox = Inbox::open(global)?;
-        let what = match args.with_secrets {
-            true => format!("{} with its secrets", args.source),
-            false => args.source.clone(),
+        let what = if args.with_secrets {
+            format!("{} with its secrets", args.source)
+        } else {
+            args.source.clone()
         };
         log(&inbox, "source.remove", what).await?;
         file.write(&text)?;
@@ -260,7 +263,7 @@ pub(super) async fn remove(
     };
     let mut text = format!("  ✓ source taken out  {}\n", removed.file);
     if args.with_secrets {
-        text += &format!("  ✓ secrets deleted   {deleted}\n");
+        let _ = writeln!(text, "  ✓ secrets deleted   {deleted}");
     }
     out.document("sources.remove", &removed, &removed.source, &text)?;
     out.say(&removed.next);
@@ -290,11 +293,8 @@ async fn delete(
     config: &shared::config::Config,
     source: &Source,
 ) -> anyhow::Result<usize> {
-    let others = config.sources().filter(|other| other.name != source.name);
-    if let Some(other) = others
-        .into_iter()
-        .find(|other| other.secret == source.secret)
-    {
+    let mut others = config.sources().filter(|other| other.name != source.name);
+    if let Some(other) = others.find(|other| other.secret == source.secret) {
         return Err(CliError::new(
             "sources.shared_secret",
             Exit::Partial,

@@ -3,6 +3,7 @@
 //! Text is added or cut out, so that comments and order stay. What came of it is read again and
 //! compared: it must say what the file said, and the one source more or less.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
@@ -135,7 +136,7 @@ impl Block<'_> {
             let params =
                 params.map(|(name, value)| Ok(format!("{} = {}", quoted(name)?, quoted(value)?)));
             let params: Vec<String> = params.collect::<anyhow::Result<_>>()?;
-            text += &format!("params = {{ {} }}\n", params.join(", "));
+            let _ = writeln!(text, "params = {{ {} }}", params.join(", "));
         }
         text += "[[source.action]]\nkind = \"keep\"\n";
         Ok(text)
@@ -143,12 +144,14 @@ impl Block<'_> {
 
     fn value(&self) -> Value {
         let text = |text: &str| Value::String(text.to_owned());
-        let keep = Table::from_iter([("kind".to_owned(), text("keep"))]);
-        let mut source = Table::from_iter([
+        let keep: Table = [("kind".to_owned(), text("keep"))].into_iter().collect();
+        let mut source: Table = [
             ("name".to_owned(), text(self.name)),
             ("preset".to_owned(), text(self.preset)),
             ("action".to_owned(), Value::Array(vec![Value::Table(keep)])),
-        ]);
+        ]
+        .into_iter()
+        .collect();
         if let Some(variant) = self.variant {
             source.insert("variant".to_owned(), text(variant));
         }

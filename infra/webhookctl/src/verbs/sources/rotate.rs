@@ -217,13 +217,17 @@ impl Work<'_> {
         out: &mut Printer,
     ) -> anyhow::Result<Exit> {
         let source = self.source;
-        let (what, now) = match finish {
-            true => ("secret.finish", "finished"),
-            false => ("secret.abort", "aborted"),
+        let (what, now) = if finish {
+            ("secret.finish", "finished")
+        } else {
+            ("secret.abort", "aborted")
         };
-        let goes = |slot: &str| match finish {
-            true => rotation.old.iter().any(|old| old == slot),
-            false => rotation.new == slot,
+        let goes = |slot: &str| {
+            if finish {
+                rotation.old.iter().any(|old| old == slot)
+            } else {
+                rotation.new == slot
+            }
         };
         let (gone, stay): (Vec<&Secret>, Vec<&Secret>) =
             self.live.iter().partition(|secret| goes(secret.slot()));

@@ -185,9 +185,10 @@ impl<'e> Ends<'e> {
         let again = self.post(&signed).await?;
         let same = self.inbox.ledger.event(&row.key).await?;
         let untouched = same.is_some_and(|now| (now.epoch, now.run) == (row.epoch, row.run));
-        let detail = match untouched {
-            true => format!("{}, dropped as a duplicate", again.status),
-            false => format!("{}, but the event was worked on again", again.status),
+        let detail = if untouched {
+            format!("{}, dropped as a duplicate", again.status)
+        } else {
+            format!("{}, but the event was worked on again", again.status)
         };
         steps.push(Step::of(
             "same again",
@@ -246,13 +247,15 @@ impl<'e> Ends<'e> {
         let before = self.refused().await?;
         let answer = self.post(&forged).await?;
         let refused = (400..500).contains(&answer.status);
-        let kept = match self.refused().await? > before {
-            true => ", in quarantine",
-            false => "",
+        let kept = if self.refused().await? > before {
+            ", in quarantine"
+        } else {
+            ""
         };
-        let detail = match refused {
-            true => format!("{}{kept}", answer.status),
-            false => format!("{}: it was not refused", answer.status),
+        let detail = if refused {
+            format!("{}{kept}", answer.status)
+        } else {
+            format!("{}: it was not refused", answer.status)
         };
         Ok(Step::of(NAME, refused, detail))
     }
