@@ -10,6 +10,7 @@ mod page;
 mod pause;
 mod preset;
 mod presets;
+mod remove;
 mod rotate;
 mod rotation;
 mod secret_input;
@@ -41,7 +42,7 @@ pub(super) async fn run(
         SourcesCommand::Show(args) => Box::pin(show::show(args, global, out)).await,
         SourcesCommand::Presets(args) => presets::presets(&args, out),
         SourcesCommand::Add(args) => Box::pin(add::add(args, global, out)).await,
-        SourcesCommand::Remove(args) => Box::pin(add::remove(args, global, out)).await,
+        SourcesCommand::Remove(args) => Box::pin(remove::remove(args, global, out)).await,
         SourcesCommand::Test(args) => Box::pin(test::test(args, global, out)).await,
         SourcesCommand::RotateSecret(args) => Box::pin(rotate::rotate(args, global, out)).await,
         SourcesCommand::Pause(args) => Box::pin(pause::pause(args, global, out)).await,

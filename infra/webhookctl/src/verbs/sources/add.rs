@@ -1,4 +1,4 @@
-//! `sources add` and `sources remove`
+//! `sources add`
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use shared::secrets::{Secret, Secrets};
 use super::file::{Block, SourcesFile};
 use super::secret_input::new_secret;
 use super::{api_url, named};
-use crate::cli::{Global, SourcesAddArgs, SourcesRemoveArgs};
+use crate::cli::{Global, SourcesAddArgs};
 use crate::output::error::nearest;
 use crate::output::table::aligned;
 use crate::output::{CliError, Exit, Printer};
@@ -162,7 +162,7 @@ fn check_preset(name: &str) -> Result<(), CliError> {
     })
 }
 
-fn nowhere() -> CliError {
+pub(super) fn nowhere() -> CliError {
     CliError::usage(
         "sources.no_inbox",
         "no inbox is named to store the secret in; nothing was written",
@@ -172,7 +172,7 @@ fn nowhere() -> CliError {
 }
 
 /// The `dev` that a command without another deployment is about.
-fn running(global: &Global) -> anyhow::Result<Option<Local>> {
+pub(super) fn running(global: &Global) -> anyhow::Result<Option<Local>> {
     let local = global.context.as_deref() == Some("local");
     if !local && Chosen::is_named(global)? {
         return Ok(None);
@@ -180,7 +180,7 @@ fn running(global: &Global) -> anyhow::Result<Option<Local>> {
     Local::find()
 }
 
-fn next(local: bool) -> String {
+pub(super) fn next(local: bool) -> String {
     if local {
         "Stop `dev` and start it again: it reads the sources when it starts. With --state DIR it keeps \
          its secrets."
@@ -216,101 +216,11 @@ fn told(added: &Added, source: &Source, stored: Option<&Stored>) -> String {
     text + &aligned(&rows)
 }
 
-#[derive(Serialize)]
-struct Removed {
-    source: String,
-    file: String,
-    /// Of how many secrets the store was rid.
-    secrets_deleted: usize,
-    next: String,
-}
-
-pub(super) async fn remove(
-    args: SourcesRemoveArgs,
-    global: &Global,
-    out: &mut Printer,
-) -> anyhow::Result<Exit> {
-    let local = running(global)?;
-    let file = SourcesFile::read(args.file.as_deref(), local.as_ref())?;
-    let text = file.without(&args.source)?;
-    let config = shared::config::Config::parse(&file.text)?;
-    let source = config.source(&args.source).context("it was found")?;
-    confirmed(&args)?;
-    let mut deleted = 0;
-    if named(global)? {
-        let inbox = Inbox::open(global)?;
-        let what = if args.with_secrets {
-            format!("{} with its secrets", args.source)
-        } else {
-            args.source.clone()
-        };
-        log(&inbox, "source.remove", what).await?;
-        file.write(&text)?;
-        if args.with_secrets {
-            let store = reach::store(&inbox, global, &args.secrets_at)?;
-            deleted = delete(&store, &config, source).await?;
-        }
-    } else if args.with_secrets {
-        return Err(nowhere().into());
-    } else {
-        file.write(&text)?;
-    }
-    let removed = Removed {
-        source: args.source.clone(),
-        file: file.path.display().to_string(),
-        secrets_deleted: deleted,
-        next: next(local.is_some()),
-    };
-    let mut text = format!("  ✓ source taken out  {}\n", removed.file);
-    if args.with_secrets {
-        let _ = writeln!(text, "  ✓ secrets deleted   {deleted}");
-    }
-    out.document("sources.remove", &removed, &removed.source, &text)?;
-    out.say(&removed.next);
-    Ok(Exit::Done)
-}
-
-fn confirmed(args: &SourcesRemoveArgs) -> Result<(), CliError> {
-    let name = &args.source;
-    let (code, message) = match &args.confirm {
-        Some(confirm) if confirm == name => return Ok(()),
-        Some(confirm) => (
-            "sources.confirm_mismatch",
-            format!("this is about {name}, but --confirm says {confirm}; nothing was changed"),
-        ),
-        None => (
-            "sources.confirm",
-            format!("{name} would be taken out; its webhooks are answered 404 from then on"),
-        ),
-    };
-    Err(CliError::new(code, Exit::Refused, message)
-        .tip(format!("webhookctl sources remove {name} --confirm {name}")))
-}
-
-/// Deletes every secret of a source, unless another source has the same.
-async fn delete(
-    store: &Secrets,
-    config: &shared::config::Config,
-    source: &Source,
-) -> anyhow::Result<usize> {
-    let mut others = config.sources().filter(|other| other.name != source.name);
-    if let Some(other) = others.find(|other| other.secret == source.secret) {
-        return Err(CliError::new(
-            "sources.shared_secret",
-            Exit::Partial,
-            format!("{} has the same secrets, so they stay", other.name),
-        )
-        .note("the source is out of the file")
-        .into());
-    }
-    let live = store.live(&source.secret, Millis::now()).await?;
-    for secret in live.iter() {
-        store.delete(&source.secret, secret.slot()).await?;
-    }
-    Ok(live.len())
-}
-
-async fn log(inbox: &Inbox, what: &'static str, selection: String) -> anyhow::Result<()> {
+pub(super) async fn log(
+    inbox: &Inbox,
+    what: &'static str,
+    selection: String,
+) -> anyhow::Result<()> {
     let deed = Deed {
         what,
         who: who(inbox).await?,

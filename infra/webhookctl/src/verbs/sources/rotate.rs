@@ -1,6 +1,6 @@
 //! `sources rotate-secret`
 
-use std::time::Duration;
+mod words;
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -8,18 +8,18 @@ use shared::clock::Millis;
 use shared::config::Source;
 use shared::ledger::{About, Deed, Notice, Posted};
 use shared::preset::Scheme;
-use shared::secrets::{FRESH, Live, REREAD, Secret, Secrets};
+use shared::secrets::{Live, REREAD, Secret, Secrets};
 
 use super::find;
 use super::rotation::{Evidence, LATELY, Rotation};
 use super::secret_input::new_secret;
 use crate::cli::{Global, SourcesRotateArgs};
-use crate::output::table::thousands;
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Exit, Printer};
 use crate::place::Inbox;
 use crate::verbs::quarantine::reach;
 use crate::who::who;
+use words::{begun, counts, early, ended, mismatch, under_way_already};
 
 /// A secret as it is told of: never itself.
 #[derive(Serialize)]
@@ -313,92 +313,6 @@ fn told(slot: &str, secret: &Secret) -> Told {
     }
 }
 
-fn names(secrets: &[Told]) -> String {
-    let name = |one: &Told| format!("{} {}", one.slot, one.fingerprint);
-    secrets.iter().map(name).collect::<Vec<_>>().join(", ")
-}
-
-fn begun(rotated: &Rotated) -> String {
-    let within = seconds(REREAD);
-    match rotated.accepted.split_first() {
-        Some((new, [])) => format!(
-            "  ✓ {} accepted within {within}\n",
-            names(std::slice::from_ref(new))
-        ),
-        Some((new, old)) => format!(
-            "  ✓ {} accepted within {within}; {} accepted until it is ended, which is due {}\n",
-            names(std::slice::from_ref(new)),
-            names(old),
-            rotated.until.as_deref().unwrap_or_default()
-        ),
-        None => String::new(),
-    }
-}
-
-fn ended(rotated: &Rotated) -> String {
-    format!(
-        "  ✓ {} accepted; {} refused within {}\n",
-        names(&rotated.accepted),
-        names(&rotated.gone),
-        seconds(FRESH)
-    )
-}
-
-fn seconds(span: Duration) -> String {
-    crate::output::time::duration(i64::try_from(span.as_secs()).unwrap_or(i64::MAX))
-}
-
-/// `v4 signed 212 requests in the last 10 minutes, v5 none`
-fn counts(goes: &[String], count: u64, stays: &str, stays_count: u64) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    let other = match stays_count {
-        0 => "none".to_owned(),
-        count => thousands(count),
-    };
-    format!(
-        "{} signed {} request{plural} in the last {} minutes, {stays} {other}",
-        goes.join(", "),
-        thousands(count),
-        LATELY.as_secs() / 60
-    )
-}
-
-fn early(said: String, tip: &str) -> CliError {
-    CliError::new("sources.rotate_early", Exit::Refused, said)
-        .note("ending the overlap now would refuse them")
-        .tip(tip)
-}
-
-fn mismatch(name: &str, confirmed: &str) -> CliError {
-    CliError::new(
-        "sources.confirm_mismatch",
-        Exit::Refused,
-        format!("this is about {name}, but --confirm says {confirmed}; nothing was changed"),
-    )
-}
-
-fn under_way_already(source: &Source, rotation: &Rotation, notice: &Notice) -> CliError {
-    CliError::new(
-        "sources.rotating",
-        Exit::Refused,
-        format!(
-            "a rotation of {} is under way: {} began it {}",
-            source.name,
-            notice.who,
-            rfc3339(notice.at.0)
-        ),
-    )
-    .note(format!(
-        "{} is new beside {}",
-        rotation.new,
-        rotation.old.join(", ")
-    ))
-    .tip(format!(
-        "webhookctl sources rotate-secret {} --finish, or --abort",
-        source.name
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -416,14 +330,5 @@ mod tests {
         assert_eq!(slots(&["current.3"]), "v2");
         assert_eq!(slots(&["v7.1", "current.1"]), "v8");
         assert_eq!(slots(&["current.1", "previous.1"]), "v3");
-    }
-
-    #[test]
-    fn what_still_arrives_is_counted_in_words() {
-        let said = counts(&["v4".into()], 212, "v5", 0);
-        assert_eq!(
-            said,
-            "v4 signed 212 requests in the last 10 minutes, v5 none"
-        );
     }
 }

@@ -1,0 +1,107 @@
+//! `sources remove`
+
+use std::fmt::Write as _;
+
+use anyhow::Context as _;
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::config::{Config, Source};
+use shared::secrets::Secrets;
+
+use super::add::{log, next, nowhere, running};
+use super::file::SourcesFile;
+use super::named;
+use crate::cli::{Global, SourcesRemoveArgs};
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+use crate::verbs::quarantine::reach;
+
+#[derive(Serialize)]
+struct Removed {
+    source: String,
+    file: String,
+    /// Of how many secrets the store was rid.
+    secrets_deleted: usize,
+    next: String,
+}
+
+pub(super) async fn remove(
+    args: SourcesRemoveArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let local = running(global)?;
+    let file = SourcesFile::read(args.file.as_deref(), local.as_ref())?;
+    let text = file.without(&args.source)?;
+    let config = Config::parse(&file.text)?;
+    let source = config.source(&args.source).context("it was found")?;
+    confirmed(&args)?;
+    let mut deleted = 0;
+    if named(global)? {
+        let inbox = Inbox::open(global)?;
+        let what = if args.with_secrets {
+            format!("{} with its secrets", args.source)
+        } else {
+            args.source.clone()
+        };
+        log(&inbox, "source.remove", what).await?;
+        file.write(&text)?;
+        if args.with_secrets {
+            let store = reach::store(&inbox, global, &args.secrets_at)?;
+            deleted = delete(&store, &config, source).await?;
+        }
+    } else if args.with_secrets {
+        return Err(nowhere().into());
+    } else {
+        file.write(&text)?;
+    }
+    let removed = Removed {
+        source: args.source.clone(),
+        file: file.path.display().to_string(),
+        secrets_deleted: deleted,
+        next: next(local.is_some()),
+    };
+    let mut text = format!("  ✓ source taken out  {}\n", removed.file);
+    if args.with_secrets {
+        let _ = writeln!(text, "  ✓ secrets deleted   {deleted}");
+    }
+    out.document("sources.remove", &removed, &removed.source, &text)?;
+    out.say(&removed.next);
+    Ok(Exit::Done)
+}
+
+fn confirmed(args: &SourcesRemoveArgs) -> Result<(), CliError> {
+    let name = &args.source;
+    let (code, message) = match &args.confirm {
+        Some(confirm) if confirm == name => return Ok(()),
+        Some(confirm) => (
+            "sources.confirm_mismatch",
+            format!("this is about {name}, but --confirm says {confirm}; nothing was changed"),
+        ),
+        None => (
+            "sources.confirm",
+            format!("{name} would be taken out; its webhooks are answered 404 from then on"),
+        ),
+    };
+    Err(CliError::new(code, Exit::Refused, message)
+        .tip(format!("webhookctl sources remove {name} --confirm {name}")))
+}
+
+/// Deletes every secret of a source, unless another source has the same.
+async fn delete(store: &Secrets, config: &Config, source: &Source) -> anyhow::Result<usize> {
+    let mut others = config.sources().filter(|other| other.name != source.name);
+    if let Some(other) = others.find(|other| other.secret == source.secret) {
+        return Err(CliError::new(
+            "sources.shared_secret",
+            Exit::Partial,
+            format!("{} has the same secrets, so they stay", other.name),
+        )
+        .note("the source is out of the file")
+        .into());
+    }
+    let live = store.live(&source.secret, Millis::now()).await?;
+    for secret in live.iter() {
+        store.delete(&source.secret, secret.slot()).await?;
+    }
+    Ok(live.len())
+}

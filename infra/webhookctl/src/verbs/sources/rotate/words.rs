@@ -1,0 +1,113 @@
+//! What a rotation says.
+
+use std::time::Duration;
+
+use shared::config::Source;
+use shared::ledger::Notice;
+use shared::secrets::{FRESH, REREAD};
+
+use super::super::rotation::{LATELY, Rotation};
+use super::{Rotated, Told};
+use crate::output::table::thousands;
+use crate::output::time::rfc3339;
+use crate::output::{CliError, Exit};
+
+fn names(secrets: &[Told]) -> String {
+    let name = |one: &Told| format!("{} {}", one.slot, one.fingerprint);
+    secrets.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn begun(rotated: &Rotated) -> String {
+    let within = seconds(REREAD);
+    match rotated.accepted.split_first() {
+        Some((new, [])) => format!(
+            "  ✓ {} accepted within {within}\n",
+            names(std::slice::from_ref(new))
+        ),
+        Some((new, old)) => format!(
+            "  ✓ {} accepted within {within}; {} accepted until it is ended, which is due {}\n",
+            names(std::slice::from_ref(new)),
+            names(old),
+            rotated.until.as_deref().unwrap_or_default()
+        ),
+        None => String::new(),
+    }
+}
+
+pub(super) fn ended(rotated: &Rotated) -> String {
+    format!(
+        "  ✓ {} accepted; {} refused within {}\n",
+        names(&rotated.accepted),
+        names(&rotated.gone),
+        seconds(FRESH)
+    )
+}
+
+fn seconds(span: Duration) -> String {
+    crate::output::time::duration(i64::try_from(span.as_secs()).unwrap_or(i64::MAX))
+}
+
+/// `v4 signed 212 requests in the last 10 minutes, v5 none`
+pub(super) fn counts(goes: &[String], count: u64, stays: &str, stays_count: u64) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    let other = match stays_count {
+        0 => "none".to_owned(),
+        count => thousands(count),
+    };
+    format!(
+        "{} signed {} request{plural} in the last {} minutes, {stays} {other}",
+        goes.join(", "),
+        thousands(count),
+        LATELY.as_secs() / 60
+    )
+}
+
+pub(super) fn early(said: String, tip: &str) -> CliError {
+    CliError::new("sources.rotate_early", Exit::Refused, said)
+        .note("ending the overlap now would refuse them")
+        .tip(tip)
+}
+
+pub(super) fn mismatch(name: &str, confirmed: &str) -> CliError {
+    CliError::new(
+        "sources.confirm_mismatch",
+        Exit::Refused,
+        format!("this is about {name}, but --confirm says {confirmed}; nothing was changed"),
+    )
+}
+
+pub(super) fn under_way_already(source: &Source, rotation: &Rotation, notice: &Notice) -> CliError {
+    CliError::new(
+        "sources.rotating",
+        Exit::Refused,
+        format!(
+            "a rotation of {} is under way: {} began it {}",
+            source.name,
+            notice.who,
+            rfc3339(notice.at.0)
+        ),
+    )
+    .note(format!(
+        "{} is new beside {}",
+        rotation.new,
+        rotation.old.join(", ")
+    ))
+    .tip(format!(
+        "webhookctl sources rotate-secret {} --finish, or --abort",
+        source.name
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_still_arrives_is_counted_in_words() {
+        let said = counts(&["v4".into()], 212, "v5", 0);
+        assert_eq!(
+            said,
+            "v4 signed 212 requests in the last 10 minutes, v5 none"
+        );
+    }
+}
