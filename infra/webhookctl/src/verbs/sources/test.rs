@@ -1,10 +1,11 @@
 //! `sources test`: one source through its real URL, from the signature to the outcome.
 
+mod step;
+
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use serde::Serialize;
 use shared::clock::Millis;
 use shared::config::Source;
 use shared::event::EventKey;
@@ -16,7 +17,7 @@ use shared::verify::{Arrival, Verifier};
 
 use super::{api_url, find};
 use crate::cli::{Global, SourcesTestArgs};
-use crate::output::table::{aligned, thousands};
+use crate::output::table::thousands;
 use crate::output::time::duration;
 use crate::output::{CliError, Exit, Printer};
 use crate::place::Inbox;
@@ -24,32 +25,13 @@ use crate::samples::{self, Draft, Signed, Signer};
 use crate::verbs::quarantine::reach;
 use crate::verbs::send::{post, target};
 use crate::who::who;
+use step::{Step, Tested, text};
 
 /// How long one answer may take: as long as the gateway waits.
 const ANSWER: Duration = Duration::from_secs(35);
 
 /// How long the event may take to come to its end.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What was found out in one step.
-#[derive(Serialize)]
-struct Step {
-    step: &'static str,
-    /// `pass`, `fail` or `skip`.
-    result: &'static str,
-    detail: String,
-}
-
-#[derive(Serialize)]
-struct Tested {
-    source: String,
-    url: String,
-    /// The event that the good request became.
-    id: Option<String>,
-    passed: usize,
-    failed: usize,
-    steps: Vec<Step>,
-}
 
 /// The source from both ends: what its provider signs with, and what the inbox has stored.
 struct Ends<'e> {
@@ -370,49 +352,4 @@ impl Answer {
     fn text(&self) -> String {
         format!("{} in {}ms", self.status, self.took.as_millis())
     }
-}
-
-impl Step {
-    fn of(step: &'static str, good: bool, detail: String) -> Self {
-        let result = if good { "pass" } else { "fail" };
-        Self {
-            step,
-            result,
-            detail,
-        }
-    }
-
-    fn pass(step: &'static str, detail: String) -> Self {
-        Self::of(step, true, detail)
-    }
-
-    fn fail(step: &'static str, detail: String) -> Self {
-        Self::of(step, false, detail)
-    }
-
-    fn skip(step: &'static str, why: &str) -> Self {
-        Self {
-            step,
-            result: "skip",
-            detail: why.to_owned(),
-        }
-    }
-}
-
-fn text(tested: &Tested) -> String {
-    let rows = tested.steps.iter().map(|step| {
-        let sign = match step.result {
-            "pass" => "✓",
-            "fail" => "✗",
-            _ => "–",
-        };
-        vec![format!("  {sign} {}", step.step), step.detail.clone()]
-    });
-    let rows: Vec<Vec<String>> = rows.collect();
-    format!(
-        "{}{} of {}. Its event is one like any other; the log of what operators did names it as a test.\n",
-        aligned(&rows),
-        tested.passed,
-        tested.passed + tested.failed
-    )
 }
