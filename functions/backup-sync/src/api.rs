@@ -5,11 +5,10 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use shared::clock::{Clock, Millis};
-use shared::outbound::{Answer, Call, Method, Outbound, Trouble};
+use shared::outbound::{Call, Method, Outbound};
 use shared::secrets::Secret;
 
-/// How often a page is asked for before the run gives up.
-const TRIES: u32 = 6;
+use crate::again::{Asked, Refused, judge, until_answered};
 
 /// Someone to ask, and until when.
 pub(crate) struct Api<'a> {
@@ -40,86 +39,70 @@ impl Api<'_> {
         url: &str,
         query: &[(String, String)],
     ) -> anyhow::Result<Option<Bytes>> {
-        self.ask(async |headers: &[(&str, &str)], now| {
-            self.outbound.get(url, query, headers, now).await
-        })
-        .await
+        found(self.ask(url, query, None, whole).await)
     }
 
-    /// The same where 404 is an error.
-    pub(crate) async fn list(
+    /// What is there, read; what cannot be read is asked for again, and 404 is an error.
+    pub(crate) async fn list<T>(
         &self,
         url: &str,
         query: &[(String, String)],
-    ) -> anyhow::Result<Bytes> {
-        self.found(self.get(url, query).await?)
+        read: impl Fn(Bytes) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        self.there(found(self.ask(url, query, None, read).await)?)
     }
 
     /// Makes a change.
     pub(crate) async fn change(&self, url: &str, change: &Change<'_>) -> anyhow::Result<Bytes> {
-        let answer = self.ask(async |headers: &[(&str, &str)], now| {
-            let typed = [headers, &[("content-type", change.content_type)]].concat();
-            let body = Bytes::from(change.body.clone());
-            let call = Call {
-                method: change.method,
-                url,
-                query: &[],
-                headers: &typed,
-                body: Some(body),
-            };
-            let sent = self.outbound.call(call, now);
-            sent.await
-        });
-        self.found(answer.await?)
+        self.there(found(self.ask(url, &[], Some(change), whole).await)?)
     }
 
-    async fn ask(
+    async fn ask<T>(
         &self,
-        send: impl AsyncFn(&[(&str, &str)], Millis) -> Result<Answer, Trouble>,
-    ) -> anyhow::Result<Option<Bytes>> {
+        url: &str,
+        query: &[(String, String)],
+        change: Option<&Change<'_>>,
+        read: impl Fn(Bytes) -> anyhow::Result<T>,
+    ) -> Result<T, Refused> {
         let bearer = format!("Bearer {}", self.key.expose());
         let key = match self.key_header {
             Some(name) => (name, self.key.expose()),
             None => ("authorization", bearer.as_str()),
         };
-        let headers = [&[key], self.headers.as_slice()].concat();
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let (trouble, asked) = match send(&headers, (self.clock)()).await {
-                Ok(answer) => match (answer.status, answer.body) {
-                    (200..=299, Some(body)) => return Ok(Some(body)),
-                    (200..=299, None) => bail!("{}: an answer is larger than 16 MiB", self.what),
-                    (404, _) => return Ok(None),
-                    // GitHub says 403 as well when it is asked too often.
-                    // <https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api>
-                    (status @ (401 | 403), _) if answer.retry_after.is_none() => bail!(
-                        "{} answered {status}: the key {:?} may not do that",
-                        self.what,
-                        self.secret
-                    ),
-                    (status @ (403 | 408 | 425 | 429 | 500..=599), _) => {
-                        (format!("it answered {status}"), answer.retry_after)
-                    }
-                    (status, _) => bail!("{} answered {status}", self.what),
-                },
-                Err(Trouble::NotSent(error) | Trouble::Unclear(error)) => (error, None),
-            };
-            if tries == TRIES {
-                bail!("{}: asked {TRIES} times; {trouble}", self.what);
-            }
-            let wait = asked.unwrap_or(Duration::from_millis(250) * 2_u32.pow(tries));
+        let typed = change.map(|change| ("content-type", change.content_type));
+        let headers: Vec<_> = [key]
+            .into_iter()
+            .chain(self.headers.iter().copied())
+            .chain(typed)
+            .collect();
+        let once = async |wait: Duration| {
             if (self.clock)() + wait > self.ends {
-                bail!(
-                    "{}: {trouble}, and there is no time to ask again",
-                    self.what
-                );
+                return Ok(None);
             }
             tokio::time::sleep(wait).await;
+            let call = Call {
+                method: change.map_or(Method::Get, |change| change.method),
+                url,
+                query,
+                headers: &headers,
+                body: change.map(|change| Bytes::from(change.body.clone())),
+            };
+            let answer = self.outbound.call(call, (self.clock)()).await;
+            let (body, _) = judge(answer, (self.what, self.secret), None)?;
+            let read = read(body).map_err(|error| Refused::Later(error, None))?;
+            Ok(Some(read))
+        };
+        match until_answered(self.what, once).await? {
+            Asked::Answer(answer) => Ok(answer),
+            Asked::OutOfTime(trouble) => {
+                let trouble = trouble.unwrap_or_else(|| anyhow::anyhow!("it was not asked"));
+                let what = format!("there is no time to ask {} again", self.what);
+                Err(Refused::Final(trouble.context(what)))
+            }
         }
     }
 
-    fn found(&self, answer: Option<Bytes>) -> anyhow::Result<Bytes> {
+    fn there<T>(&self, answer: Option<T>) -> anyhow::Result<T> {
         answer.with_context(|| {
             format!(
                 "{} answered 404: it is not there, or the key {:?} may not see it",
@@ -138,4 +121,17 @@ impl Api<'_> {
         }
         Ok(())
     }
+}
+
+fn found<T>(answer: Result<T, Refused>) -> anyhow::Result<Option<T>> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Refused::Request(404, _)) => Ok(None),
+        Err(refused) => Err(refused.error()),
+    }
+}
+
+/// As it came.
+pub(crate) fn whole(body: Bytes) -> anyhow::Result<Bytes> {
+    Ok(body)
 }

@@ -8,8 +8,10 @@ mod stripe;
 
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
+use bytes::Bytes;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use shared::clock::Millis;
 use shared::config::{Endpoint, Source, Subscriber};
 use shared::endpoint::{Finding, Health, Status, Subscription};
@@ -23,6 +25,17 @@ const BUDGET: Duration = Duration::from_secs(60);
 /// How much earlier than the dark window the sync begins: an event may be older than the first
 /// try to deliver it.
 const BEFORE: Duration = Duration::from_secs(15 * 60);
+
+/// More hooks than GitHub or GitLab let anybody have at one place.
+const HOOKS: usize = 100;
+
+/// What may be done about a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum May {
+    Enable,
+    /// That, and have it tell of the types that are missing.
+    AddTypes,
+}
 
 /// What came of enabling.
 #[derive(Clone, Debug, Serialize)]
@@ -82,7 +95,7 @@ impl BackupSync {
     }
 
     /// Enables the subscription again, and asks for what happened while it was dark.
-    pub(crate) async fn enable(&self, name: &str) -> anyhow::Result<Enabled> {
+    pub(crate) async fn enable(&self, name: &str, may: May) -> anyhow::Result<Enabled> {
         let source = self.parts.config.source(name);
         let source = source.with_context(|| format!("there is no source {name:?}"))?;
         let endpoint = source.endpoint.as_ref();
@@ -98,9 +111,13 @@ impl BackupSync {
         }
         let api = self.api_of(endpoint).await?;
         let did = match &endpoint.provider {
-            Subscriber::Stripe => stripe::enable(&api, endpoint, &before.finding).await,
-            Subscriber::GitHub(path) => github::enable(&api, endpoint, path, &before.finding).await,
-            Subscriber::GitLab(path) => gitlab::enable(&api, endpoint, path, &before.finding).await,
+            Subscriber::Stripe => stripe::enable(&api, endpoint, &before.finding, may).await,
+            Subscriber::GitHub(path) => {
+                github::enable(&api, endpoint, path, &before.finding, may).await
+            }
+            Subscriber::GitLab(path) => {
+                gitlab::enable(&api, endpoint, path, &before.finding, may).await
+            }
             Subscriber::Shopify(version) => {
                 shopify::enable(&api, endpoint, version, &before.finding).await
             }
@@ -121,7 +138,7 @@ impl BackupSync {
 
     async fn look_at(&self, source: &Source, endpoint: &Endpoint) -> anyhow::Result<Status> {
         let api = self.api_of(endpoint).await?;
-        let all: Vec<Subscription> = match &endpoint.provider {
+        let all = match &endpoint.provider {
             Subscriber::Stripe => stripe::list(&api, endpoint).await?,
             Subscriber::GitHub(path) => github::list(&api, endpoint, path).await?,
             Subscriber::GitLab(path) => gitlab::list(&api, endpoint, path).await?,
@@ -180,6 +197,35 @@ impl BackupSync {
     }
 }
 
+/// The one that a finding is about, as the provider lists it now.
+fn named(all: Vec<Subscription>, id: &str) -> anyhow::Result<Subscription> {
+    let mut all = all.into_iter();
+    let found = all.find(|one| one.id == id);
+    found.with_context(|| format!("subscription {id} is not there any more"))
+}
+
+/// Its types, and those that are missing.
+fn types(subscription: Subscription, finding: &Finding) -> Vec<String> {
+    let missing = finding.missing_events.iter().cloned();
+    subscription.events.into_iter().chain(missing).collect()
+}
+
+/// All hooks of a place at GitHub or GitLab, which list them alike.
+async fn hooks<T: DeserializeOwned>(api: &Api<'_>, url: &str) -> anyhow::Result<Vec<T>> {
+    let query = [("per_page".to_owned(), HOOKS.to_string())];
+    let hooks: Vec<T> = api.list(url, &query, json).await?;
+    ensure!(
+        hooks.len() < HOOKS,
+        "there are more hooks than one page holds"
+    );
+    Ok(hooks)
+}
+
+fn json<T: DeserializeOwned>(body: Bytes) -> anyhow::Result<T> {
+    // What is wrong with it would quote it.
+    serde_json::from_slice(&body).map_err(|_| anyhow::anyhow!("the answer cannot be read"))
+}
+
 /// What has to be done by hand, because the provider's API cannot, or needs what we do not have.
 fn by_hand(finding: &Finding, create: &str) -> anyhow::Error {
     let id = finding.subscription.as_deref().unwrap_or_default();
@@ -191,7 +237,7 @@ fn by_hand(finding: &Finding, create: &str) -> anyhow::Error {
             "subscription {id} leads to another address; nobody but you knows which is right"
         ),
         Health::EventsMissing => anyhow::anyhow!(
-            "subscription {id} is enabled; add at the provider: {}",
+            "subscription {id} is enabled; add at the provider: {}; --add-types does it where we can",
             finding.missing_events.join(", ")
         ),
         Health::Disabled | Health::Good => anyhow::anyhow!("subscription {id} cannot be enabled"),

@@ -10,6 +10,7 @@
 //! `{"task":"endpoints"}` every hour: looks whether the providers' subscriptions still lead to us;
 //! `{"task":"enable"}`, by an operator, enables one again.
 
+mod again;
 mod api;
 mod coverage;
 mod drain;
@@ -27,6 +28,8 @@ use shared::outbound::Outbound;
 use shared::pause::Pauses;
 use shared::settings::Parts;
 use tracing::warn;
+
+use endpoint::May;
 
 pub use drain::DrainReport;
 pub use endpoint::{Enabled, Synced};
@@ -47,6 +50,9 @@ pub enum Task {
     },
     Enable {
         source: String,
+        /// Have it tell of the types that are missing, too.
+        #[serde(default)]
+        add_types: bool,
     },
     Reconcile {
         /// Only this source.
@@ -158,9 +164,15 @@ impl BackupSync {
             Task::Endpoints { source } => Ok(Report::Endpoints {
                 endpoints: Box::pin(self.endpoints(source.as_deref())).await?,
             }),
-            Task::Enable { source } => Ok(Report::Enable(Box::new(
-                Box::pin(self.enable(&source)).await?,
-            ))),
+            Task::Enable { source, add_types } => {
+                let may = if add_types {
+                    May::AddTypes
+                } else {
+                    May::Enable
+                };
+                let enabled = Box::pin(self.enable(&source, may)).await?;
+                Ok(Report::Enable(Box::new(enabled)))
+            }
             Task::Reconcile { source, name } => Ok(Report::Reconcile {
                 reports: Box::pin(self.reconcile_all(source.as_deref(), name.as_deref())).await?,
             }),

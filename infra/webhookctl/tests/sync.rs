@@ -244,7 +244,10 @@ async fn an_api_key_that_is_refused_moves_no_cursor() -> anyhow::Result<()> {
         .put("BackupSync", "stripe-main", "another key")
         .await?;
     let error = world.sync().await.unwrap_err().to_string();
-    assert!(error.contains("the API key may not list events"), "{error}");
+    assert!(
+        error.contains("the key \"stripe-main\" may not do that"),
+        "{error}"
+    );
     assert!(!error.contains("another key"));
     assert_eq!(world.in_ledger(0).await?, 0);
     world.end().await

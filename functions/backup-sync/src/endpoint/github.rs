@@ -3,15 +3,13 @@
 //! <https://docs.github.com/en/rest/orgs/webhooks>
 
 use serde::Deserialize;
+use serde_json::json;
 use shared::config::Endpoint;
 use shared::endpoint::{Finding, Health, Subscription};
 use shared::outbound::Method;
 
-use super::by_hand;
+use super::{May, by_hand, hooks, named, types};
 use crate::api::{Api, Change};
-
-/// More hooks than GitHub lets anybody have.
-const SIZE: usize = 100;
 
 pub(super) const HEADERS: &[(&str, &str)] = &[
     ("accept", "application/vnd.github+json"),
@@ -38,13 +36,7 @@ pub(super) async fn list(
     path: &str,
 ) -> anyhow::Result<Vec<Subscription>> {
     let url = format!("{}/{path}", endpoint.api);
-    let query = [("per_page".to_owned(), SIZE.to_string())];
-    let hooks: Vec<Hook> = serde_json::from_slice(&api.list(&url, &query).await?)
-        .map_err(|_| anyhow::anyhow!("the list of hooks cannot be read"))?;
-    anyhow::ensure!(
-        hooks.len() < SIZE,
-        "there are more hooks than one page holds"
-    );
+    let hooks: Vec<Hook> = hooks(api, &url).await?;
     let subscription = |hook: Hook| Subscription {
         id: hook.id.to_string(),
         url: hook.config.url,
@@ -60,16 +52,32 @@ pub(super) async fn enable(
     endpoint: &Endpoint,
     path: &str,
     finding: &Finding,
+    may: May,
 ) -> anyhow::Result<String> {
-    let (Health::Disabled, Some(id)) = (finding.health, &finding.subscription) else {
-        return Err(by_hand(finding, "add a webhook in the settings at GitHub"));
+    let (body, did) = match (finding.health, &finding.subscription, may) {
+        (Health::Disabled, Some(id), _) => {
+            (json!({ "active": true }), format!("made hook {id} active"))
+        }
+        (Health::EventsMissing, Some(id), May::AddTypes) => {
+            // What is sent takes the place of what there was; only a repository's hook takes
+            // additions alone.
+            let hook = named(list(api, endpoint, path).await?, id)?;
+            let missing = finding.missing_events.join(", ");
+            let events = types(hook, finding);
+            (
+                json!({ "events": events }),
+                format!("added {missing} to hook {id}"),
+            )
+        }
+        _ => return Err(by_hand(finding, "add a webhook in the settings at GitHub")),
     };
+    let id = finding.subscription.as_deref().unwrap_or_default();
     let change = Change {
         method: Method::Patch,
         content_type: "application/json",
-        body: r#"{"active":true}"#.to_owned(),
+        body: body.to_string(),
     };
     api.change(&format!("{}/{path}/{id}", endpoint.api), &change)
         .await?;
-    Ok(format!("made hook {id} active"))
+    Ok(did)
 }

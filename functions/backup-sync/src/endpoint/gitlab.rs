@@ -8,10 +8,8 @@ use shared::config::Endpoint;
 use shared::endpoint::{Finding, Health, Subscription};
 use shared::outbound::Method;
 
-use super::by_hand;
+use super::{May, by_hand, hooks, named};
 use crate::api::{Api, Change};
-
-const SIZE: usize = 100;
 
 /// What GitLab can make up a request of.
 const TESTED: &[&str] = &[
@@ -35,13 +33,7 @@ pub(super) async fn list(
     path: &str,
 ) -> anyhow::Result<Vec<Subscription>> {
     let url = format!("{}/api/v4/{path}", endpoint.api);
-    let query = [("per_page".to_owned(), SIZE.to_string())];
-    let hooks: Vec<Map<String, Value>> = serde_json::from_slice(&api.list(&url, &query).await?)
-        .map_err(|_| anyhow::anyhow!("the list of hooks cannot be read"))?;
-    anyhow::ensure!(
-        hooks.len() < SIZE,
-        "there are more hooks than one page holds"
-    );
+    let hooks: Vec<Map<String, Value>> = hooks(api, &url).await?;
     Ok(hooks.iter().map(subscription).collect())
 }
 
@@ -65,10 +57,18 @@ pub(super) async fn enable(
     endpoint: &Endpoint,
     path: &str,
     finding: &Finding,
+    may: May,
 ) -> anyhow::Result<String> {
-    let (Health::Disabled, Some(id)) = (finding.health, &finding.subscription) else {
-        return Err(by_hand(finding, "add a webhook in the settings at GitLab"));
-    };
+    match (finding.health, &finding.subscription, may) {
+        (Health::Disabled, Some(id), _) => test(api, endpoint, path, id).await,
+        (Health::EventsMissing, Some(id), May::AddTypes) => {
+            add(api, endpoint, path, finding, id).await
+        }
+        _ => Err(by_hand(finding, "add a webhook in the settings at GitLab")),
+    }
+}
+
+async fn test(api: &Api<'_>, endpoint: &Endpoint, path: &str, id: &str) -> anyhow::Result<String> {
     let mut wanted = endpoint.events.iter().map(String::as_str);
     let trigger = wanted.find(|event| TESTED.contains(event));
     let trigger = trigger.unwrap_or("push_events");
@@ -80,6 +80,36 @@ pub(super) async fn enable(
     let url = format!("{}/api/v4/{path}/{id}/test/{trigger}", endpoint.api);
     api.change(&url, &change).await?;
     Ok(format!("had hook {id} send a test of {trigger}"))
+}
+
+/// What is not sent stays as it is; the address has to be.
+/// <https://docs.gitlab.com/api/project_webhooks/#edit-a-project-webhook>
+async fn add(
+    api: &Api<'_>,
+    endpoint: &Endpoint,
+    path: &str,
+    finding: &Finding,
+    id: &str,
+) -> anyhow::Result<String> {
+    let hook = named(list(api, endpoint, path).await?, id)?;
+    let mut body = Map::from_iter([("url".to_owned(), Value::from(hook.url))]);
+    body.extend(
+        finding
+            .missing_events
+            .iter()
+            .map(|event| (event.clone(), Value::from(true))),
+    );
+    let change = Change {
+        method: Method::Put,
+        content_type: "application/json",
+        body: Value::Object(body).to_string(),
+    };
+    let url = format!("{}/api/v4/{path}/{id}", endpoint.api);
+    api.change(&url, &change).await?;
+    Ok(format!(
+        "added {} to hook {id}",
+        finding.missing_events.join(", ")
+    ))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use shared::config::Endpoint;
 use shared::endpoint::{Finding, Health, Subscription};
 use shared::outbound::Method;
 
-use super::by_hand;
+use super::{May, by_hand, named, types};
 use crate::api::{Api, Change};
 
 #[derive(Deserialize)]
@@ -25,8 +25,7 @@ struct WebhookEndpoint {
 pub(super) async fn list(api: &Api<'_>, endpoint: &Endpoint) -> anyhow::Result<Vec<Subscription>> {
     let url = format!("{}/v1/webhook_endpoints", endpoint.api);
     let query = [("limit".to_owned(), "100".to_owned())];
-    let list: List = serde_json::from_slice(&api.list(&url, &query).await?)
-        .map_err(|_| anyhow::anyhow!("the list of webhook endpoints cannot be read"))?;
+    let list: List = api.list(&url, &query, super::json).await?;
     anyhow::ensure!(
         !list.has_more,
         "there are more webhook endpoints than one page holds"
@@ -46,19 +45,44 @@ pub(super) async fn enable(
     api: &Api<'_>,
     endpoint: &Endpoint,
     finding: &Finding,
+    may: May,
 ) -> anyhow::Result<String> {
-    let (Health::Disabled, Some(id)) = (finding.health, &finding.subscription) else {
-        return Err(by_hand(finding, "add an endpoint in Stripe's dashboard"));
+    let (body, did) = match (finding.health, &finding.subscription, may) {
+        (Health::Disabled, Some(id), _) => (
+            "disabled=false".to_owned(),
+            format!("enabled webhook endpoint {id}"),
+        ),
+        (Health::EventsMissing, Some(id), May::AddTypes) => {
+            // What is sent takes the place of what there was.
+            let one = named(list(api, endpoint).await?, id)?;
+            let missing = finding.missing_events.join(", ");
+            let events = types(one, finding);
+            (
+                form(&events),
+                format!("added {missing} to webhook endpoint {id}"),
+            )
+        }
+        _ => return Err(by_hand(finding, "add an endpoint in Stripe's dashboard")),
     };
+    let id = finding.subscription.as_deref().unwrap_or_default();
     let change = Change {
         method: Method::Post,
         content_type: "application/x-www-form-urlencoded",
-        body: "disabled=false".to_owned(),
+        body,
     };
     api.change(
         &format!("{}/v1/webhook_endpoints/{id}", endpoint.api),
         &change,
     )
     .await?;
-    Ok(format!("enabled webhook endpoint {id}"))
+    Ok(did)
+}
+
+fn form(events: &[String]) -> String {
+    use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+    let pairs = events.iter().map(|event| {
+        let event = utf8_percent_encode(event, NON_ALPHANUMERIC);
+        format!("enabled_events%5B%5D={event}")
+    });
+    pairs.collect::<Vec<_>>().join("&")
 }

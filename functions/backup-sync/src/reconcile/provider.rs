@@ -1,7 +1,5 @@
 //! The provider's side: its objects, page by page, and single ones once more.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -12,9 +10,6 @@ use shared::reconcile::{Side, Sides, Values, add, time};
 
 use super::MOST;
 use crate::api::Api;
-
-/// How often a page that cannot be read is asked for.
-const TRIES: u32 = 3;
 
 /// What the provider has of an object now.
 pub(super) struct Now {
@@ -119,22 +114,13 @@ async fn page(
     query: &[(String, String)],
     this: Option<&(String, String)>,
 ) -> anyhow::Result<(Bytes, Option<(String, String)>)> {
-    let mut tries = 0;
-    loop {
-        tries += 1;
-        let body = api.list(&objects.url, query).await?;
-        let after = items(objects.items.as_ref(), &body).and_then(|items| {
-            let last = items.last().map(|item| own_id(objects, item)).transpose()?;
-            following(&objects.page, &body, items.len(), last, this)
-        });
-        match after {
-            Ok(after) => return Ok((body, after)),
-            Err(error) if tries == TRIES => {
-                return Err(error.context(format!("asked {TRIES} times for {}", api.what)));
-            }
-            Err(_) => tokio::time::sleep(Duration::from_millis(250) * tries).await,
-        }
-    }
+    let read = |body: Bytes| {
+        let items = items(objects.items.as_ref(), &body)?;
+        let last = items.last().map(|item| own_id(objects, item)).transpose()?;
+        let after = following(&objects.page, &body, items.len(), last, this)?;
+        Ok((body, after))
+    };
+    api.list(&objects.url, query, read).await
 }
 
 /// The query parameter of the page after this one; `None` at the end.

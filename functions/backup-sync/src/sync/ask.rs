@@ -11,9 +11,7 @@ use shared::preset::Auth;
 use super::Run;
 use super::github_app;
 use crate::BackupSync;
-
-/// How often something is asked for before the run gives up.
-const TRIES: u32 = 6;
+use crate::again::{Asked, Refused, judge, until_answered};
 
 /// A request, ready but for the key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,30 +24,6 @@ pub(super) struct Question {
     pub(super) also: Option<u16>,
 }
 
-/// Why something was not answered.
-#[derive(Debug)]
-pub(super) enum Refused {
-    /// Asking again will not help.
-    Final(anyhow::Error),
-    Later(anyhow::Error, Option<Duration>),
-    /// The request itself is at fault, or what it names.
-    Request(u16, anyhow::Error),
-}
-
-impl From<anyhow::Error> for Refused {
-    fn from(error: anyhow::Error) -> Self {
-        Self::Final(error)
-    }
-}
-
-impl Refused {
-    pub(super) fn error(self) -> anyhow::Error {
-        match self {
-            Self::Final(error) | Self::Later(error, _) | Self::Request(_, error) => error,
-        }
-    }
-}
-
 impl BackupSync {
     /// Asks, and reads the answer; `None` when the provider wants us to wait for longer than the
     /// run may. An answer that cannot be read is asked for again.
@@ -59,33 +33,20 @@ impl BackupSync {
         question: &Question,
         read: impl Fn(&Bytes, Option<&str>) -> anyhow::Result<T>,
     ) -> Result<Option<T>, Refused> {
-        let mut tries = 0;
-        loop {
-            if !self.pause(run, Duration::ZERO).await {
-                return Ok(None);
-            }
-            tries += 1;
-            let sent = match self.send(run, question).await {
-                Ok(answer) => judge(answer, question.also),
-                Err(refused) => Err(refused),
-            };
-            let (error, asked) = match sent {
-                Ok((body, link)) => match read(&body, link.as_deref()) {
-                    Ok(read) => return Ok(Some(read)),
-                    Err(error) => (error, None),
-                },
-                Err(Refused::Later(error, asked)) => (error, asked),
-                Err(refused) => return Err(refused),
-            };
-            if tries == TRIES {
-                let error = error.context(format!("asked {TRIES} times for a page of the list"));
-                return Err(Refused::Final(error));
-            }
-            let wait = asked.unwrap_or(Duration::from_millis(250) * 2_u32.pow(tries));
+        let once = async |wait: Duration| {
             if !self.pause(run, wait).await {
                 return Ok(None);
             }
-        }
+            let answer = self.send(run, question).await?;
+            let who = ("the provider's list", run.settings.secret.as_str());
+            let (body, link) = judge(answer, who, question.also)?;
+            let read = read(&body, link.as_deref()).map_err(|error| Refused::Later(error, None))?;
+            Ok(Some(read))
+        };
+        Ok(match until_answered("a page of the list", once).await? {
+            Asked::Answer(answer) => Some(answer),
+            Asked::OutOfTime(_) => None,
+        })
     }
 
     /// Waits for this long, and until the provider takes the next request; `false` when the run
@@ -131,7 +92,10 @@ impl BackupSync {
             Auth::Query { name } => query.push((name.clone(), key.to_owned())),
             Auth::Exchange { url, user, form } => {
                 if run.bearer.is_none() {
-                    run.bearer = Some(self.exchange(url, user.as_deref(), form, key).await?);
+                    run.bearer = Some(
+                        self.exchange(url, user.as_deref(), form, (&run.settings.secret, key))
+                            .await?,
+                    );
                 }
                 let token = run.bearer.as_deref().unwrap_or_default();
                 headers.push(("authorization", format!("Bearer {token}")));
@@ -163,72 +127,12 @@ pub(super) fn basic(user: &str, password: &str, key: &str) -> String {
     format!("Basic {pair}")
 }
 
-pub(super) fn judge(
-    answer: Result<Answer, Trouble>,
-    also: Option<u16>,
-) -> Result<(Bytes, Option<String>), Refused> {
-    let answer = match answer {
-        Ok(answer) => answer,
-        Err(Trouble::NotSent(error) | Trouble::Unclear(error)) => {
-            return Err(Refused::Later(anyhow::anyhow!(error), None));
-        }
-    };
-    let error = anyhow::anyhow!("the provider's list answered {}", answer.status);
-    match (answer.status, answer.body) {
-        (200..=299, Some(body)) => Ok((body, answer.link)),
-        (status, Some(body)) if also == Some(status) => Ok((body, answer.link)),
-        (200..=299, None) => Err(Refused::Final(anyhow::anyhow!(
-            "a page of the provider's list is larger than 16 MiB"
-        ))),
-        (408 | 425 | 429 | 500..=599, _) => Err(Refused::Later(error, answer.retry_after)),
-        // GitHub says so when it is asked too often.
-        // <https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api>
-        (403, _) if answer.retry_after.is_some() => Err(Refused::Later(error, answer.retry_after)),
-        (401 | 403, _) => Err(Refused::Final(
-            error.context("the API key may not list events"),
-        )),
-        (status, _) => Err(Refused::Request(status, error)),
-    }
-}
-
 /// Until when nothing may be asked.
 pub(super) type Pace = Option<Millis>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_asked_too_often_is_asked_later() {
-        let answer = |status, retry_after| Answer {
-            status,
-            retry_after,
-            body: Some(Bytes::new()),
-            ..Answer::default()
-        };
-        let wait = Some(Duration::from_secs(9));
-        for status in [429, 403, 503] {
-            let judged = judge(Ok(answer(status, wait)), None);
-            assert!(
-                matches!(judged, Err(Refused::Later(_, asked)) if asked == wait),
-                "{status}"
-            );
-        }
-        assert!(matches!(
-            judge(Ok(answer(403, None)), None),
-            Err(Refused::Final(_))
-        ));
-        assert!(matches!(
-            judge(Ok(answer(410, wait)), None),
-            Err(Refused::Request(410, _))
-        ));
-        assert!(matches!(
-            judge(Ok(answer(302, None)), Some(412)),
-            Err(Refused::Request(302, _))
-        ));
-        assert!(judge(Ok(answer(202, None)), None).is_ok());
-        assert!(judge(Ok(answer(412, None)), Some(412)).is_ok());
-    }
 
     #[test]
     fn basic_holds_the_secret_where_the_preset_wants_it() {

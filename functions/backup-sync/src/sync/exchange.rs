@@ -7,8 +7,9 @@ use bytes::Bytes;
 use shared::json_path::JsonPath;
 use shared::outbound::{Call, Method};
 
-use super::ask::{Refused, basic, judge};
+use super::ask::basic;
 use crate::BackupSync;
+use crate::again::{Refused, judge};
 
 impl BackupSync {
     /// Asks the provider for a bearer token. It is kept for this run only.
@@ -18,7 +19,7 @@ impl BackupSync {
         url: &str,
         user: Option<&str>,
         form: &BTreeMap<String, String>,
-        key: &str,
+        (name, key): (&str, &str),
     ) -> Result<String, Refused> {
         let form: Vec<(&str, String)> = form
             .iter()
@@ -46,15 +47,18 @@ impl BackupSync {
             body: Some(encoded(&form)),
         };
         let answer = self.outbound.call(call, (self.clock)()).await;
-        let (body, _) = judge(answer, None).map_err(|refused| match refused {
-            // 400 and 401 both say that the secret is none.
-            Refused::Request(..) => Refused::Final(
-                refused
-                    .error()
-                    .context("the provider gives no token for the secret"),
-            ),
-            other => other,
-        })?;
+        let (body, _) =
+            judge(answer, ("the provider's token endpoint", name), None).map_err(|refused| {
+                match refused {
+                    // 400 and 401 both say that the secret is none.
+                    Refused::Request(..) => Refused::Final(
+                        refused
+                            .error()
+                            .context("the provider gives no token for the secret"),
+                    ),
+                    other => other,
+                }
+            })?;
         token(&body).map_err(|error| Refused::Later(error, None))
     }
 }

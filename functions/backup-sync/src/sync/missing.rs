@@ -9,10 +9,10 @@ use shared::ledger::{Received, Seen};
 use shared::preset::Request;
 
 use super::Run;
-use super::ask::Refused;
 use super::item::Item;
 use super::span::{Span, about};
 use crate::BackupSync;
+use crate::again::Refused;
 
 /// What came of asking for one event.
 enum One {

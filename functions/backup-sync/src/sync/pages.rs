@@ -9,11 +9,11 @@ use shared::ledger::{Paused, SyncLease};
 use shared::preset::{Auth, Page, Sorted};
 
 use super::Run;
-use super::ask::Refused;
 use super::link;
 use super::page::{Listing, first_mark};
 use super::span::Span;
 use crate::BackupSync;
+use crate::again::Refused;
 
 /// How a complete run ended.
 #[derive(Debug)]

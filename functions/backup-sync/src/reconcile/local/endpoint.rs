@@ -7,7 +7,7 @@ use shared::reconcile::{Side, Sides, add};
 use super::super::MOST;
 use super::super::provider::{items, values};
 use super::Listed;
-use crate::api::Api;
+use crate::api::{Api, whole};
 
 pub(super) async fn list(
     api: &Api<'_>,
@@ -22,7 +22,7 @@ pub(super) async fn list(
             .iter()
             .map(|cursor| ("cursor".to_owned(), cursor.clone()))
             .collect();
-        let body = api.list(&at.url, &query).await?;
+        let body = api.list(&at.url, &query, whole).await?;
         seen += take(&body, at, reconcile, &mut listed.sides)?;
         ensure!(seen <= MOST, "{} has more than {MOST} objects", api.what);
         let next = at.next.scalar(&body).ok().flatten();
