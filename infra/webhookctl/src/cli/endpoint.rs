@@ -12,8 +12,9 @@ pub enum EndpointCommand {
     /// Enable a subscription again, and ask for what happened while it was dark
     ///
     /// Where the provider disabled it: GitHub, GitLab (by a test request) and Stripe. Shopify
-    /// deletes; the subscriptions that are missing are made again. What else is wrong is said, and
-    /// what to do about it by hand. The source's sync then begins before the dark window.
+    /// deletes; the subscriptions that are missing are made again. With --add-types, GitHub, GitLab
+    /// and Stripe are told of the expected types that a subscription lacks. What else is wrong is
+    /// said, and what to do about it by hand. The source's sync then begins before the dark window.
     Enable(EndpointEnableArgs),
 }
 
@@ -32,6 +33,9 @@ pub struct EndpointShowArgs {
 pub struct EndpointEnableArgs {
     /// Source name
     pub source: String,
+    /// Also add the expected types of event that the subscription does not tell of
+    #[arg(long)]
+    pub add_types: bool,
     /// The name of the source once more
     #[arg(long, value_name = "SOURCE")]
     pub confirm: Option<String>,

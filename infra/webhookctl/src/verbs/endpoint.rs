@@ -171,11 +171,15 @@ async fn enable(
         what: "endpoint.enable",
         who: who.clone(),
         why: reason.to_owned(),
-        selection: name.to_owned(),
+        selection: if args.add_types {
+            format!("{name}, with --add-types")
+        } else {
+            name.to_owned()
+        },
         count: 1,
     };
     inbox.ledger.log(&deed, now).await?;
-    let task = json!({"task": "enable", "source": name});
+    let task = json!({"task": "enable", "source": name, "add_types": args.add_types});
     let answer = run_task(&inbox, global, &args.function_at, &task).await?;
     let enabled: Enabled =
         serde_json::from_value(answer).context("the answer of backup-sync cannot be read")?;

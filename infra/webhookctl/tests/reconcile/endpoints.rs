@@ -170,6 +170,56 @@ async fn a_subscription_is_enabled_as_each_provider_documents_it() {
 }
 
 #[tokio::test]
+async fn types_that_are_missing_are_added_to_those_that_there_are_when_somebody_says_so() {
+    let (world, hooks, _) = world().await;
+    {
+        let mut all = hooks.inner();
+        all.github[0]["events"] = json!(["issues"]);
+        all.gitlab[0]["note_events"] = json!(false);
+        all.stripe[0]["enabled_events"] = json!(["charge.refunded", "v1.a&b"]);
+    }
+    for source in ["github-main", "gitlab-main", "stripe-main"] {
+        let line = [
+            "endpoint",
+            "enable",
+            source,
+            "--confirm",
+            source,
+            "-m",
+            "why",
+        ];
+        let left = world.webhookctl(&line).await;
+        assert!(told(&left).contains("--add-types"), "{}", told(&left));
+        assert!(hooks.inner().changes.is_empty());
+    }
+    for source in ["github-main", "gitlab-main", "stripe-main"] {
+        let line = [
+            "endpoint",
+            "enable",
+            source,
+            "--confirm",
+            source,
+            "-m",
+            "why",
+            "--add-types",
+        ];
+        let done = world.webhookctl(&line).await;
+        assert!(done.status.success(), "{}", told(&done));
+    }
+    assert_eq!(looked(&world).await, ["good"; 4]);
+    let all = hooks.inner();
+    assert_eq!(all.github[0]["events"], json!(["issues", "push"]));
+    assert_eq!(
+        all.stripe[0]["enabled_events"],
+        json!(["charge.refunded", "v1.a&b", "invoice.paid"])
+    );
+    assert_eq!(all.gitlab[0]["note_events"], true);
+    assert_eq!(all.changes.len(), 3, "{:?}", all.changes);
+    drop(all);
+    world.end().await;
+}
+
+#[tokio::test]
 async fn what_happened_in_the_dark_is_asked_for_afterwards() {
     let (world, hooks, events) = world().await;
     let happen = |id: &str, created: i64| {

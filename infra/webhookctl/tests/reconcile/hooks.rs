@@ -10,7 +10,7 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, patch, post};
+use axum::routing::{get, patch, post, put};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
@@ -43,6 +43,10 @@ impl Hooks {
             .route("/v1/webhook_endpoints/{id}", post(stripe_update))
             .route("/api/v4/projects/octo%2Fhello/hooks", get(gitlab))
             .route(
+                "/api/v4/projects/octo%2Fhello/hooks/{id}",
+                put(gitlab_update),
+            )
+            .route(
                 "/api/v4/projects/octo%2Fhello/hooks/{id}/test/{trigger}",
                 post(gitlab_test),
             )
@@ -72,7 +76,10 @@ async fn github_update(
     let Some(hook) = inner.github.iter_mut().find(|hook| hook["id"] == id) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    hook["active"] = change["active"].clone();
+    for (name, value) in change.as_object().unwrap() {
+        assert!(["active", "events"].contains(&name.as_str()), "{change}");
+        hook[name] = value.clone();
+    }
     Json(hook.clone()).into_response()
 }
 
@@ -95,17 +102,44 @@ async fn stripe_update(
     let Some(one) = inner.stripe.iter_mut().find(|one| one["id"] == json!(id)) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    one["status"] = json!(if body == "disabled=false" {
-        "enabled"
+    if body == "disabled=false" {
+        one["status"] = json!("enabled");
     } else {
-        "disabled"
-    });
+        let events = body.split('&').map(|pair| {
+            let event = pair.strip_prefix("enabled_events%5B%5D=").unwrap();
+            let event = percent_encoding::percent_decode_str(event);
+            event.decode_utf8().unwrap().into_owned()
+        });
+        one["enabled_events"] = json!(events.collect::<Vec<_>>());
+    }
     Json(one.clone()).into_response()
 }
 
 async fn gitlab(State(hooks): State<Hooks>, headers: HeaderMap) -> Json<Value> {
     bearer(&headers);
     Json(json!(hooks.inner().gitlab))
+}
+
+/// The address is required, and what is not named stays as it is.
+async fn gitlab_update(
+    State(hooks): State<Hooks>,
+    Path(id): Path<u64>,
+    headers: HeaderMap,
+    Json(change): Json<Value>,
+) -> Response {
+    bearer(&headers);
+    let mut inner = hooks.inner();
+    inner.changes.push(format!("gitlab {id} {change}"));
+    let Some(hook) = inner.gitlab.iter_mut().find(|hook| hook["id"] == id) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    if !change["url"].is_string() {
+        return StatusCode::BAD_REQUEST.into_response();
+    }
+    for (name, value) in change.as_object().unwrap() {
+        hook[name] = value.clone();
+    }
+    Json(hook.clone()).into_response()
 }
 
 /// A test that is answered with 2xx enables the hook.
