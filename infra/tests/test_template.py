@@ -339,6 +339,7 @@ def test_metrics_are_made_of_fields_that_the_code_logs(template):
         "MissedEvents": "$.fields.missed_events",
         "MissRate": "$.fields.miss_rate_percent",
         "SilentSources": "1",
+        "SyncFailures": "$.fields.sync_failed",
         "Drift": "$.fields.drift",
         "DarkEndpoints": "$.fields.dark",
     }

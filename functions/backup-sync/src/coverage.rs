@@ -8,7 +8,7 @@ use shared::clock::Millis;
 use shared::config::SourceSync;
 use shared::coverage::{Counts, Day, Piece, Sighting, Tally, Window};
 use shared::event::{EventKey, Via};
-use shared::ledger::{Comparison, DayCount, Ledger, Listed, Lost, Paused, Seen, State, SyncLease};
+use shared::ledger::{Comparison, Cursor, DayCount, Ledger, Listed, Lost, Paused, Seen, State};
 use shared::preset::{Location, Sync, SyncKind};
 
 use crate::BackupSync;
@@ -63,7 +63,7 @@ impl BackupSync {
         &self,
         source: &str,
         settings: &SourceSync,
-        lease: &SyncLease,
+        cursor: &Cursor,
         (asked_from, started): (Millis, Millis),
     ) -> Option<Counting> {
         let list = &settings.list;
@@ -72,8 +72,8 @@ impl BackupSync {
             return None;
         }
         let window = Window::closed(asked_from, started, settings.overlap);
-        let is_first = lease.cursor.at.is_none();
-        let (tally, place) = match &lease.cursor.page {
+        let is_first = cursor.at.is_none();
+        let (tally, place) = match &cursor.page {
             Some(page) if !is_first => {
                 let carried = self.carried(source, page).await?;
                 let place = (page.token.clone(), carried.clone());
@@ -95,14 +95,14 @@ impl BackupSync {
     pub(crate) async fn note_lost(
         &self,
         source: &str,
-        lease: &SyncLease,
+        cursor: &Cursor,
         (asked_from, now): (Millis, Millis),
     ) {
-        let Some(cursor) = lease.cursor.at else {
+        let Some(from) = cursor.at else {
             return;
         };
         let lost = Lost {
-            from: cursor,
+            from,
             to: asked_from,
             noted: now,
         };

@@ -18,6 +18,7 @@ use shared::endpoint::{Finding, Health, Status, Subscription};
 
 use crate::BackupSync;
 use crate::api::Api;
+use crate::sync::Order;
 
 /// How long one endpoint may take.
 const BUDGET: Duration = Duration::from_secs(60);
@@ -177,7 +178,7 @@ impl BackupSync {
         let ledger = &self.parts.inbox.ledger;
         let sent_back = ledger.sync_rewind(&source.name, from, (self.clock)()).await;
         let run = match sent_back {
-            Ok(_) => self.sync_all(Some(&source.name)).await,
+            Ok(_) => self.sync_all(&Order::of(&source.name)).await,
             Err(error) => Err(error),
         };
         if let Err(error) = &run {

@@ -36,7 +36,7 @@ pub use endpoint::{Enabled, Synced};
 pub use keys::KeysReport;
 pub use silence::Silence;
 pub use sweep::SweepReport;
-pub use sync::SyncReport;
+pub use sync::{Named, Order, SyncReport};
 
 /// What a schedule asks for.
 #[derive(Clone, Debug, Deserialize)]
@@ -61,10 +61,7 @@ pub enum Task {
         name: Option<String>,
     },
     Drain,
-    Sync {
-        /// Only this source.
-        source: Option<String>,
-    },
+    Sync(Order),
 }
 
 impl Task {
@@ -177,8 +174,12 @@ impl BackupSync {
                 reports: Box::pin(self.reconcile_all(source.as_deref(), name.as_deref())).await?,
             }),
             Task::Drain => Ok(Report::Drain(self.drain().await?)),
-            Task::Sync { source } => {
-                let synced = self.sync_all(source.as_deref()).await;
+            Task::Sync(order) => {
+                let synced = self.sync_all(&order).await;
+                if order.dry_run {
+                    let (sources, silent) = (synced?, Vec::new());
+                    return Ok(Report::Sync { sources, silent });
+                }
                 // Its trouble is in the log; and that of the sync is no reason not to listen.
                 let silent = self.watch().await;
                 let sources = synced?;

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backup_sync::Task;
+use backup_sync::{Order, Task};
 use bytes::Bytes;
 use serde_json::json;
 use shared::event::EventKey;
@@ -188,7 +188,7 @@ async fn a_day(events: u64) {
                 .backup_sync_of(SOURCES, inside(&provider, &dies))
                 .unwrap(),
         };
-        let work = sandbox.function.run(Task::Sync { source: None });
+        let work = sandbox.function.run(Task::Sync(Order::default()));
         let death = async {
             dies.notified().await;
             // Somewhere among the puts of the page, or after them.

@@ -46,6 +46,6 @@ pub use sources::{
     SourcesListArgs, SourcesPauseArgs, SourcesPresetsArgs, SourcesRemoveArgs, SourcesResumeArgs,
     SourcesRotateArgs, SourcesShowArgs, SourcesTestArgs,
 };
-pub use sync::{SyncCommand, SyncSpanArgs, SyncStatusArgs};
+pub use sync::{SyncCommand, SyncRunArgs, SyncSpanArgs, SyncStatusArgs};
 pub use values::{Assignment, ColorChoice, SecretFrom, Tamper, Zone};
 pub use verify::VerifyArgs;

@@ -44,6 +44,8 @@ pub enum Missing {
 #[serde(deny_unknown_fields)]
 pub(super) struct FileSync {
     variant: Option<String>,
+    /// A list of the source's own, in the words of a preset's `[[sync]]`.
+    list: Option<Sync>,
     #[serde(default)]
     fields: BTreeMap<String, String>,
     secret: Option<String>,
@@ -62,29 +64,25 @@ impl FileSync {
         source: &str,
         forward: &Forward,
     ) -> anyhow::Result<SourceSync> {
-        let variant = self.variant.as_deref().unwrap_or("default");
-        let Some(list) = preset.sync(variant) else {
-            let known: Vec<_> = preset.syncs.iter().map(|sync| &sync.variant[..]).collect();
-            ensure!(
-                !known.is_empty(),
-                "preset {} lists no events to sync from",
-                preset.id
-            );
-            bail!(
-                "preset {} has no sync {variant:?}; it has {}",
-                preset.id,
-                known.join(", ")
-            );
+        let list = match (&self.list, &self.variant) {
+            (None, variant) => of_preset(preset, variant.as_deref())?,
+            (Some(list), None) => {
+                list.check().context("list")?;
+                list
+            }
+            (Some(_), Some(_)) => bail!("variant is of a list of the preset; leave it or list out"),
         };
         let list = list.filled(&self.fields)?;
-        check_sync_url(&list.request.url, forward)?;
+        for url in list.urls() {
+            check_sync_url(url, forward)?;
+        }
         let secret = self.secret.unwrap_or_else(|| source.to_owned());
         check_name("a secret's name", &secret)?;
         if self.missing == Missing::Redeliver {
             ensure!(
                 list.redeliver.is_some(),
-                "missing = \"redeliver\": preset {} knows of no way to ask for a redelivery; \
-                 missing = \"take\" takes the event from the list",
+                "missing = \"redeliver\": the list of preset {} knows of no way to ask for a \
+                 redelivery; missing = \"take\" takes the event from the list",
                 preset.id
             );
         }
@@ -114,6 +112,24 @@ impl FileSync {
             list,
         })
     }
+}
+
+fn of_preset<'p>(preset: &'p Preset, variant: Option<&str>) -> anyhow::Result<&'p Sync> {
+    let variant = variant.unwrap_or("default");
+    preset.sync(variant).with_context(|| {
+        let known: Vec<_> = preset.syncs.iter().map(|sync| &sync.variant[..]).collect();
+        if known.is_empty() {
+            return format!(
+                "preset {} lists no events to sync from; a [source.sync.list] can say how",
+                preset.id
+            );
+        }
+        format!(
+            "preset {} has no sync {variant:?}; it has {}",
+            preset.id,
+            known.join(", ")
+        )
+    })
 }
 
 /// The key goes to this host: never in the clear, but to this machine in tests.
@@ -146,6 +162,16 @@ mod tests {
         let source = sources.next().context("there is one")?;
         source.sync.context("it has a sync")
     }
+
+    /// A list that no preset has.
+    const OWN: &str = r#"kind = "event-log"
+docs = "https://acme.test/docs"
+checked = "2026-11"
+auth = { kind = "bearer" }
+items = "data"
+id = ["item:id"]
+retention_days = 3
+request = { url = "https://api.acme.test/events" }"#;
 
     const GITHUB: &str = "fields = { owner = \"acme\", repo = \"a.b\", hook = \"12\" }";
 
@@ -233,6 +259,37 @@ mod tests {
         ] {
             let error = format!("{:#}", sync(preset, text).map(|_| ()).unwrap_err());
             assert!(error.contains(said), "{preset} {text}\n{error}");
+        }
+        let own = sync("standard-webhooks", &format!("[source.sync.list]\n{OWN}")).unwrap();
+        assert_eq!(own.list.request.url, "https://api.acme.test/events");
+        for (text, said) in [
+            (
+                format!("variant = \"org\"\n[source.sync.list]\n{OWN}"),
+                "leave it or list out",
+            ),
+            (
+                format!(
+                    "[source.sync.list]\n{}",
+                    OWN.replace("https://api", "http://api")
+                ),
+                "over https",
+            ),
+            (
+                format!(
+                    "[source.sync.list]\n{OWN}\nfetch = {{ url = \"http://acme.test/{{item:id}}\" }}"
+                ),
+                "over https",
+            ),
+            (
+                format!("[source.sync.list]\n{}", OWN.replace("item:id", "json:id")),
+                "item:, const:",
+            ),
+        ] {
+            let error = format!(
+                "{:#}",
+                sync("standard-webhooks", &text).map(|_| ()).unwrap_err()
+            );
+            assert!(error.contains(said), "{text}\n{error}");
         }
         let clear = "schema = 1\n[[source]]\nname = \"s\"\npreset = \"stripe\"\n\
                      params = { api = \"http://api.stripe.com\" }\n\

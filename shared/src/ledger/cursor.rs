@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 use super::transition::{self, Fence};
-use super::{Ledger, Write, item};
+use super::{Item, Ledger, Write, item};
 use crate::clock::Millis;
 
 /// Where the next run begins.
@@ -56,27 +56,18 @@ impl Ledger {
             Write::Refused(Some(item)) if item::text(&item, "own") == Some(owner) => item,
             Write::Applied(None) | Write::Refused(_) => return Ok(None),
         };
-        let at = item::time(&item, "cur");
-        let page = item::text(&item, "page").map(str::to_owned);
-        let paused = page.and_then(|token| {
-            Some(Paused {
-                token,
-                from: item::time(&item, "pfrom")?,
-                started: item::time(&item, "pstart")?,
-            })
-        });
-        // A run that began before the cursor could never move it, and would be resumed for ever.
-        let paused = paused.filter(|paused| at.is_none_or(|at| paused.started >= at));
         Ok(Some(SyncLease {
             source: source.to_owned(),
             owner: owner.to_owned(),
             epoch: item::number(&item, "epoch").context("the sync cursor has no epoch")?,
-            cursor: Cursor {
-                at,
-                page: paused,
-                mark: item::text(&item, "mk").map(str::to_owned),
-            },
+            cursor: Cursor::of(&item),
         }))
+    }
+
+    /// The cursor as it stands, for who does not want to move it.
+    pub async fn sync_cursor(&self, source: &str) -> anyhow::Result<Cursor> {
+        let item = self.get(&pk(source), "CURSOR").await?;
+        Ok(item.map(|item| Cursor::of(&item)).unwrap_or_default())
     }
 
     /// Notes that every event up to this page is in the ledger. `false`: another run took over.
@@ -154,6 +145,26 @@ impl Ledger {
             .change_item(&pk(&lease.source), "CURSOR", change)
             .await?;
         Ok(matches!(answer, Write::Applied(_)))
+    }
+}
+
+impl Cursor {
+    fn of(item: &Item) -> Self {
+        let at = item::time(item, "cur");
+        let page = item::text(item, "page").map(str::to_owned);
+        let paused = page.and_then(|token| {
+            Some(Paused {
+                token,
+                from: item::time(item, "pfrom")?,
+                started: item::time(item, "pstart")?,
+            })
+        });
+        Self {
+            at,
+            // A run that began before the cursor could never move it, and would be resumed for ever.
+            page: paused.filter(|paused| at.is_none_or(|at| paused.started >= at)),
+            mark: item::text(item, "mk").map(str::to_owned),
+        }
     }
 }
 

@@ -28,6 +28,7 @@
 
 mod also;
 mod apart;
+mod asked;
 mod body;
 mod claim;
 mod coverage;

@@ -416,6 +416,19 @@ pub fn sync_restart(fence: Fence<'_>) -> Change {
     .sync_fenced(fence)
 }
 
+/// Asked for `most` times at the most → asked for once more.
+pub fn ask_again(most: u64, expires: Millis) -> Change {
+    Change::new(
+        "count a redelivery that is asked for",
+        "attribute_not_exists(n) OR n < :most",
+        "SET #ttl = :ttl ADD n :one",
+    )
+    .named("#ttl", "ttl")
+    .with(":most", item::n(most))
+    .with(":ttl", item::n(expires.secs()))
+    .with(":one", item::n(1))
+}
+
 impl Change {
     fn new(what: &'static str, condition: &str, update: &str) -> Self {
         Self {

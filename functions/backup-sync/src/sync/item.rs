@@ -11,6 +11,9 @@ use shared::preset::{Location, Locations, Sync, SyncKind};
 /// The type of an event that says that something has changed.
 const CHANGED: &str = "mitt.changed";
 
+/// The longest id or type of an event that is kept, in bytes.
+const LONGEST: usize = 1024;
+
 /// One event of a list.
 #[derive(Debug)]
 pub(super) struct Item {
@@ -63,6 +66,11 @@ impl Item {
             delivered: status.is_some_and(|status| (200..300).contains(&status)),
             raw: Bytes::copy_from_slice(raw),
         })
+    }
+
+    /// Whether no row could hold what it is called.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.id.len().max(self.kind.len()) > LONGEST
     }
 
     /// The body of the event, from the item and from what was fetched for it; `None` when the

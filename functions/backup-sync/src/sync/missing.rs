@@ -1,6 +1,8 @@
 //! What is done about a listed event that never arrived.
 
-use anyhow::Context as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 use shared::clock::Millis;
 use shared::config::Missing;
@@ -8,11 +10,21 @@ use shared::event::{Event, EventKey, Fetched, Via};
 use shared::ledger::{Received, Seen};
 use shared::preset::Request;
 
-use super::Run;
+use super::fault::Fault;
 use super::item::Item;
 use super::span::{Span, about};
+use super::{Named, Run};
 use crate::BackupSync;
 use crate::again::Refused;
+
+/// What is said to happen later than this from now is the work of a wrong clock.
+const FUTURE: Duration = Duration::from_secs(24 * 3600);
+
+/// Redeliveries of one event that are asked for.
+const MOST_ASKED: u64 = 3;
+
+/// Missing events that a run which only looks names.
+const MOST_NAMED: usize = 100;
 
 /// What came of asking for one event.
 enum One {
@@ -29,6 +41,32 @@ impl From<Option<Bytes>> for One {
 }
 
 impl Run<'_> {
+    /// Nothing can name it, and it must not be passed over: the run ends with an error, and the
+    /// cursor stays. Where a list is read from a place, that has to be now.
+    fn found_too_long(&mut self, item: &Item) -> anyhow::Result<()> {
+        if self.sync.mark.is_some() {
+            let error = anyhow!(
+                "an id or a type of {} bytes",
+                item.id.len().max(item.kind.len())
+            );
+            return Err(error.context(Fault::TooLong));
+        }
+        self.fault = Some(Fault::TooLong);
+        Ok(())
+    }
+
+    /// Notes what a run that was to add would have added.
+    fn would_find(&mut self, item: &Item) {
+        self.report.found += 1;
+        if self.report.missing.len() < MOST_NAMED {
+            self.report.missing.push(Named {
+                id: item.id.clone(),
+                kind: item.kind.clone(),
+                at: item.at.map(Millis::rfc3339),
+            });
+        }
+    }
+
     /// Counts an item that we have.
     fn saw(&mut self, key: &EventKey, item: &Item, seen: &Seen) {
         if let Some(counting) = &mut self.counting {
@@ -58,14 +96,27 @@ impl BackupSync {
     /// it. `false` when time ran out.
     pub(super) async fn take(&self, run: &mut Run<'_>, item: &Item) -> anyhow::Result<bool> {
         run.report.listed += 1;
+        if item.is_too_long() {
+            run.found_too_long(item)?;
+            return Ok(true);
+        }
+        if item.at.is_some_and(|at| at > (self.clock)() + FUTURE) {
+            run.fault.get_or_insert(Fault::Future);
+        }
         let key = EventKey::new(&run.source.name, &item.id);
         // Only to save the writes of a refused put; the put itself decides.
         if let Some(seen) = self.parts.inbox.ledger.seen(&key).await? {
             run.saw(&key, item, &seen);
             return Ok(true);
         }
+        if run.only_looks {
+            run.would_find(item);
+            return Ok(true);
+        }
         let sync = run.sync;
-        if let (Missing::Redeliver, Some(request)) = (run.settings.missing, &sync.redeliver) {
+        if let (Missing::Redeliver, Some(request)) = (run.settings.missing, &sync.redeliver)
+            && self.may_ask_again(run, &key).await?
+        {
             return self.ask_again(run, item, &key, request).await;
         }
         let body = match &sync.fetch {
@@ -115,6 +166,22 @@ impl BackupSync {
             run.saw(&key, item, &seen);
         }
         Ok(true)
+    }
+
+    /// A redelivery that keeps failing is not asked for for ever: then the event is taken from the
+    /// API, as where none is asked for.
+    async fn may_ask_again(&self, run: &Run<'_>, key: &EventKey) -> anyhow::Result<bool> {
+        if run.asked.contains(key) {
+            return Ok(true);
+        }
+        let ledger = &self.parts.inbox.ledger;
+        let may = ledger
+            .may_ask_again(key, MOST_ASKED, (self.clock)())
+            .await?;
+        if !may {
+            tracing::warn!(event.key = %key, source = run.source.name, "event {key} was asked for {MOST_ASKED} times and did not come: taking it from the API");
+        }
+        Ok(may)
     }
 
     /// Has the provider deliver it again: it then comes by webhook, as any other. Once in a run,

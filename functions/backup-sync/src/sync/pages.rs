@@ -1,14 +1,17 @@
 //! A run over the pages of a list, from where the last one stopped.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context as _, anyhow, bail};
 use shared::clock::Millis;
-use shared::ledger::{Paused, SyncLease};
+use shared::event::Sha;
+use shared::ledger::{Cursor, Paused, SyncLease};
 use shared::preset::{Auth, Page, Sorted};
 
 use super::Run;
+use super::fault::Fault;
 use super::link;
 use super::page::{Listing, first_mark};
 use super::span::Span;
@@ -28,6 +31,50 @@ pub(super) struct End {
 #[derive(Debug)]
 pub(super) struct NoSuchPage;
 
+/// What a run was shown, so that a list without an end is seen as one.
+#[derive(Default)]
+struct Shown {
+    tokens: BTreeSet<String>,
+    events: Option<Sha>,
+}
+
+impl Shown {
+    fn new(token: Option<&str>) -> Self {
+        Self {
+            tokens: token.map(fingerprint).into_iter().collect(),
+            events: None,
+        }
+    }
+
+    fn leads_to(&mut self, next: &str) -> anyhow::Result<()> {
+        if self.tokens.insert(fingerprint(next)) {
+            return Ok(());
+        }
+        let error = anyhow!("its next page is one that was shown before");
+        Err(error.context(Fault::Repeats))
+    }
+
+    /// A provider that does not heed which page is asked for gives them all the same events.
+    fn events(&mut self, listing: &Listing) -> anyhow::Result<()> {
+        if listing.items.is_empty() {
+            return Ok(());
+        }
+        let raw: Vec<&[u8]> = listing.items.iter().map(|item| &item.raw[..]).collect();
+        let events = Some(Sha::of(&raw.concat()));
+        if self.events == events {
+            let error = anyhow!("two pages, one after the other, have the same events");
+            return Err(error.context(Fault::Repeats));
+        }
+        self.events = events;
+        Ok(())
+    }
+}
+
+/// A token may be long.
+fn fingerprint(token: &str) -> String {
+    Sha::of(token.as_bytes()).hex()
+}
+
 impl fmt::Display for NoSuchPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the list does not go on where the last run stopped; the next one begins anew")
@@ -36,30 +83,30 @@ impl fmt::Display for NoSuchPage {
 
 impl BackupSync {
     /// Works through the pages; the end of the run when it is complete, `None` when time ran out.
+    /// Without a lease it only looks.
     pub(super) async fn pages(
         &self,
         run: &mut Run<'_>,
-        lease: &SyncLease,
+        cursor: &Cursor,
+        lease: Option<&SyncLease>,
         now: Millis,
     ) -> anyhow::Result<Option<End>> {
-        let (span, mut token) = if let Some(paused) = &lease.cursor.page {
+        let paused = cursor.page.as_ref().filter(|_| run.lookback.is_none());
+        let (span, mut token) = if let Some(paused) = paused {
             let (from, started) = (paused.from, paused.started);
             (Span { from, started }, Some(paused.token.clone()))
         } else {
-            let from = run.first_second(lease, now);
+            let from = run.first_second(cursor, now);
             let span = Span { from, started: now };
-            let Some(token) = self.place(run, lease, span).await? else {
+            let Some(token) = self.place(run, cursor, span).await? else {
                 return Ok(None);
             };
             (span, token)
         };
-        let times = (span.from, span.started);
-        if run.report.unreachable_s > 0 {
-            self.note_lost(&run.source.name, lease, times).await;
+        if lease.is_some() {
+            self.begin_counting(run, cursor, span).await;
         }
-        run.counting = self
-            .counting(&run.source.name, run.settings, lease, times)
-            .await;
+        let mut shown = Shown::new(token.as_deref());
         loop {
             if (self.clock)() > run.ends {
                 return Ok(None);
@@ -68,6 +115,7 @@ impl BackupSync {
                 return Ok(None);
             };
             run.report.pages += 1;
+            shown.events(&listing)?;
             for item in &listing.items {
                 if run.wants(item, span) && !self.take(run, item).await? {
                     return Ok(None);
@@ -84,22 +132,46 @@ impl BackupSync {
                 return Ok(Some(End { started, mark }));
             };
             let next = run.next_token(&next)?;
-            if token.as_ref() == Some(&next) {
-                bail!("the provider's list does not go on: its next page is the same one");
-            }
+            shown.leads_to(&next)?;
             let paused = Paused {
                 token: next,
                 from: span.from,
                 started,
             };
-            self.keep_counting(&mut run.counting, &paused.token).await;
-            let until = run.ends + Duration::from_secs(60);
-            let ledger = &self.parts.inbox.ledger;
-            if !ledger.sync_page(lease, &paused, until).await? {
-                bail!("another run took over");
+            if let Some(lease) = lease {
+                self.note_page(run, lease, &paused).await?;
             }
             token = Some(paused.token);
         }
+    }
+
+    async fn begin_counting(&self, run: &mut Run<'_>, cursor: &Cursor, span: Span) {
+        let times = (span.from, span.started);
+        if run.report.unreachable_s > 0 {
+            self.note_lost(&run.source.name, cursor, times).await;
+        }
+        // What happened before the inbox began was not missed, and a longer look may reach there.
+        if run.lookback.is_none() {
+            run.counting = self
+                .counting(&run.source.name, run.settings, cursor, times)
+                .await;
+        }
+    }
+
+    /// Every event up to this page is in the ledger.
+    async fn note_page(
+        &self,
+        run: &mut Run<'_>,
+        lease: &SyncLease,
+        paused: &Paused,
+    ) -> anyhow::Result<()> {
+        self.keep_counting(&mut run.counting, &paused.token).await;
+        let until = run.ends + Duration::from_secs(60);
+        let ledger = &self.parts.inbox.ledger;
+        if !ledger.sync_page(lease, paused, until).await? {
+            bail!("another run took over");
+        }
+        Ok(())
     }
 
     /// Where the list is read from: the start of it, or the place that the last run came to. The
@@ -107,14 +179,14 @@ impl BackupSync {
     async fn place(
         &self,
         run: &mut Run<'_>,
-        lease: &SyncLease,
+        cursor: &Cursor,
         span: Span,
     ) -> anyhow::Result<Option<Option<String>>> {
         let sync = run.sync;
         let Some(mark) = &sync.mark else {
             return Ok(Some(None));
         };
-        if let Some(at) = &lease.cursor.mark {
+        if let Some(at) = &cursor.mark {
             return Ok(Some(Some(at.clone())));
         }
         let Some(begin) = &mark.begin else {
@@ -122,7 +194,9 @@ impl BackupSync {
         };
         let mut question = span.list(sync, begin);
         question.also = mark.begin_status;
-        let read = |body: &bytes::Bytes, _: Option<&str>| first_mark(&mark.at, body);
+        let read = |body: &bytes::Bytes, _: Option<&str>| {
+            first_mark(&mark.at, body).context(Fault::Unreadable)
+        };
         let answer = self.ask(run, &question, read).await;
         let Some(at) = answer.map_err(Refused::error)? else {
             return Ok(None);
@@ -145,7 +219,9 @@ impl BackupSync {
             return Err(anyhow::Error::new(NoSuchPage));
         }
         let question = span.page(sync, token)?;
-        let read = |body: &bytes::Bytes, link: Option<&str>| Listing::read(sync, token, body, link);
+        let read = |body: &bytes::Bytes, link: Option<&str>| {
+            Listing::read(sync, token, body, link).context(Fault::Unreadable)
+        };
         match self.ask(run, &question, read).await {
             Ok(listing) => Ok(listing),
             Err(Refused::Request(status, error)) if token.is_some() => {
@@ -168,27 +244,35 @@ impl std::error::Error for NoSuchPage {}
 
 impl Run<'_> {
     /// The earliest time to ask for.
-    fn first_second(&mut self, lease: &SyncLease, now: Millis) -> Millis {
-        let cursor = lease.cursor.at;
+    fn first_second(&mut self, cursor: &Cursor, now: Millis) -> Millis {
         if let Some(mark) = &self.sync.mark {
             // The place was lost, and the list goes on from now.
-            if let (Some(cursor), None, Some(_)) = (cursor, &lease.cursor.mark, &mark.begin) {
-                self.out_of_reach(now.since(cursor));
+            if let (Some(at), None, Some(_)) = (cursor.at, &cursor.mark, &mark.begin) {
+                self.out_of_reach(now.since(at));
             }
             return now;
         }
-        let wanted = match cursor {
-            Some(cursor) => cursor - self.settings.overlap,
+        let wanted = match cursor.at {
+            Some(at) => at - self.settings.overlap,
             None => now - self.settings.first_lookback,
         };
-        let Some(days) = self.sync.retention_days else {
+        let wanted = self
+            .lookback
+            .map_or(wanted, |lookback| wanted.min(now - lookback));
+        let Some(reach) = self.reach() else {
             return wanted;
         };
-        let reachable = now - Duration::from_secs(u64::from(days) * 24 * 3600);
-        if cursor.is_some_and(|cursor| cursor < reachable) {
+        let reachable = now - reach;
+        if cursor.at.is_some_and(|at| at < reachable) {
             self.out_of_reach(reachable.since(wanted));
         }
         wanted.max(reachable)
+    }
+
+    /// How far back the provider's list goes; `None` where it keeps all.
+    pub(super) fn reach(&self) -> Option<Duration> {
+        let days = self.sync.retention_days?;
+        Some(Duration::from_secs(u64::from(days) * 24 * 3600))
     }
 
     fn out_of_reach(&mut self, gap: Duration) {
@@ -215,7 +299,7 @@ impl Run<'_> {
                     Auth::Query { name } => Some(name.as_str()),
                     _ => None,
                 };
-                link::allowed(&self.sync.request.url, next, key)
+                link::allowed(&self.sync.request.url, next, key).context(Fault::Elsewhere)
             }
             _ => Ok(next.to_owned()),
         }

@@ -2,13 +2,19 @@
 
 use clap::{Args, Subcommand};
 
-use super::values;
+use super::{FunctionAt, values};
 use crate::output::time::When;
 
 #[derive(Debug, Subcommand)]
 pub enum SyncCommand {
     /// Where the sync of each source stands, and which sources have fallen silent
     Status(SyncStatusArgs),
+    /// Ask the providers now for what never arrived
+    ///
+    /// backup-sync does it, as on its schedule, and moves the cursor. With --dry-run nothing is
+    /// written anywhere, no cursor moves and no redelivery is asked for. Exit 5 if something would
+    /// be added.
+    Run(SyncRunArgs),
     /// Events that only the sync found, and time that no list reaches back to any more
     ///
     /// An event counts as missed when it had not come by webhook when its time was judged, which is
@@ -39,4 +45,19 @@ pub struct SyncSpanArgs {
     /// Happened before
     #[arg(long, value_name = "TIME", value_parser = values::when)]
     pub until: Option<When>,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+pub struct SyncRunArgs {
+    /// Source name [default: all that have a [source.sync]]
+    #[arg(short, long, value_name = "SOURCE", help_heading = "Selection")]
+    pub source: Option<String>,
+    /// Ask from then on, where that is earlier than the cursor: 48h, 7d, 2026-11-20
+    #[arg(long, value_name = "TIME", value_parser = values::when)]
+    pub lookback: Option<When>,
+    /// Only look what is missing: nothing is written
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub function_at: FunctionAt,
 }

@@ -1,8 +1,9 @@
-//! `sync`: what the sync knows. Nothing here changes anything.
+//! `sync`: what the sync knows; and a run of it, the only one here that changes anything.
 
 mod coverage;
 pub(super) mod facts;
 mod gaps;
+mod run;
 mod span;
 mod status;
 
@@ -17,6 +18,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<Exit> {
     match command {
         SyncCommand::Status(args) => Box::pin(status::status(args, global, out)).await,
+        SyncCommand::Run(args) => Box::pin(run::run(args, global, out)).await,
         SyncCommand::Gaps(args) => Box::pin(gaps::gaps(args, global, out)).await,
         SyncCommand::Coverage(args) => Box::pin(coverage::coverage(args, global, out)).await,
     }

@@ -8,7 +8,7 @@ use super::{Auth, Next, Page, Put, Request, Sorted, Sync, SyncKind, TimeUnit, fi
 use crate::preset::Location;
 
 impl Sync {
-    pub(in crate::preset) fn check(&self) -> anyhow::Result<()> {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
         ensure!(
             self.docs.starts_with("https://"),
             "docs is the https:// page that documents the list"
@@ -143,6 +143,21 @@ impl Sync {
                 .with_context(|| format!("the request {}", request.url))?;
         }
         Ok(())
+    }
+
+    /// Every place that the key is sent to.
+    pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
+        let begin = self.mark.as_ref().and_then(|mark| mark.begin.as_ref());
+        let ones = [begin, self.fetch.as_ref(), self.redeliver.as_ref()];
+        let requests = ones.into_iter().flatten().map(|one| one.url.as_str());
+        let token = match &self.auth {
+            Auth::Exchange { url, .. } => Some(url.as_str()),
+            _ => None,
+        };
+        [self.request.url.as_str()]
+            .into_iter()
+            .chain(requests)
+            .chain(token)
     }
 
     /// Whether a field stands anywhere. One that is a part of the address does not where the
