@@ -37,6 +37,7 @@ def main() -> int:
               for name in ("stripe-main", "github-main", "slack-main", "fireflies-main", "acme")}
     values["egress/downstream"] = "whsec_" + base64.b64encode(secrets.token_bytes(24)).decode()
     values["provider-api/stripe-main"] = "rk_test_" + secrets.token_hex(12)
+    values["provider-api/app"] = secrets.token_hex(20)
 
     command = [sys.executable, str(ROOT / "infra/tests/second_opinion.py"), "--sources", str(sources),
                "--timeout", "1200"]

@@ -13,6 +13,7 @@ use futures::FutureExt;
 use serde_json::{Value, json};
 use shared::ledger::Ledger;
 use shared::quarantine::Quarantine;
+use shared::queue::Queue;
 use shared::settings::variable;
 use webhookctl::demo::{self, DemoSecrets, Deployment, Fate, StandIns};
 use webhookctl::stack::{Endpoints, Options, Stack};
@@ -28,6 +29,7 @@ async fn every_webhook_meets_its_fate() -> anyhow::Result<()> {
     assert_eq!(
         cases,
         [
+            "drift",
             "duplicate",
             "flaky",
             "forged",
@@ -74,9 +76,12 @@ async fn on_the_embedded_stack() -> anyhow::Result<Vec<Fate>> {
             .send()
             .await?;
     }
-    let sync = || {
-        async {
-            let invocation = stack.invoke("BackupSync", &json!({"task": "sync"})).await?;
+    let backup_sync = &stack;
+    let task = |name: &'static str| {
+        async move {
+            let invocation = backup_sync
+                .invoke("BackupSync", &json!({"task": name}))
+                .await?;
             ensure!(invocation.error().is_none(), "{:?}", invocation.error());
             Ok(())
         }
@@ -88,7 +93,8 @@ async fn on_the_embedded_stack() -> anyhow::Result<Vec<Fate>> {
         quarantine: Quarantine::new(clients.dynamodb.clone(), stack.table()?),
         ledger: Ledger::new(clients.dynamodb, stack.table()?, Some(bodies)),
         secrets,
-        sync: &sync,
+        queue: Queue::new(clients.sqs, stack.queue_url("Doorbell")?),
+        task: &task,
     };
     let fates = demo::run(&deployment, &stand_ins, |_| Ok(())).await?;
     stack.stop().await;
@@ -114,7 +120,7 @@ async fn on_a_deployment(outputs: &str) -> anyhow::Result<Vec<Fate>> {
     let stand_ins = StandIns::start(&secrets, downstream.parse()?, provider.parse()?)?;
     let clients = Endpoints::all_at(&endpoint).clients();
     let function = output("BackupSyncFunction")?;
-    let sync = || invoke(&endpoint, function, json!({"task": "sync"})).boxed();
+    let task = |name: &'static str| invoke(&endpoint, function, json!({"task": name})).boxed();
     let deployment = Deployment {
         url: output("ApiUrl")?.trim_end_matches('/').to_owned(),
         quarantine: Quarantine::new(clients.dynamodb.clone(), output("TableName")?),
@@ -124,7 +130,8 @@ async fn on_a_deployment(outputs: &str) -> anyhow::Result<Vec<Fate>> {
             Some((clients.s3, output("BodyBucket")?.to_owned())),
         ),
         secrets,
-        sync: &sync,
+        queue: Queue::new(clients.sqs, output("QueueUrl")?),
+        task: &task,
     };
     demo::run(&deployment, &stand_ins, |fate| {
         eprintln!("{} {}: {}", fate.case, fate.kind, fate.detail);

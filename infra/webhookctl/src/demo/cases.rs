@@ -12,6 +12,7 @@ use shared::secrets::Secret;
 use shared::verify::Arrival;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::drift::MISSED_AGO;
 use super::provider::Failure;
 use super::{Deployment, Fate, PATIENCE, StandIns, wait_for};
 use crate::samples::{Sample, Signed, Signer, random_hex};
@@ -45,7 +46,8 @@ impl Demo<'_> {
         self.good("fireflies", "fireflies-main").await?;
         self.duplicate(&stripe).await?;
         self.forged().await?;
-        self.missed(&stripe).await
+        self.missed(&stripe).await?;
+        self.drift().await
     }
 
     /// A genuine webhook: kept, and its effect happens once.
@@ -143,7 +145,8 @@ impl Demo<'_> {
     /// the list fails three times before it answers.
     async fn missed(&self, arrived: &Sent) -> anyhow::Result<()> {
         let sample = find("stripe", Some("charge.refunded"))?;
-        let draft = sample.draft(None, Millis::now() - Duration::from_secs(120))?;
+        let is_first = self.as_if_synced().await?;
+        let draft = sample.draft(None, Millis::now() - MISSED_AGO)?;
         self.stand_ins.provider.happen(&draft.body)?;
         self.stand_ins.provider.happen(&arrived.signed.body)?;
         self.stand_ins.provider.fail_with(&[
@@ -154,10 +157,19 @@ impl Demo<'_> {
         let key = EventKey::new("stripe-main", &draft.id);
         let before = self.deployment.ledger.event(&key).await?;
         let began = Instant::now();
-        (self.deployment.sync)().await.context("run backup-sync")?;
+        let task = (self.deployment.task)("sync");
+        task.await.context("run backup-sync")?;
         let row = self.settled(&key).await?;
-        let mut fate = new_fate("missed", sample, None, "done", "found by the sync".into());
+        let gap = self.gap(key.id()).await?;
+        let late = gap.map_or(String::new(), |late| {
+            format!(", a gap of {}m", late.as_secs() / 60)
+        });
+        let detail = format!("found by the sync{late}");
+        let mut fate = new_fate("missed", sample, None, "done", detail);
         (fate.key, fate.took) = (Some(key), began.elapsed());
+        if is_first {
+            same(&mut fate, "reported as a gap", true, gap.is_some());
+        }
         same(&mut fate, "a row before the sync", false, before.is_some());
         same(&mut fate, "via", Via::BackupSync, row.via);
         self.expect(&mut fate, &row, State::Done, 1, 1);
@@ -232,12 +244,19 @@ impl Demo<'_> {
         Ok((response.status().as_u16(), began.elapsed()))
     }
 
-    async fn settled(&self, key: &EventKey) -> anyhow::Result<Row> {
+    pub(super) async fn settled(&self, key: &EventKey) -> anyhow::Result<Row> {
         wait_for(&self.deployment.ledger, key, |row| !row.is_open()).await
     }
 
     /// Compares the row, and what the downstream saw of its event.
-    fn expect(&self, fate: &mut Fate, row: &Row, state: State, attempts: u32, effects: u32) {
+    pub(super) fn expect(
+        &self,
+        fate: &mut Fate,
+        row: &Row,
+        state: State,
+        attempts: u32,
+        effects: u32,
+    ) {
         same(fate, "state", state, row.state);
         same(fate, "attempts", attempts, row.attempts);
         let seen = self.stand_ins.downstream.seen(row.id().as_str());
@@ -245,7 +264,7 @@ impl Demo<'_> {
         same(fate, "requests to the downstream", attempts, seen.requests);
     }
 
-    fn tell(&self, fate: Fate) -> anyhow::Result<()> {
+    pub(super) fn tell(&self, fate: Fate) -> anyhow::Result<()> {
         self.fates
             .send(fate)
             .ok()
@@ -294,7 +313,12 @@ fn took(row: &Row) -> String {
     clippy::needless_pass_by_value,
     reason = "what is compared reads better so"
 )]
-fn same<T: PartialEq + std::fmt::Debug>(fate: &mut Fate, what: &str, expected: T, found: T) {
+pub(super) fn same<T: PartialEq + std::fmt::Debug>(
+    fate: &mut Fate,
+    what: &str,
+    expected: T,
+    found: T,
+) {
     if expected != found {
         fate.wrong
             .push(format!("{what}: {found:?}, expected {expected:?}"));

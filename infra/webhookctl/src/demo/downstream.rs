@@ -2,13 +2,16 @@
 //! honours idempotency keys, and fails as it is told.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::Router;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{Query, State};
+use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
-use axum::routing::post;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::envelope::{Envelope, Headers};
 use shared::preset::Preset;
@@ -32,15 +35,21 @@ pub struct Downstream(Arc<Inner>);
 
 struct Inner {
     secret: Secret,
+    /// The token of who may read the subscriptions.
+    token: Secret,
     seen: Mutex<HashMap<String, Seen>>,
+    /// The status of each subscription, as far as it heard of it.
+    subscriptions: Mutex<BTreeMap<String, String>>,
 }
 
 impl Downstream {
-    /// `secret` is what Mitt signs with.
-    pub fn new(secret: Secret) -> Self {
+    /// `secret` is what Mitt signs with, `token` what it shows when it reads the state.
+    pub fn new(secret: Secret, token: Secret) -> Self {
         Self(Arc::new(Inner {
             secret,
+            token,
             seen: Mutex::default(),
+            subscriptions: Mutex::default(),
         }))
     }
 
@@ -50,7 +59,32 @@ impl Downstream {
             .route("/flaky-on-push", post(flaky))
             .route("/poison", post(poison))
             .route("/issues", post(issues))
+            .route("/subscriptions", get(subscriptions))
             .with_state(self.clone())
+    }
+
+    /// It knows a subscription to be so.
+    pub fn keep(&self, id: &str, status: &str) {
+        self.subscriptions()
+            .insert(id.to_owned(), status.to_owned());
+    }
+
+    /// Takes over what a repair says of a subscription.
+    fn mend(&self, body: &Bytes) {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let status = &body["fields"][0]["there"][0];
+        if let (true, Some(id), Some(status)) = (
+            body["type"] == "mitt.reconcile.different",
+            body["object"].as_str(),
+            status.as_str(),
+        ) {
+            self.keep(id, status);
+        }
+    }
+
+    fn subscriptions(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        let all = self.0.subscriptions.lock();
+        all.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What came for an event, over all keys.
@@ -118,7 +152,32 @@ impl Downstream {
 }
 
 async fn good(State(downstream): State<Downstream>, headers: HeaderMap, body: Bytes) -> StatusCode {
-    downstream.forwarded(&headers, &body, 0)
+    let status = downstream.forwarded(&headers, &body, 0);
+    if status.is_success() {
+        downstream.mend(&body);
+    }
+    status
+}
+
+/// All subscriptions, or the one that `id` names.
+async fn subscriptions(
+    State(downstream): State<Downstream>,
+    headers: HeaderMap,
+    Query(query): Query<HashMap<String, String>>,
+) -> Response {
+    let bearer = format!("Bearer {}", downstream.0.token.expose());
+    let given = headers.get(AUTHORIZATION);
+    if given.is_none_or(|value| value.as_bytes() != bearer.as_bytes()) {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    let all = downstream.subscriptions();
+    let wanted = query.get("id");
+    let items = all
+        .iter()
+        .filter(|(id, _)| wanted.is_none_or(|wanted| wanted == *id));
+    let items = items.map(|(id, status)| json!({ "id": id, "status": status }));
+    let items: Vec<Value> = items.collect();
+    Json(json!({ "items": items })).into_response()
 }
 
 async fn flaky(
@@ -149,7 +208,7 @@ async fn issues(
     let key = headers
         .get("idempotency-key")
         .and_then(|value| value.to_str().ok());
-    let issue: Result<serde_json::Value, _> = serde_json::from_slice(&body);
+    let issue: Result<Value, _> = serde_json::from_slice(&body);
     match (key, issue) {
         (Some(key), Ok(issue)) if issue["title"].is_string() => {
             let event = issue["event"].as_str().unwrap_or_default();

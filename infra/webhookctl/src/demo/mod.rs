@@ -5,6 +5,7 @@
 
 mod cases;
 pub mod downstream;
+mod drift;
 pub mod provider;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use shared::config::Config;
 use shared::event::EventKey;
 use shared::ledger::{Ledger, Row};
 use shared::quarantine::Quarantine;
+use shared::queue::Queue;
 use shared::secrets::Secret;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -42,8 +44,10 @@ pub struct Deployment<'d> {
     pub ledger: Ledger,
     pub quarantine: Quarantine,
     pub secrets: DemoSecrets,
-    /// Runs backup-sync with `{"task":"sync"}`, as its schedule would.
-    pub sync: &'d (dyn Fn() -> BoxFuture<'d, anyhow::Result<()>> + Sync),
+    /// Rings for what a repair puts in.
+    pub queue: Queue,
+    /// Runs a task of backup-sync, such as `sync`, as its schedule would.
+    pub task: &'d (dyn Fn(&'static str) -> BoxFuture<'d, anyhow::Result<()>> + Sync),
 }
 
 /// The provider's API and the downstream, as servers on this machine.
@@ -59,7 +63,7 @@ pub struct StandIns {
 #[derive(Clone, Debug)]
 pub struct Fate {
     pub at: Millis,
-    /// `good`, `duplicate`, `forged`, `flaky`, `poison` or `missed`.
+    /// `good`, `duplicate`, `forged`, `flaky`, `poison`, `missed` or `drift`.
     pub case: &'static str,
     pub preset: &'static str,
     pub kind: &'static str,
@@ -93,6 +97,7 @@ impl DemoSecrets {
             "egress/downstream".to_owned(),
             format!("whsec_{downstream}"),
         );
+        secrets.insert("provider-api/app".to_owned(), random_hex(20)?);
         secrets.insert(
             "provider-api/stripe-main".to_owned(),
             format!("rk_test_{}", random_hex(12)?),
@@ -139,7 +144,11 @@ impl StandIns {
         downstream_port: u16,
         provider_port: u16,
     ) -> anyhow::Result<Self> {
-        let downstream = Downstream::new(secrets.get("egress/downstream")?);
+        let (egress, app) = (
+            secrets.get("egress/downstream")?,
+            secrets.get("provider-api/app")?,
+        );
+        let downstream = Downstream::new(egress, app);
         let provider = Provider::new(secrets.get("provider-api/stripe-main")?.expose());
         let (downstream_url, one) = serve(downstream_port, downstream.router())?;
         let (provider_url, two) = serve(provider_port, provider.router())?;

@@ -1,16 +1,18 @@
-//! A stand-in for Stripe's API: the list of events, as its documentation describes it.
+//! A stand-in for Stripe's API: the lists of events and of subscriptions, as its documentation
+//! describes them.
 //! <https://docs.stripe.com/api/events/list>
+//! <https://docs.stripe.com/api/subscriptions/list>
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Json, Router};
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The events that "happened" at the provider, oldest first.
 #[derive(Clone)]
@@ -19,6 +21,8 @@ pub struct Provider(Arc<Inner>);
 struct Inner {
     api_key: String,
     log: Mutex<Log>,
+    /// The status of each subscription.
+    subscriptions: Mutex<BTreeMap<String, String>>,
 }
 
 #[derive(Default)]
@@ -47,13 +51,33 @@ impl Provider {
         Self(Arc::new(Inner {
             api_key: api_key.into(),
             log: Mutex::default(),
+            subscriptions: Mutex::default(),
         }))
     }
 
     pub fn router(&self) -> Router {
         Router::new()
             .route("/v1/events", get(events))
+            .route("/v1/subscriptions", get(subscriptions))
+            .route("/v1/subscriptions/{id}", get(subscription))
             .with_state(self.clone())
+    }
+
+    /// A subscription has this status from now on.
+    pub fn subscribe(&self, id: &str, status: &str) {
+        let mut all = self.subscriptions();
+        all.insert(id.to_owned(), status.to_owned());
+    }
+
+    fn subscriptions(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        let all = self.0.subscriptions.lock();
+        all.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn knows(&self, headers: &HeaderMap) -> bool {
+        let bearer = format!("Bearer {}", self.0.api_key);
+        let given = headers.get(header::AUTHORIZATION);
+        given.is_some_and(|value| value.as_bytes() == bearer.as_bytes())
     }
 
     /// An event happens. Its JSON must have `id` and `created`.
@@ -85,7 +109,7 @@ impl Provider {
         self.log().requests
     }
 
-    fn log(&self) -> std::sync::MutexGuard<'_, Log> {
+    fn log(&self) -> MutexGuard<'_, Log> {
         self.0.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -96,11 +120,7 @@ async fn events(
     headers: HeaderMap,
     Query(query): Query<HashMap<String, String>>,
 ) -> Response {
-    let bearer = format!("Bearer {}", provider.0.api_key);
-    if headers
-        .get(header::AUTHORIZATION)
-        .is_none_or(|value| value.as_bytes() != bearer.as_bytes())
-    {
+    if !provider.knows(&headers) {
         return (
             StatusCode::UNAUTHORIZED,
             r#"{"error":{"type":"invalid_request_error"}}"#,
@@ -162,4 +182,34 @@ async fn events(
         page.join(",")
     );
     ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// One page of all that there are.
+async fn subscriptions(State(provider): State<Provider>, headers: HeaderMap) -> Response {
+    if !provider.knows(&headers) {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    let all = provider.subscriptions();
+    let data = all.iter().map(|(id, status)| object(id, status));
+    let data: Vec<Value> = data.collect();
+    Json(json!({"object": "list", "url": "/v1/subscriptions", "has_more": false, "data": data}))
+        .into_response()
+}
+
+async fn subscription(
+    State(provider): State<Provider>,
+    headers: HeaderMap,
+    Path(id): Path<String>,
+) -> Response {
+    if !provider.knows(&headers) {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    match provider.subscriptions().get(&id) {
+        Some(status) => Json(object(&id, status)).into_response(),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+fn object(id: &str, status: &str) -> Value {
+    json!({"id": id, "object": "subscription", "created": 1_700_000_000, "status": status})
 }

@@ -13,6 +13,7 @@ use shared::clock::Millis;
 use shared::config::{ActionKind, Config};
 use shared::ledger::Ledger;
 use shared::quarantine::Quarantine;
+use shared::queue::Queue;
 use shared::secrets::Secrets;
 
 use super::view;
@@ -265,9 +266,9 @@ async fn demonstrate(
     let bodies = (clients.s3, stack.bucket("Bodies")?.to_owned());
     let quarantine = Quarantine::new(clients.dynamodb.clone(), stack.table()?);
     let ledger = Ledger::new(clients.dynamodb, stack.table()?, Some(bodies));
-    let sync = || {
-        async {
-            let invocation = stack.invoke("BackupSync", &json!({"task": "sync"})).await?;
+    let task = |name: &'static str| {
+        async move {
+            let invocation = stack.invoke("BackupSync", &json!({"task": name})).await?;
             match invocation.error() {
                 None => Ok(()),
                 Some(error) => anyhow::bail!("backup-sync failed: {}", error.message),
@@ -280,7 +281,8 @@ async fn demonstrate(
         ledger: ledger.clone(),
         quarantine,
         secrets: secrets.clone(),
-        sync: &sync,
+        queue: Queue::new(clients.sqs, stack.queue_url("Doorbell")?),
+        task: &task,
     };
     let fates = Box::pin(demo::run(&deployment, stand_ins, |fate| told.fate(fate))).await;
     let fates = fates.with_context(|| {
@@ -404,8 +406,11 @@ impl Teller<'_> {
         let count = |end: &str| fates.iter().filter(|fate| fate.end == end).count();
         let wrong = fates.iter().filter(|fate| !fate.wrong.is_empty()).count();
         let sent = fates.iter().filter(|fate| fate.status.is_some()).count();
+        let of = |case: &str| fates.iter().filter(|fate| fate.case == case).count();
         let summary = format!(
-            "{sent} sent, 1 never delivered · {} in the ledger · {} done · {} dropped · {} refused · {} dead · {wrong} unexpected",
+            "{sent} sent, {} never delivered, {} drifted · {} in the ledger · {} done · {} dropped · {} refused · {} dead · {wrong} unexpected",
+            of("missed"),
+            of("drift"),
             items.len(),
             count("done"),
             count("dropped"),
