@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use bytes::Bytes;
 use shared::clock::{Clock, Millis};
 use shared::outbound::{Call, Method, Outbound};
@@ -109,17 +109,6 @@ impl Api<'_> {
                 self.what, self.secret
             )
         })
-    }
-
-    /// Whether there is time for another page.
-    pub(crate) fn in_time(&self) -> anyhow::Result<()> {
-        if (self.clock)() > self.ends {
-            bail!(
-                "{} is too long to be read in one run; nothing was compared",
-                self.what
-            );
-        }
-        Ok(())
     }
 }
 

@@ -29,6 +29,27 @@ const LAST_LOOK: Duration = Duration::from_secs(30);
 /// Objects of a side that fit into the memory of the function.
 const MOST: usize = 100_000;
 
+/// Half a comparison would call drift what it has not read, and by the next run both sides have
+/// moved: what is too much for one run has to be split.
+fn few_enough(count: usize, what: &str) -> anyhow::Result<()> {
+    ensure!(
+        count <= MOST,
+        "reconcile.too_many: {what} has more than {MOST} objects; leave some out with `where`, name \
+         a partition of the table, or split it into several [[source.reconcile]]"
+    );
+    Ok(())
+}
+
+/// Whether there is time for another page.
+fn in_time(now: Millis, ends: Millis, what: &str) -> anyhow::Result<()> {
+    ensure!(
+        now < ends,
+        "reconcile.too_slow: {what} is too long to be read in one run, nothing was compared; split \
+         it into several [[source.reconcile]], or name a partition of the table"
+    );
+    Ok(())
+}
+
 impl BackupSync {
     /// Every comparison, or those of one source, or one of them. One that fails does not keep the
     /// others from their turn; that one failed is said at the end. Where they begin is left to
@@ -187,4 +208,29 @@ fn owner() -> anyhow::Result<String> {
     let mut bytes = [0; 6];
     shared::chance::fill(&mut bytes)?;
     Ok(format!("backup-sync/{}", hex::encode(bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_much_for_one_run_is_named_with_what_to_do() {
+        assert!(few_enough(MOST, "table users").is_ok());
+        let error = few_enough(MOST + 1, "table users").unwrap_err().to_string();
+        assert!(
+            error.starts_with("reconcile.too_many: table users"),
+            "{error}"
+        );
+        assert!(error.contains("split it into several"), "{error}");
+
+        assert!(in_time(Millis(1), Millis(2), "table users").is_ok());
+        let late = in_time(Millis(2), Millis(2), "table users");
+        let error = late.unwrap_err().to_string();
+        assert!(
+            error.starts_with("reconcile.too_slow: table users"),
+            "{error}"
+        );
+        assert!(error.contains("nothing was compared"), "{error}");
+    }
 }

@@ -8,7 +8,7 @@ use shared::json_path::{JsonPath, scalar};
 use shared::preset::{Objects, Pages};
 use shared::reconcile::{Side, Sides, Values, add, time};
 
-use super::MOST;
+use super::{few_enough, in_time};
 use crate::api::Api;
 
 /// What the provider has of an object now.
@@ -23,6 +23,7 @@ pub(super) async fn list(api: &Api<'_>, reconcile: &Reconcile) -> anyhow::Result
     let mut all = Sides::new();
     pages(api, reconcile, None, |id, side, _| {
         put(&mut all, reconcile, id, side);
+        few_enough(all.len(), api.what)
     })
     .await?;
     Ok(all)
@@ -37,6 +38,7 @@ pub(super) async fn again(api: &Api<'_>, reconcile: &Reconcile, id: &str) -> any
             json = Some(Bytes::copy_from_slice(body));
             put(&mut sides, reconcile, found, side);
         }
+        Ok(())
     };
     match &reconcile.named_by {
         NamedBy::Id => {
@@ -44,7 +46,7 @@ pub(super) async fn again(api: &Api<'_>, reconcile: &Reconcile, id: &str) -> any
             if let Some(body) = body
                 && let Some((id, side)) = read(reconcile, &body)?
             {
-                take(id, side, &body);
+                take(id, side, &body)?;
             }
         }
         NamedBy::Path { param, .. } => {
@@ -70,29 +72,23 @@ async fn pages(
     api: &Api<'_>,
     reconcile: &Reconcile,
     narrow: Option<(&String, &str)>,
-    mut take: impl FnMut(String, Side, &[u8]),
+    mut take: impl FnMut(String, Side, &[u8]) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let objects = &reconcile.objects;
     let fixed = objects.query.iter().map(|(k, v)| (k.clone(), v.clone()));
     let narrow = narrow.map(|(param, id)| (param.clone(), id.to_owned()));
     let fixed: Vec<_> = fixed.chain(narrow).collect();
-    let (mut next, mut seen) = (None::<(String, String)>, 0);
+    let mut next = None::<(String, String)>;
     loop {
-        api.in_time()?;
+        in_time((api.clock)(), api.ends, api.what)?;
         let mut query = fixed.clone();
         query.extend(next.clone());
         let (body, after) = page(api, objects, &query, next.as_ref()).await?;
         let items = items(objects.items.as_ref(), &body)?;
-        seen += items.len();
-        ensure!(
-            seen <= MOST,
-            "{} has more than {MOST} objects; leave some out with `where`, or split it",
-            api.what
-        );
         for item in &items {
             let json = item.get().as_bytes();
             if let Some((id, side)) = read(reconcile, json)? {
-                take(id, side, json);
+                take(id, side, json)?;
             }
         }
         ensure!(

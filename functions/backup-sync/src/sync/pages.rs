@@ -305,3 +305,50 @@ impl Run<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::value::RawValue;
+    use shared::preset::Preset;
+
+    use super::super::item::Item;
+    use super::*;
+
+    fn listing(ids: &[&str]) -> Listing {
+        let preset = Preset::embedded("stripe", &std::collections::BTreeMap::new()).unwrap();
+        let sync = preset.sync("default").unwrap();
+        let item = |id: &&str| {
+            let json = format!(r#"{{"id":"{id}","type":"a.b","created":1}}"#);
+            Item::read(sync, &RawValue::from_string(json).unwrap()).unwrap()
+        };
+        Listing {
+            items: ids.iter().map(item).collect(),
+            next: None,
+            mark: None,
+        }
+    }
+
+    #[test]
+    fn a_list_that_leads_back_to_any_page_that_was_shown_repeats() {
+        let mut shown = Shown::new(Some("a"));
+        shown.leads_to("b").unwrap();
+        shown.leads_to("c").unwrap();
+        for seen in ["a", "b", "c"] {
+            let error = shown.leads_to(seen).unwrap_err();
+            assert_eq!(error.downcast_ref(), Some(&Fault::Repeats), "{seen}");
+        }
+        assert!(Shown::new(None).leads_to("a").is_ok());
+    }
+
+    #[test]
+    fn pages_that_share_some_events_do_not_repeat() {
+        let mut shown = Shown::new(None);
+        shown.events(&listing(&["1", "2"])).unwrap();
+        // One came in between and pushed the list on.
+        shown.events(&listing(&["2", "3"])).unwrap();
+        shown.events(&listing(&[])).unwrap();
+        shown.events(&listing(&[])).unwrap();
+        let error = shown.events(&listing(&["2", "3"])).unwrap_err();
+        assert_eq!(error.downcast_ref(), Some(&Fault::Repeats));
+    }
+}

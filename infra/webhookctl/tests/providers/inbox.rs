@@ -10,7 +10,7 @@ use shared::clock::Millis;
 use shared::config::Config;
 use shared::envelope::{Envelope, Headers};
 use shared::event::EventKey;
-use shared::ledger::{Ledger, Listed, Row};
+use shared::ledger::{Item, Ledger, Listed, Row};
 use shared::secrets::Secret;
 use shared::sign;
 use shared::verify::Arrival;
@@ -214,6 +214,43 @@ impl Inbox {
         invocation.error().unwrap().message.clone()
     }
 
+    /// Where the sync has come to.
+    pub(crate) async fn cursor(&self) -> Option<Millis> {
+        self.ledger.sync_state("s").await.unwrap()?.cursor
+    }
+
+    /// The names in the lines that the metric of failed syncs is made of.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let log = self.stack.log_file("BackupSync").unwrap();
+        let log = std::fs::read_to_string(log).unwrap_or_default();
+        let lines = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let failed = lines.filter(|line| line["fields"]["sync_failed"] == 1);
+        failed
+            .map(|line| line["fields"]["fault"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// All that is in the table.
+    pub(crate) async fn table(&self) -> Vec<Item> {
+        #[expect(clippy::disallowed_methods, reason = "a test looks at the whole table")]
+        let all = self.stack.clients().dynamodb.scan();
+        let all = all.table_name(self.stack.table().unwrap()).send();
+        let mut items = all.await.unwrap().items.unwrap();
+        let place = |item: &Item| ["pk", "sk"].map(|name| item[name].as_s().unwrap().clone());
+        items.sort_by_key(place);
+        items
+    }
+
+    /// What a run would find.
+    pub(crate) async fn look(&self) -> Value {
+        let task = json!({"task": "sync", "dry_run": true});
+        let invocation = self.stack.invoke("BackupSync", &task).await.unwrap();
+        assert!(invocation.error().is_none(), "{:?}", invocation.error());
+        invocation.json().unwrap()["sources"][0].clone()
+    }
+
     pub(crate) async fn end(self) {
         let log = self.stack.log_file("BackupSync").unwrap();
         let log = std::fs::read_to_string(log).unwrap_or_default();
@@ -230,7 +267,7 @@ fn sources(play: &Play, base: &str) -> String {
          [source.sync]\nfirst_lookback_line\n{}\n",
         play.preset,
         play.params.replace("BASE", base),
-        play.settings,
+        play.settings.replace("BASE", base),
     )
     .replace(
         "first_lookback_line",

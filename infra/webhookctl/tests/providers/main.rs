@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
 
+mod bad_input;
+mod by_data;
 mod inbox;
 mod play;
 mod plays;
@@ -152,6 +154,47 @@ async fn a_redelivery_is_asked_for_and_arrives_by_webhook() {
         "{report}"
     );
     assert_eq!(inbox.row(&events[0]).await.unwrap().via, Via::Webhook);
+    inbox.end().await;
+}
+
+/// One that keeps failing is not asked for for ever: then the event is taken from the API.
+#[tokio::test]
+async fn a_redelivery_that_never_comes_is_asked_for_three_times() {
+    let mut play = plays::github();
+    play.settings = format!("{}\nmissing = \"redeliver\"", play.settings);
+    let inbox = Inbox::start(play).await;
+    let event = inbox.happen(0, 1);
+    for _ in 0..3 {
+        let report = inbox.sync().await;
+        assert_eq!((&report["asked"], &report["found"]), (&1.into(), &0.into()));
+        assert_eq!(inbox.events().await, 0);
+    }
+    let report = inbox.sync().await;
+    assert_eq!((&report["asked"], &report["found"]), (&0.into(), &1.into()));
+    assert_eq!(inbox.row(&event).await.unwrap().via, Via::BackupSync);
+    inbox.end().await;
+}
+
+/// A run that only looks leaves the table as it is, and asks for no redelivery.
+#[tokio::test]
+async fn a_run_that_only_looks_writes_nothing() {
+    let mut play = plays::github();
+    play.settings = format!("{}\nmissing = \"redeliver\"", play.settings);
+    let inbox = Inbox::start(play).await;
+    assert_eq!(inbox.sync().await["complete"], true);
+    let count = inbox.play().size * 2 + 1;
+    for n in 0..count {
+        inbox.happen(n, count);
+    }
+    let before = inbox.table().await;
+    assert!(!before.is_empty());
+    let looked = inbox.look().await;
+    assert_eq!(inbox.table().await, before);
+    assert_eq!(looked["found"], count, "{looked}");
+    assert_eq!(looked["missing"].as_array().unwrap().len(), count);
+    assert_eq!(looked["complete"], true);
+    assert!(inbox.stand_in().asked_again().is_empty());
+    assert_eq!(inbox.sync().await["asked"], count, "the run itself does");
     inbox.end().await;
 }
 

@@ -7,6 +7,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use axum::response::Response;
+use shared::clock::Millis;
 use tokio::task::JoinHandle;
 
 use super::play::{Answer, Happened, Page, Play, Request, Skip};
@@ -45,6 +46,9 @@ struct Log {
     /// Places in the list up to here are forgotten.
     forgotten: Option<usize>,
     elsewhere: Option<String>,
+    /// What is done to every request before it is understood, and to every answer.
+    hears: Option<fn(&mut Request)>,
+    says: Option<fn(&mut Answer)>,
 }
 
 impl StandIn {
@@ -101,6 +105,27 @@ impl StandIn {
         log.forgotten = Some(log.events.len());
     }
 
+    /// It takes every request for another one.
+    pub(crate) fn mishear(&self, hears: fn(&mut Request)) {
+        self.world.log().hears = Some(hears);
+    }
+
+    /// It says something else each time.
+    pub(crate) fn misspeak(&self, says: fn(&mut Answer)) {
+        self.world.log().says = Some(says);
+    }
+
+    /// It is well again.
+    pub(crate) fn recover(&self) {
+        let mut log = self.world.log();
+        (log.hears, log.says, log.elsewhere) = (None, None, None);
+    }
+
+    /// What happened after a time never did.
+    pub(crate) fn undo_after(&self, time: Millis) {
+        self.world.log().events.retain(|event| event.at <= time);
+    }
+
     /// Every page names this one as the next.
     pub(crate) fn point_elsewhere(&self, url: &str) {
         self.world.log().elsewhere = Some(url.to_owned());
@@ -120,6 +145,18 @@ impl World {
 
     fn answer(&self, request: &Request) -> Answer {
         let mut log = self.log();
+        let mut request = request.clone();
+        if let Some(hears) = log.hears {
+            hears(&mut request);
+        }
+        let mut answer = self.heard(&request, &mut log);
+        if let Some(says) = log.says {
+            says(&mut answer);
+        }
+        answer
+    }
+
+    fn heard(&self, request: &Request, log: &mut Log) -> Answer {
         log.requests += 1;
         let failure = log.failures.pop_front();
         match failure {
@@ -132,7 +169,7 @@ impl World {
             Some(Failure::ServerError) => return Answer::status(502),
             Some(Failure::BadPage) | None => {}
         }
-        let mut answer = self.good(request, &mut log);
+        let mut answer = self.good(request, log);
         if failure.is_some() {
             let half = answer.body.len() / 2;
             answer.body.truncate(half);

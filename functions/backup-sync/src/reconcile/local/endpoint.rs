@@ -4,8 +4,8 @@ use anyhow::{Context as _, ensure};
 use shared::config::{LocalEndpoint, Reconcile};
 use shared::reconcile::{Side, Sides, add};
 
-use super::super::MOST;
 use super::super::provider::{items, values};
+use super::super::{few_enough, in_time};
 use super::Listed;
 use crate::api::{Api, whole};
 
@@ -15,16 +15,16 @@ pub(super) async fn list(
     reconcile: &Reconcile,
 ) -> anyhow::Result<Listed> {
     let mut listed = Listed::default();
-    let (mut cursor, mut seen) = (None::<String>, 0);
+    let mut cursor = None::<String>;
     loop {
-        api.in_time()?;
+        in_time((api.clock)(), api.ends, api.what)?;
         let query: Vec<_> = cursor
             .iter()
             .map(|cursor| ("cursor".to_owned(), cursor.clone()))
             .collect();
         let body = api.list(&at.url, &query, whole).await?;
-        seen += take(&body, at, reconcile, &mut listed.sides)?;
-        ensure!(seen <= MOST, "{} has more than {MOST} objects", api.what);
+        take(&body, at, reconcile, &mut listed.sides)?;
+        few_enough(listed.sides.len(), api.what)?;
         let next = at.next.scalar(&body).ok().flatten();
         let next = next.filter(|next| !next.is_empty());
         ensure!(
@@ -54,13 +54,13 @@ pub(super) async fn again(
     Ok(sides.remove(id))
 }
 
-/// Adds the objects of a page; how many there were.
+/// Adds the objects of a page.
 fn take(
     body: &[u8],
     at: &LocalEndpoint,
     reconcile: &Reconcile,
     sides: &mut Sides,
-) -> anyhow::Result<usize> {
+) -> anyhow::Result<()> {
     let items = items(Some(&at.items), body).context("our endpoint")?;
     for item in &items {
         let json = item.get().as_bytes();
@@ -73,5 +73,5 @@ fn take(
         };
         add(sides, id, side);
     }
-    Ok(items.len())
+    Ok(())
 }

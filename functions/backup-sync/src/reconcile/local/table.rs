@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
@@ -11,8 +11,8 @@ use shared::clock::{Clock, Millis};
 use shared::config::{LocalTable, Reconcile};
 use shared::reconcile::{Side, add};
 
-use super::super::MOST;
 use super::super::provider::values;
+use super::super::{few_enough, in_time};
 use super::{Key, Listed};
 
 /// A table, and until when there is time to read it.
@@ -31,20 +31,10 @@ impl Table<'_> {
         reconcile: &Reconcile,
     ) -> anyhow::Result<Listed> {
         let mut listed = Listed::default();
-        let (mut place, mut seen) = (None, 0);
+        let (mut place, what) = (None, format!("table {}", at.table));
         loop {
-            ensure!(
-                (self.clock)() < self.ends,
-                "table {} is too long to be read in one run; nothing was compared",
-                at.table
-            );
+            in_time((self.clock)(), self.ends, &what)?;
             let (items, next) = self.page(at, place).await?;
-            seen += items.len();
-            ensure!(
-                seen <= MOST,
-                "table {} has more than {MOST} items; name a partition of it",
-                at.table
-            );
             for item in &items {
                 // Other kinds of items may live in the same table.
                 if let Some((id, side)) = read(item, at, reconcile) {
@@ -55,6 +45,7 @@ impl Table<'_> {
                     add(&mut listed.sides, id, side);
                 }
             }
+            few_enough(listed.sides.len(), &what)?;
             place = next;
             if place.is_none() {
                 return Ok(listed);
