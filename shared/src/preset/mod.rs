@@ -72,6 +72,8 @@ pub struct Preset {
     pub ack: Ack,
     #[serde(default)]
     pub retry: Retry,
+    /// Why nothing that happened there can be listed, where somebody looked.
+    pub no_sync: Option<String>,
     /// The lists of what happened there; one is the default.
     #[serde(default, rename = "sync")]
     pub syncs: Vec<Sync>,
@@ -131,6 +133,10 @@ impl Preset {
         ensure!(
             preset.syncs.is_empty() || preset.sync("default").is_some(),
             "one [[sync]] must be the default variant"
+        );
+        ensure!(
+            preset.syncs.is_empty() || preset.no_sync.is_none(),
+            "no_sync says why there is no [[sync]], and there is one"
         );
         let many = |at: &Locations| at.0.iter().any(|at| matches!(at, Location::Item(_)));
         ensure!(

@@ -31,7 +31,7 @@ macro_rules! providers {
 
 providers! {
     event_is_found_once: stripe github github_org github_app gitlab workos paddle paypal
-        gocardless square chargebee mailgun okta zendesk fireflies;
+        gocardless square chargebee mailgun okta zendesk fireflies coinbase_commerce;
     change_is_found_once: shopify box_ asana airtable microsoft_graph microsoft_graph_directory
         dropbox notion hubspot linear jira;
 }

@@ -8,7 +8,8 @@ mod marks;
 pub(crate) use changes::{hubspot, jira, linear, notion, shopify};
 pub(crate) use deliveries::{github, github_app, github_org, gitlab, zendesk};
 pub(crate) use events::{
-    chargebee, fireflies, gocardless, mailgun, okta, paddle, paypal, square, stripe, workos,
+    chargebee, coinbase_commerce, fireflies, gocardless, mailgun, okta, paddle, paypal, square,
+    stripe, workos,
 };
 pub(crate) use marks::{
     airtable, asana, box_, dropbox, microsoft_graph, microsoft_graph_directory,

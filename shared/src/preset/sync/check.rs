@@ -332,6 +332,6 @@ mod tests {
                 }
             }
         }
-        assert!(count >= 27, "{count}");
+        assert!(count >= 28, "{count}");
     }
 }

@@ -83,6 +83,9 @@ fn section(text: &mut String, shown: &Shown) {
     }
     let _ = writeln!(text, "- Answer: {}", shown.ack);
     let _ = writeln!(text, "- Retries: {}", shown.retry);
+    if let Some(why) = &shown.no_sync {
+        let _ = writeln!(text, "- Sync: none: {why}");
+    }
     for sync in &shown.syncs {
         let line = cell(&sync.line());
         let _ = writeln!(

@@ -28,6 +28,9 @@ pub(super) struct Shown {
     pub(super) ack: String,
     pub(super) retry: String,
     pub(super) syncs: Vec<Synced>,
+    /// Why there are none, where somebody looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) no_sync: Option<String>,
 }
 
 /// One way in which it signs.
@@ -75,6 +78,7 @@ impl Shown {
             ack: ack(preset),
             retry: retry(&preset.retry),
             syncs: preset.syncs.iter().map(Synced::new).collect(),
+            no_sync: preset.no_sync.clone(),
         }
     }
 }
@@ -126,6 +130,9 @@ fn text(shown: &Shown) -> String {
         for field in &sync.fields {
             lines.push(line("", field));
         }
+    }
+    if let Some(why) = &shown.no_sync {
+        lines.push(line("sync", &format!("none: {why}")));
     }
     let _ = write!(text, "\n{}", aligned(&lines));
     for variant in &shown.variants {

@@ -359,3 +359,36 @@ pub(crate) fn fireflies() -> Play {
         ..Play::of("fireflies")
     }
 }
+
+/// <https://docs.cdp.coinbase.com/api-reference/commerce-api/rest-api/events/list-events>
+pub(crate) fn coinbase_commerce() -> Play {
+    fn event(event: &Happened) -> Value {
+        json!({"id": event.id, "resource": "event", "type": "charge:confirmed", "api_version": "2018-03-22", "created_at": event.rfc3339(), "data": {"code": event.number}})
+    }
+    Play {
+        newest_first: true,
+        asked: |request| {
+            let is_allowed = request.header("x-cc-api-key") == KEY
+                && request.header("x-cc-version") == "2018-03-22";
+            refused(request.is("GET", "/events"), is_allowed)?;
+            Ok(Asked {
+                since: None,
+                skip: Skip::after(request.query("starting_after")),
+            })
+        },
+        item: event,
+        page: |page| {
+            // The URL is that of another list.
+            let next = page
+                .more
+                .then(|| format!("{}/checkouts?limit=20", page.request.base));
+            json!({"pagination": {"order": "desc", "starting_after": null, "next_uri": next}, "data": page.items}).into()
+        },
+        webhook: Some((SECRET, |happened| {
+            let body = json!({"id": happened.number, "scheduled_for": happened.rfc3339(), "event": event(happened)});
+            Webhook::json(&[], &body)
+        })),
+        kind: |_| "charge:confirmed".to_owned(),
+        ..Play::of("coinbase-commerce")
+    }
+}
