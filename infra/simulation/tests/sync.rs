@@ -1,5 +1,6 @@
 //! The sync in virtual time, against a list that lags, breaks and is asked too often, by runs that
-//! die at each of their pages: nothing is missed, and little is asked twice.
+//! die at each of their pages: nothing is missed, and little is asked twice. With one of its rules
+//! broken, events are lost.
 //!
 //! `MITT_SYNC_EVENTS=100000 cargo test --profile simulation -p simulation --test sync` is the large
 //! one.
@@ -7,6 +8,7 @@
 #![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,6 +21,7 @@ use simulation::clock;
 use simulation::dice::Dice;
 use simulation::sandbox::{SOURCE, Sandboxes};
 use simulation::scenario::Scenario;
+use simulation::wire::dynamodb::Weakness;
 use simulation::world::Shared;
 use tokio::sync::Notify;
 use tokio::task::LocalSet;
@@ -42,6 +45,7 @@ preset = "stripe"
 kind = "keep"
 [source.sync]
 first_lookback = "24h"
+overlap = "{overlap}"
 "#;
 
 /// A provider like Stripe, whose list is behind by up to ten minutes.
@@ -56,15 +60,17 @@ struct Provider {
     /// Answered pages since the run began, and the one that kills it.
     served: usize,
     kills_at: Option<usize>,
+    /// It leaves out what happened in the very second that is asked for.
+    is_exclusive: bool,
 }
 
 impl Provider {
-    fn new(events: u64, seed: u64) -> Self {
+    fn new(events: u64, seed: u64, lag: RangeInclusive<u64>) -> Self {
         let mut dice = Dice::new(seed, 0x7379_6e63);
         let began = u64::try_from(clock::true_ms()).unwrap();
         let mut times: Vec<u64> = (0..events).map(|_| began + dice.between(0, DAY)).collect();
         times.sort_unstable();
-        let lag = |at: u64, dice: &mut Dice| at + dice.between(0, 10 * MINUTE);
+        let lag = |at: u64, dice: &mut Dice| at + dice.between(*lag.start(), *lag.end());
         Self {
             events: times
                 .into_iter()
@@ -76,6 +82,7 @@ impl Provider {
             pages: BTreeSet::new(),
             served: 0,
             kills_at: None,
+            is_exclusive: false,
         }
     }
 
@@ -93,6 +100,7 @@ impl Provider {
         }
         let now = u64::try_from(clock::true_ms()).unwrap();
         let since: u64 = query["created[gte]"].parse().unwrap();
+        let since = since + u64::from(self.is_exclusive);
         let after = query.get("starting_after").map(|id| number(id));
         let listed = self.events.iter().enumerate().rev();
         let mut listed = listed.filter(|(id, (at, shown))| {
@@ -124,13 +132,13 @@ fn number(id: &str) -> usize {
     id.strip_prefix("evt_").unwrap().parse().unwrap()
 }
 
-fn inside(provider: &Arc<Mutex<Provider>>, dies: &Arc<Notify>) -> Inside {
+fn inside(provider: &Arc<Mutex<Provider>>, dies: &Arc<Notify>, takes: Duration) -> Inside {
     let (provider, dies) = (provider.clone(), dies.clone());
     Arc::new(move |request| {
         let query = request.url().query_pairs().into_owned().collect();
         let (provider, dies) = (provider.clone(), dies.clone());
         Box::pin(async move {
-            sleep(Duration::from_millis(80)).await;
+            sleep(takes).await;
             Ok(provider.lock().unwrap().answer(&query, &dies))
         })
     })
@@ -147,82 +155,237 @@ fn size() -> u64 {
 
 #[test]
 fn no_event_is_missed_by_runs_that_die_at_each_page_of_a_list_that_lags_and_breaks() {
-    let runtime = tokio::runtime::Builder::new_current_thread();
-    let runtime = { runtime }
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .unwrap();
-    let local = LocalSet::new();
-    local.block_on(&runtime, a_day(size()));
+    let seen = Day::default().live(size());
+    assert_eq!(seen.missed, 0);
+    assert!(seen.deaths >= 15, "{seen:?}");
+    let Seen { calls, pages, .. } = seen;
+    assert!(calls * 10 <= pages * 13, "{calls} calls for {pages} pages");
 }
 
-async fn a_day(events: u64) {
-    clock::begin();
-    let world = Shared::new(Scenario {
-        latency_ms: 2,
-        ..Scenario::calm(1, 1)
-    });
-    world
-        .lock()
-        .secrets
-        .insert(SOURCE.to_owned(), "key".to_owned());
-    let sandboxes = Sandboxes::new(&world).unwrap();
-    let provider = Arc::new(Mutex::new(Provider::new(events, 1)));
-    let dies = Arc::new(Notify::new());
-    let mut deaths = BTreeSet::new();
-    let mut function = None;
-    // A day of events, and an hour for the last of them to be listed and found.
-    for run in 0..100 {
-        sleep(EVERY).await;
-        // Two runs of three die, each at another page; the last ones live.
-        let kills_at = (run % 3 != 0 && run < 96).then_some(1 + run / 3);
-        {
-            let mut provider = provider.lock().unwrap();
-            provider.served = 0;
-            provider.kills_at = kills_at;
-        }
-        let sandbox = match function.take() {
-            Some(sandbox) => sandbox,
-            None => sandboxes
-                .backup_sync_of(SOURCES, inside(&provider, &dies))
-                .unwrap(),
-        };
-        let work = sandbox.function.run(Task::Sync(Order::default()));
-        let death = async {
-            dies.notified().await;
-            // Somewhere among the puts of the page, or after them.
-            let after = provider.lock().unwrap().dice.between(0, 400);
-            sleep(Duration::from_millis(after)).await;
-        };
-        let lived = tokio::select! {
-            // A run may fail, as when a page broke six times; the next one goes on.
-            _ = work => true,
-            () = death => false,
-        };
-        if lived {
-            function = Some(sandbox);
-        } else {
-            deaths.extend(kills_at);
-        }
-    }
-    let (calls, pages) = {
-        let provider = provider.lock().unwrap();
-        (provider.calls, provider.pages.len())
+/// Runs that take their time, over a list that lags as long as the overlap just about allows.
+const TIGHT: Day = Day {
+    overlap: "10m 2s",
+    lag: 10 * MINUTE..=10 * MINUTE,
+    takes: Duration::from_millis(800),
+    dies: false,
+    flaw: None,
+};
+
+#[test]
+fn a_cursor_at_the_end_of_the_run_loses_what_was_listed_while_it_ran() {
+    assert_eq!(TIGHT.live(EVENTS).missed, 0);
+    let flaw = Some(Flaw::CursorAtTheEnd);
+    assert!(Day { flaw, ..TIGHT }.live(EVENTS).missed > 0);
+}
+
+#[test]
+fn a_list_that_leaves_out_the_first_moment_loses_what_happened_in_it() {
+    let day = Day {
+        overlap: "10m",
+        takes: Duration::from_millis(80),
+        ..TIGHT
     };
-    let ledger = sandboxes.ledger().unwrap();
-    let mut missed = 0;
-    for id in 0..events {
-        let key = EventKey::new(SOURCE, &format!("evt_{id:06}"));
-        missed += u64::from(!ledger.has(&key).await.unwrap());
+    assert_eq!(day.clone().live(3 * EVENTS).missed, 0);
+    let flaw = Some(Flaw::Exclusive);
+    assert!(Day { flaw, ..day }.live(3 * EVENTS).missed > 0);
+}
+
+#[test]
+fn a_cursor_that_moves_before_the_puts_loses_what_a_death_left_behind() {
+    let flaw = Some(Flaw::AdvanceBeforePuts);
+    let day = Day {
+        flaw,
+        ..Day::default()
+    };
+    assert!(day.live(EVENTS).missed > 0);
+}
+
+#[test]
+fn an_overlap_shorter_than_the_lag_loses_what_is_listed_late() {
+    let day = Day {
+        overlap: "5m",
+        ..TIGHT
+    };
+    assert!(day.live(EVENTS).missed > 0);
+}
+
+/// The lease spares calls, and no more: a run is safe beside another one.
+#[test]
+fn without_the_lease_more_is_asked_and_nothing_lost() {
+    let alone = Day::default().live(EVENTS);
+    let flaw = Some(Flaw::NoLease);
+    let both = Day {
+        flaw,
+        ..Day::default()
     }
-    let unknown = world.lock().unknown.clone();
-    eprintln!(
-        "{events} events, {calls} calls for {pages} pages, {} deaths, {missed} missed",
-        deaths.len()
-    );
-    assert_eq!(unknown, Vec::<String>::new());
-    assert_eq!(missed, 0);
-    assert!(deaths.len() >= 15, "{deaths:?}");
-    assert!(calls * 10 <= pages * 13, "{calls} calls for {pages} pages");
+    .live(EVENTS);
+    assert_eq!((alone.missed, both.missed), (0, 0));
+    assert!(both.calls > alone.calls, "{both:?} {alone:?}");
+}
+
+/// A rule of the sync that is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flaw {
+    /// The cursor is the clock at the end of a run.
+    CursorAtTheEnd,
+    /// What happened in the first second that is asked for is left out.
+    Exclusive,
+    /// The cursor moves when the first page has come.
+    AdvanceBeforePuts,
+    /// A run does not ask whether another one is at it, and there are two.
+    NoLease,
+}
+
+/// A day of events, and runs every quarter of an hour.
+#[derive(Clone, Debug)]
+struct Day {
+    overlap: &'static str,
+    /// How far the list is behind what happens, in milliseconds.
+    lag: RangeInclusive<u64>,
+    /// How long a page takes.
+    takes: Duration,
+    /// Two runs of three die, each at another page.
+    dies: bool,
+    flaw: Option<Flaw>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+struct Seen {
+    missed: u64,
+    calls: usize,
+    pages: usize,
+    deaths: usize,
+}
+
+impl Default for Day {
+    fn default() -> Self {
+        Self {
+            overlap: "15m",
+            lag: 0..=10 * MINUTE,
+            takes: Duration::from_millis(80),
+            dies: true,
+            flaw: None,
+        }
+    }
+}
+
+impl Day {
+    fn live(self, events: u64) -> Seen {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        LocalSet::new().block_on(&runtime, self.pass(events))
+    }
+
+    fn is(&self, flaw: Flaw) -> bool {
+        self.flaw == Some(flaw)
+    }
+
+    async fn pass(self, events: u64) -> Seen {
+        clock::begin();
+        let world = Shared::new(Scenario {
+            latency_ms: 2,
+            weakness: self.is(Flaw::NoLease).then_some(Weakness::NoLease),
+            ..Scenario::calm(1, 1)
+        });
+        let secret = (SOURCE.to_owned(), "key".to_owned());
+        world.lock().secrets.extend([secret]);
+        let sandboxes = Sandboxes::new(&world).unwrap();
+        let mut provider = Provider::new(events, 1, self.lag.clone());
+        provider.is_exclusive = self.is(Flaw::Exclusive);
+        let provider = Arc::new(Mutex::new(provider));
+        let dies = Arc::new(Notify::new());
+        let sources = SOURCES.replace("{overlap}", self.overlap);
+        let make = || {
+            let inside = inside(&provider, &dies, self.takes);
+            sandboxes.backup_sync_of(&sources, inside).unwrap()
+        };
+        let mut deaths = BTreeSet::new();
+        let mut function = None;
+        // A day of events, and an hour for the last of them to be listed and found.
+        for run in 0..100 {
+            sleep(EVERY).await;
+            // Two runs of three die, each at another page; the last ones live.
+            let kills_at = (self.dies && run % 3 != 0 && run < 96).then_some(1 + run / 3);
+            {
+                let mut provider = provider.lock().unwrap();
+                provider.served = 0;
+                provider.kills_at = kills_at;
+            }
+            let sandbox = function.take().unwrap_or_else(&make);
+            let work = async {
+                let sync = || Task::Sync(Order::default());
+                let one = sandbox.function.run(sync());
+                if self.is(Flaw::NoLease) {
+                    let other = make();
+                    let _ = tokio::join!(one, other.function.run(sync()));
+                } else {
+                    let _ = one.await;
+                }
+            };
+            let early = async {
+                while provider.lock().unwrap().served == 0 {
+                    sleep(Duration::from_millis(1)).await;
+                }
+                set_cursor(&world);
+                std::future::pending::<()>().await;
+            };
+            let death = async {
+                dies.notified().await;
+                // Somewhere among the puts of the page, or after them.
+                let after = provider.lock().unwrap().dice.between(0, 400);
+                sleep(Duration::from_millis(after)).await;
+            };
+            let lived = tokio::select! {
+                // A run may fail, as when a page broke six times; the next one goes on.
+                () = work => true,
+                () = death => false,
+                () = early, if self.is(Flaw::AdvanceBeforePuts) => false,
+            };
+            if lived {
+                if self.is(Flaw::CursorAtTheEnd) {
+                    set_cursor(&world);
+                }
+                function = Some(sandbox);
+            } else {
+                deaths.extend(kills_at);
+            }
+        }
+        let ledger = sandboxes.ledger().unwrap();
+        let mut missed = 0;
+        for id in 0..events {
+            let key = EventKey::new(SOURCE, &format!("evt_{id:06}"));
+            missed += u64::from(!ledger.has(&key).await.unwrap());
+        }
+        let unknown = world.lock().unknown.clone();
+        assert_eq!(unknown, Vec::<String>::new());
+        let provider = provider.lock().unwrap();
+        let seen = Seen {
+            missed,
+            calls: provider.calls,
+            pages: provider.pages.len(),
+            deaths: deaths.len(),
+        };
+        eprintln!("{:?}: {events} events, {seen:?}", self.flaw);
+        seen
+    }
+}
+
+/// What no code of ours does: the cursor is set to now.
+fn set_cursor(world: &Shared) {
+    let now = clock::true_ms();
+    let write = json!({
+        "TableName": "inbox",
+        "Key": {"pk": {"S": format!("SYNC#{SOURCE}")}, "sk": {"S": "CURSOR"}},
+        "UpdateExpression": "SET cur = :now",
+        "ExpressionAttributeValues": {":now": {"N": now.to_string()}},
+    });
+    let mut world = world.lock();
+    let write = write.to_string();
+    let written = world.table.answer("UpdateItem", write.as_bytes(), now);
+    written.unwrap_or_else(|refusal| panic!("{}", refusal.body()));
 }
