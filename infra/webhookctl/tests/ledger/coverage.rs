@@ -101,6 +101,30 @@ async fn of_runs_at_the_same_time_each_minute_is_counted_by_one() {
     assert_eq!(today.minutes, alone.minutes());
 }
 
+/// Both had read the same figures: the first day of all, and one that was begun.
+#[tokio::test]
+async fn who_comes_second_counts_on_top_of_the_first() {
+    let table = Table::fresh().await;
+    let mut sum = 0;
+    let mut cursor = before(5400);
+    for started in [before(4500), before(3600)] {
+        let (one, two) = (run(cursor, started), run(cursor, started));
+        let (proxy, slow) = table.through_proxy().await;
+        let held = proxy.hold("UpdateItem", "DAY#");
+        let add = async |counted| {
+            let piece = one.piece(Day::of(NOW), counted)?;
+            Some((piece, Comparison { done: true }))
+        };
+        let (first, second) = held
+            .around(slow.count_day(SOURCE, Day::of(NOW), add), table.count(&two))
+            .await;
+        assert!(first.unwrap().is_none(), "nothing was left for it");
+        sum += second;
+        assert_eq!(table.today().await.counts.sync, sum);
+        cursor = started;
+    }
+}
+
 #[tokio::test]
 async fn a_count_whose_answer_was_lost_is_neither_lost_nor_made_twice() {
     let table = Table::fresh().await;

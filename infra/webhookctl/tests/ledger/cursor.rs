@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use shared::clock::Millis;
+use shared::event::EventKey;
 use shared::ledger::{Cursor, Paused, SyncLease};
 
 use crate::support::{NOW, Table, after, n, number, s, text};
@@ -92,15 +93,19 @@ async fn a_held_cursor_is_refused_until_five_seconds_after_its_lease() {
 async fn a_run_is_fenced_by_its_owner_and_by_its_epoch() {
     let table = Table::fresh().await;
     for (name, other) in [("own", s("two")), ("epoch", n(9))] {
-        for ending in ["page", "advance", "release"] {
+        for ending in ["page", "advance", "advance to", "release", "restart"] {
             let lease = table.sync("one", NOW).await.unwrap();
             let mut row = table.cursor().await;
+            // What a restart would forget.
+            row.extend([("page".to_owned(), s("p0")), ("mk".to_owned(), s("m0"))]);
             row.insert(name.into(), other.clone());
             table.put(row.clone()).await;
             let ledger = &table.ledger;
             let moved = match ending {
                 "page" => ledger.sync_page(&lease, &page("p"), after(1)).await,
                 "advance" => ledger.sync_advance(lease, after(1), NOW).await,
+                "advance to" => ledger.sync_advance_to(lease, after(1), "m", NOW).await,
+                "restart" => ledger.sync_restart(lease).await.map(|()| false),
                 _ => ledger.sync_release(lease).await.map(|()| false),
             };
             assert!(!moved.unwrap(), "{ending} under another {name}");
@@ -201,6 +206,65 @@ async fn the_cursor_never_goes_back() {
             .await
             .unwrap()
     );
+}
+
+#[tokio::test]
+async fn a_place_never_comes_with_an_older_cursor() {
+    let table = Table::fresh().await;
+    let ledger = &table.ledger;
+    let lease = table.sync("one", NOW).await.unwrap();
+    let first = ledger.sync_advance_to(lease, after(5_000), "m1", after(6_000));
+    assert!(first.await.unwrap());
+    let lease = table.sync("two", after(7_000)).await.unwrap();
+    let before = table.cursor().await;
+    let older = ledger.sync_advance_to(lease, after(4_999), "m2", after(8_000));
+    assert!(!older.await.unwrap());
+    assert_eq!(table.cursor().await, before);
+    // The same moment is none that is older.
+    let lease = table.sync("three", after(200_000)).await.unwrap();
+    let again = ledger.sync_advance_to(lease, after(5_000), "m3", after(201_000));
+    assert!(again.await.unwrap());
+    assert_eq!(text(&table.cursor().await, "mk"), "m3");
+}
+
+#[tokio::test]
+async fn who_only_looks_sees_the_cursor_and_takes_nothing() {
+    let table = Table::fresh().await;
+    let ledger = &table.ledger;
+    let seen = ledger.sync_cursor("stripe-main").await.unwrap();
+    assert_eq!(seen, Cursor::default());
+    assert!(table.all().await.is_empty());
+    let lease = table.sync("one", NOW).await.unwrap();
+    assert!(
+        ledger
+            .sync_page(&lease, &page("p1"), after(9))
+            .await
+            .unwrap()
+    );
+    let before = table.all().await;
+    let seen = ledger.sync_cursor("stripe-main").await.unwrap();
+    assert_eq!(seen.page, Some(page("p1")));
+    assert_eq!(table.all().await, before);
+}
+
+#[tokio::test]
+async fn a_redelivery_is_asked_for_so_often_and_counted_for_each_event() {
+    let table = Table::fresh().await;
+    let key = EventKey::new("github-main", "guid-1");
+    let may = async |key: &EventKey| table.ledger.may_ask_again(key, 3, NOW).await.unwrap();
+    for _ in 0..3 {
+        assert!(may(&key).await);
+    }
+    let item = table.item("SYNC#github-main", "ASKED#guid-1").await;
+    for _ in 0..2 {
+        assert!(!may(&key).await);
+    }
+    // What is refused is not counted, and other events have counts of their own.
+    let again = table.item("SYNC#github-main", "ASKED#guid-1").await;
+    assert_eq!(again, item);
+    assert_eq!(number(&item.unwrap(), "n"), 3);
+    assert!(may(&EventKey::new("github-main", "guid-2")).await);
+    assert!(may(&EventKey::new("github-other", "guid-1")).await);
 }
 
 #[tokio::test]

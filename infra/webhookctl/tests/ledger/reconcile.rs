@@ -6,7 +6,7 @@ use shared::clock::Millis;
 use shared::ledger::ReconcileLease;
 use shared::reconcile::{Repair, Report};
 
-use crate::support::{NOW, Table, after};
+use crate::support::{NOW, Table, after, n, s};
 
 const RUN: Duration = Duration::from_secs(60);
 
@@ -56,6 +56,32 @@ async fn one_run_has_the_turn_until_it_ends_or_its_time_is_over() {
     assert!(table.turn("three", late).await.is_none());
     table.ledger.reconcile_release(second).await.unwrap();
     assert!(table.turn("three", late).await.is_some());
+}
+
+#[tokio::test]
+async fn a_turn_is_given_back_by_its_owner_and_epoch_alone() {
+    let table = Table::fresh().await;
+    for (name, other) in [("own", s("two")), ("epoch", n(9))] {
+        let turn = table.turn("one", NOW).await.unwrap();
+        let place = ("SYNC#stripe-main", "TURN#subscriptions");
+        let mut row = table.item(place.0, place.1).await.unwrap();
+        row.insert(name.into(), other);
+        table.put(row.clone()).await;
+        table.ledger.reconcile_release(turn).await.unwrap();
+        let left = table.item(place.0, place.1).await;
+        assert_eq!(left, Some(row), "under another {name}");
+        table.delete(place.0, place.1).await;
+    }
+}
+
+#[tokio::test]
+async fn a_turn_is_over_five_seconds_after_its_lease() {
+    let table = Table::fresh().await;
+    table.turn("one", NOW).await.unwrap();
+    for ms in [0, 60_000, 65_000] {
+        assert!(table.turn("two", after(ms)).await.is_none(), "{ms}");
+    }
+    assert!(table.turn("two", after(65_001)).await.is_some());
 }
 
 #[tokio::test]
