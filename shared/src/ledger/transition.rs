@@ -343,8 +343,12 @@ pub fn sweep_spare(seen: Millis, next: Millis) -> Change {
 
 /// One sync run at a time holds the cursor.
 pub fn sync_lease(owner: &str, now: Millis, until: Millis) -> Change {
+    turn("take the sync lease", owner, now, until)
+}
+
+fn turn(what: &'static str, owner: &str, now: Millis, until: Millis) -> Change {
     Change::new(
-        "take the sync lease",
+        what,
         "attribute_not_exists(lu) OR lu < :over",
         "SET own = :own, lu = :lu ADD epoch :one",
     )

@@ -1,6 +1,8 @@
 //! The endpoint watch: a subscription that does not lead to us is told of, and enabled again only
 //! when somebody says so.
 
+use std::process::Output;
+
 use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::event::EventKey;
@@ -72,6 +74,20 @@ async fn world() -> (World, Hooks, Provider) {
         ];
     }
     (world, hooks, events)
+}
+
+/// `endpoint enable`, confirmed.
+async fn enable(world: &World, source: &str, more: &[&str]) -> Output {
+    let line = [
+        "endpoint",
+        "enable",
+        source,
+        "--confirm",
+        source,
+        "-m",
+        "why",
+    ];
+    world.webhookctl(&[&line, more].concat()).await
 }
 
 async fn looked(world: &World) -> Vec<String> {
@@ -179,31 +195,12 @@ async fn types_that_are_missing_are_added_to_those_that_there_are_when_somebody_
         all.stripe[0]["enabled_events"] = json!(["charge.refunded", "v1.a&b"]);
     }
     for source in ["github-main", "gitlab-main", "stripe-main"] {
-        let line = [
-            "endpoint",
-            "enable",
-            source,
-            "--confirm",
-            source,
-            "-m",
-            "why",
-        ];
-        let left = world.webhookctl(&line).await;
+        let left = enable(&world, source, &[]).await;
         assert!(told(&left).contains("--add-types"), "{}", told(&left));
         assert!(hooks.inner().changes.is_empty());
     }
     for source in ["github-main", "gitlab-main", "stripe-main"] {
-        let line = [
-            "endpoint",
-            "enable",
-            source,
-            "--confirm",
-            source,
-            "-m",
-            "why",
-            "--add-types",
-        ];
-        let done = world.webhookctl(&line).await;
+        let done = enable(&world, source, &["--add-types"]).await;
         assert!(done.status.success(), "{}", told(&done));
     }
     assert_eq!(looked(&world).await, ["good"; 4]);
@@ -246,16 +243,7 @@ async fn what_happened_in_the_dark_is_asked_for_afterwards() {
     sync().await;
     let key = EventKey::new("stripe-main", "evt_dark");
     assert!(world.ledger.event(&key).await.unwrap().is_none());
-    let line = [
-        "endpoint",
-        "enable",
-        "stripe-main",
-        "--confirm",
-        "stripe-main",
-        "-m",
-        "why",
-    ];
-    let done = world.webhookctl(&line).await;
+    let done = enable(&world, "stripe-main", &[]).await;
     assert!(done.status.success(), "{}", told(&done));
     assert!(
         told(&done).contains("1 events had not arrived"),
@@ -279,16 +267,7 @@ async fn what_cannot_be_enabled_is_left_to_a_person_with_what_to_do() {
         ),
         ("stripe-main", "add at the provider: invoice.paid"),
     ] {
-        let line = [
-            "endpoint",
-            "enable",
-            source,
-            "--confirm",
-            source,
-            "-m",
-            "why",
-        ];
-        let failed = world.webhookctl(&line).await;
+        let failed = enable(&world, source, &[]).await;
         assert_eq!(failed.status.code(), Some(1), "{}", told(&failed));
         assert!(told(&failed).contains(said), "{}", told(&failed));
     }

@@ -71,13 +71,23 @@ async fn github_update(
     Json(change): Json<Value>,
 ) -> Response {
     bearer(&headers);
-    let mut inner = hooks.inner();
-    inner.changes.push(format!("github {id} {change}"));
-    let Some(hook) = inner.github.iter_mut().find(|hook| hook["id"] == id) else {
+    let known = |name: &String| ["active", "events"].contains(&name.as_str());
+    assert!(change.as_object().unwrap().keys().all(known), "{change}");
+    update(&mut hooks.inner(), "github", id, &change)
+}
+
+/// What is not named stays as it is.
+fn update(inner: &mut Inner, who: &str, id: u64, change: &Value) -> Response {
+    inner.changes.push(format!("{who} {id} {change}"));
+    let hooks = if who == "github" {
+        &mut inner.github
+    } else {
+        &mut inner.gitlab
+    };
+    let Some(hook) = hooks.iter_mut().find(|hook| hook["id"] == id) else {
         return StatusCode::NOT_FOUND.into_response();
     };
     for (name, value) in change.as_object().unwrap() {
-        assert!(["active", "events"].contains(&name.as_str()), "{change}");
         hook[name] = value.clone();
     }
     Json(hook.clone()).into_response()
@@ -120,7 +130,7 @@ async fn gitlab(State(hooks): State<Hooks>, headers: HeaderMap) -> Json<Value> {
     Json(json!(hooks.inner().gitlab))
 }
 
-/// The address is required, and what is not named stays as it is.
+/// The address is required.
 async fn gitlab_update(
     State(hooks): State<Hooks>,
     Path(id): Path<u64>,
@@ -128,18 +138,10 @@ async fn gitlab_update(
     Json(change): Json<Value>,
 ) -> Response {
     bearer(&headers);
-    let mut inner = hooks.inner();
-    inner.changes.push(format!("gitlab {id} {change}"));
-    let Some(hook) = inner.gitlab.iter_mut().find(|hook| hook["id"] == id) else {
-        return StatusCode::NOT_FOUND.into_response();
-    };
     if !change["url"].is_string() {
         return StatusCode::BAD_REQUEST.into_response();
     }
-    for (name, value) in change.as_object().unwrap() {
-        hook[name] = value.clone();
-    }
-    Json(hook.clone()).into_response()
+    update(&mut hooks.inner(), "gitlab", id, &change)
 }
 
 /// A test that is answered with 2xx enables the hook.

@@ -1,21 +1,13 @@
 //! Every change of what is noted of a comparison of the provider's objects with ours.
 
-use super::{Change, Fence, SYNC_FENCE};
+use super::{Change, Fence, SYNC_FENCE, turn};
 use crate::clock::Millis;
 use crate::ledger::item;
 use crate::timing::CLOCK_MARGIN;
 
 /// Free, or its lease over → held. The epoch grows, as that of a row.
 pub fn lease(owner: &str, now: Millis, until: Millis) -> Change {
-    Change::new(
-        "take the lease of a reconcile",
-        "attribute_not_exists(lu) OR lu < :over",
-        "SET own = :own, lu = :lu ADD epoch :one",
-    )
-    .with(":over", item::ms(now - CLOCK_MARGIN))
-    .with(":own", item::s(owner))
-    .with(":lu", item::ms(until))
-    .with(":one", item::n(1))
+    turn("take the lease of a reconcile", owner, now, until)
 }
 
 /// Held by us → free.
