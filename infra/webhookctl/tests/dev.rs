@@ -98,7 +98,7 @@ fn the_demo_prints_what_the_readme_shows() -> anyhow::Result<()> {
         lines.map(masked).collect()
     };
     assert_eq!(told(&stdout), told(block), "\n{stdout}");
-    assert_eq!(told(block).len(), 10);
+    assert_eq!(told(block).len(), 11);
     Ok(())
 }
 
