@@ -39,7 +39,7 @@ impl Api<'_> {
         url: &str,
         query: &[(String, String)],
     ) -> anyhow::Result<Option<Bytes>> {
-        found(self.ask(url, query, None, whole).await)
+        found(self.ask(url, query, None, Ok).await)
     }
 
     /// What is there, read; what cannot be read is asked for again, and 404 is an error.
@@ -54,7 +54,7 @@ impl Api<'_> {
 
     /// Makes a change.
     pub(crate) async fn change(&self, url: &str, change: &Change<'_>) -> anyhow::Result<Bytes> {
-        self.there(found(self.ask(url, &[], Some(change), whole).await)?)
+        self.there(found(self.ask(url, &[], Some(change), Ok).await)?)
     }
 
     async fn ask<T>(
@@ -118,9 +118,4 @@ fn found<T>(answer: Result<T, Refused>) -> anyhow::Result<Option<T>> {
         Err(Refused::Request(404, _)) => Ok(None),
         Err(refused) => Err(refused.error()),
     }
-}
-
-/// As it came.
-pub(crate) fn whole(body: Bytes) -> anyhow::Result<Bytes> {
-    Ok(body)
 }

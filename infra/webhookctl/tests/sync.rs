@@ -193,6 +193,21 @@ async fn a_page_that_is_gone_for_good_is_not_asked_for_for_ever() -> anyhow::Res
     world.end().await
 }
 
+/// Nobody knows for how long the clock was wrong.
+#[tokio::test]
+async fn a_cursor_in_the_future_goes_back_as_far_as_the_list_reaches() -> anyhow::Result<()> {
+    let world = World::start("ahead").await?;
+    let now = Millis::now().secs();
+    world.synced_at(now + 86_400).await?;
+    world.happen("evt_1", now - 7 * 86_400)?;
+    let error = world.sync().await.unwrap_err().to_string();
+    assert!(error.contains("sync.cursor_ahead"), "{error}");
+    let report = world.sync().await?;
+    assert_eq!(report["found"].as_u64(), Some(1), "{report}");
+    assert_eq!(report["complete"], true);
+    world.end().await
+}
+
 #[tokio::test]
 async fn rows_that_nobody_can_work_on_keep_no_other_from_its_turn() -> anyhow::Result<()> {
     let world = World::start("stuck").await?;

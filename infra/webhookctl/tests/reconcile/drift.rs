@@ -148,7 +148,7 @@ async fn a_list_that_breaks_off_is_no_report() {
         world.both(&format!("sub_{n:03}")).await;
     }
     let cut = r#"{"object":"list","data":[{"id":"sub"#;
-    for request in 2..5 {
+    for request in 2..8 {
         world.stripe.at(request, move |_| Some(cut.into_response()));
     }
     let error = world.run("stripe-main").await.unwrap_err();

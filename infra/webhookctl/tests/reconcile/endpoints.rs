@@ -14,7 +14,7 @@ use super::world::{World, document, serve, told};
 
 const AT: &str = "https://hooks.example.com/in";
 
-async fn world() -> (World, Hooks, Provider) {
+pub(crate) async fn world() -> (World, Hooks, Provider) {
     let hooks = Hooks::default();
     let events = Provider::new(API_KEY);
     let url = serve(hooks.router().merge(events.router()));

@@ -9,4 +9,5 @@ mod hooks;
 mod provider;
 mod repair;
 mod sides;
+mod synced;
 mod world;

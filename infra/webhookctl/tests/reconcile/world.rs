@@ -200,10 +200,20 @@ impl World {
 
     /// All that the application's table holds.
     pub(crate) async fn table(&self) -> Vec<Item> {
+        self.whole(TABLE).await
+    }
+
+    /// All that the inbox holds.
+    pub(crate) async fn inbox(&self) -> Vec<Item> {
+        self.whole(self.stack.table().unwrap()).await
+    }
+
+    async fn whole(&self, table: &str) -> Vec<Item> {
         #[expect(clippy::disallowed_methods, reason = "a test looks at the whole table")]
         let all = self.stack.clients().dynamodb.scan();
-        let mut items = all.table_name(TABLE).send().await.unwrap().items.unwrap();
-        items.sort_by_key(|item| item["pk"].as_s().unwrap().clone());
+        let mut items = all.table_name(table).send().await.unwrap().items.unwrap();
+        let part = |item: &Item, name| item.get(name).map(|value| value.as_s().unwrap().clone());
+        items.sort_by_key(|item| (part(item, "pk"), part(item, "sk")));
         items
     }
 

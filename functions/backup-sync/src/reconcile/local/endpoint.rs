@@ -7,7 +7,7 @@ use shared::reconcile::{Side, Sides, add};
 use super::super::provider::{items, values};
 use super::super::{few_enough, in_time};
 use super::Listed;
-use crate::api::{Api, whole};
+use crate::api::Api;
 
 pub(super) async fn list(
     api: &Api<'_>,
@@ -22,7 +22,7 @@ pub(super) async fn list(
             .iter()
             .map(|cursor| ("cursor".to_owned(), cursor.clone()))
             .collect();
-        let body = api.list(&at.url, &query, whole).await?;
+        let body = api.list(&at.url, &query, Ok).await?;
         take(&body, at, reconcile, &mut listed.sides)?;
         few_enough(listed.sides.len(), api.what)?;
         let next = at.next.scalar(&body).ok().flatten();
