@@ -16,13 +16,14 @@ mod link;
 mod missing;
 mod page;
 mod pages;
+mod report;
+mod shown;
 mod span;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail, ensure};
-use serde::{Deserialize, Serialize};
 use shared::clock::Millis;
 use shared::config::{Source, SourceSync};
 use shared::event::EventKey;
@@ -35,67 +36,14 @@ use crate::coverage::Counting;
 use ask::Pace;
 use fault::Fault;
 use pages::{End, NoSuchPage};
+pub use report::{Named, Order, SyncReport};
+use report::{say_done, say_failed};
 
 /// How long a run may go on; the function is killed at 300 s.
 const BUDGET: Duration = Duration::from_secs(240);
 
 /// How much later than now a cursor may be, as clocks differ.
 const AHEAD: Duration = Duration::from_secs(300);
-
-/// What is to be synced, and how.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub struct Order {
-    /// Only this source.
-    pub source: Option<String>,
-    /// Only look what a run would find: nothing is written, and no redelivery is asked for.
-    #[serde(default)]
-    pub dry_run: bool,
-    /// Seconds before now from which on to ask, where that is earlier than the cursor.
-    pub lookback_s: Option<u64>,
-}
-
-impl Order {
-    pub(crate) fn of(source: &str) -> Self {
-        Self {
-            source: Some(source.to_owned()),
-            ..Self::default()
-        }
-    }
-}
-
-/// An event that a run which only looked found to be missing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Named {
-    pub id: String,
-    #[serde(rename = "type")]
-    pub kind: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub at: Option<String>,
-}
-
-/// What a run of one source did.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct SyncReport {
-    pub source: String,
-    pub pages: u64,
-    /// Events that the provider listed.
-    pub listed: u64,
-    /// Of them, those that we did not have: gaps.
-    pub found: u64,
-    /// Of them, those that the provider was asked to deliver again.
-    pub asked: u64,
-    /// Of them, those that the provider does not have any more.
-    pub gone: u64,
-    /// The whole span was asked for. If not, the next run goes on where this one stopped.
-    pub complete: bool,
-    /// Another run was at it.
-    pub skipped: bool,
-    /// Seconds of our absence that the provider's list no longer reaches back to.
-    pub unreachable_s: u64,
-    /// The first hundred that are missing, where a run only looked.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub missing: Vec<Named>,
-}
 
 /// One run over one source.
 struct Run<'r> {
@@ -218,9 +166,10 @@ impl BackupSync {
             return self.send_back(run, lease, now).await;
         }
         let cursor = lease.cursor.clone();
-        match self.pages(run, &cursor, Some(&lease), now).await {
-            Ok(Some(_)) if run.fault == Some(Fault::TooLong) => ledger.sync_restart(lease).await,
-            Ok(Some(End { started, mark })) => {
+        let ended = self.pages(run, &cursor, Some(&lease), now).await;
+        let anew = run.has_to_begin_anew(ended.as_ref().err());
+        match ended {
+            Ok(Some(End { started, mark })) if !anew => {
                 self.count(run.counting.take(), run.settings).await;
                 let now = (self.clock)();
                 run.report.complete = match mark {
@@ -229,17 +178,9 @@ impl BackupSync {
                 };
                 Ok(())
             }
-            Ok(None) => ledger.sync_release(lease).await,
+            Ok(_) => self.stop(lease, anew).await,
             Err(error) => {
-                // What the pages before it brought is kept, and so is where to go on, unless there
-                // is no going on from there. A list that repeats itself was never read to there.
-                let repeats = error.downcast_ref() == Some(&Fault::Repeats);
-                let ended = if error.is::<NoSuchPage>() || repeats && run.sync.mark.is_none() {
-                    ledger.sync_restart(lease).await
-                } else {
-                    ledger.sync_release(lease).await
-                };
-                if let Err(second) = ended {
+                if let Err(second) = self.stop(lease, anew).await {
                     tracing::warn!(
                         error = format!("{second:#}"),
                         "the sync lease has to run out"
@@ -247,6 +188,17 @@ impl BackupSync {
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// What the pages before it brought is kept, and so is where to go on, unless there is no going
+    /// on from there.
+    async fn stop(&self, lease: SyncLease, anew: bool) -> anyhow::Result<()> {
+        let ledger = &self.parts.inbox.ledger;
+        if anew {
+            ledger.sync_restart(lease).await
+        } else {
+            ledger.sync_release(lease).await
         }
     }
 
@@ -267,34 +219,17 @@ impl BackupSync {
     }
 }
 
-fn say_done(report: &SyncReport, order: &Order) {
-    let but = if order.dry_run {
-        "; nothing was added"
-    } else {
-        ""
-    };
-    tracing::info!(
-        source = report.source,
-        pages = report.pages,
-        listed = report.listed,
-        found = report.found,
-        complete = report.complete,
-        "synced {}: {} of {} events were missing{but}",
-        report.source,
-        report.found,
-        report.listed,
-    );
-}
-
-/// The line of which the metric is made.
-fn say_failed(source: &str, error: &anyhow::Error) {
-    tracing::error!(
-        source,
-        sync_failed = 1,
-        fault = Fault::name_of(error),
-        error = format!("{error:#}"),
-        "could not sync {source}"
-    );
+impl Run<'_> {
+    /// Whether the next run has to begin at the cursor, and not where this one stopped: the
+    /// provider refuses to go on there, or a page before it was not what it should be.
+    fn has_to_begin_anew(&self, error: Option<&anyhow::Error>) -> bool {
+        let repeats = |error: &anyhow::Error| error.downcast_ref() == Some(&Fault::Repeats);
+        let refused = error.is_some_and(anyhow::Error::is::<NoSuchPage>);
+        // A place in a list is no page: it is where the last complete run came to.
+        refused
+            || self.sync.mark.is_none()
+                && (self.fault == Some(Fault::TooLong) || error.is_some_and(repeats))
+    }
 }
 
 fn owner() -> anyhow::Result<String> {

@@ -63,7 +63,8 @@ pub struct Sync {
     pub retention_days: Option<u32>,
     /// How far behind its cursor a run has to begin, where that is more than the usual 15 minutes.
     pub overlap: Option<String>,
-    /// How many requests a minute the provider takes from us.
+    /// How many requests a minute we make at the most. It is our choice, below what the provider
+    /// documents where it does: others of the account use the same allowance.
     pub rate: Option<u32>,
     /// The status that our endpoint answered to a delivery: from 200 to 299, it has arrived.
     pub delivered: Option<Location>,

@@ -1,12 +1,10 @@
 //! A run over the pages of a list, from where the last one stopped.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use shared::clock::Millis;
-use shared::event::Sha;
 use shared::ledger::{Cursor, Paused, SyncLease};
 use shared::preset::{Auth, Page, Sorted};
 
@@ -14,6 +12,7 @@ use super::Run;
 use super::fault::Fault;
 use super::link;
 use super::page::{Listing, first_mark};
+use super::shown::Shown;
 use super::span::Span;
 use crate::BackupSync;
 use crate::again::Refused;
@@ -30,50 +29,6 @@ pub(super) struct End {
 /// The provider does not go on from what was noted.
 #[derive(Debug)]
 pub(super) struct NoSuchPage;
-
-/// What a run was shown, so that a list without an end is seen as one.
-#[derive(Default)]
-struct Shown {
-    tokens: BTreeSet<String>,
-    events: Option<Sha>,
-}
-
-impl Shown {
-    fn new(token: Option<&str>) -> Self {
-        Self {
-            tokens: token.map(fingerprint).into_iter().collect(),
-            events: None,
-        }
-    }
-
-    fn leads_to(&mut self, next: &str) -> anyhow::Result<()> {
-        if self.tokens.insert(fingerprint(next)) {
-            return Ok(());
-        }
-        let error = anyhow!("its next page is one that was shown before");
-        Err(error.context(Fault::Repeats))
-    }
-
-    /// A provider that does not heed which page is asked for gives them all the same events.
-    fn events(&mut self, listing: &Listing) -> anyhow::Result<()> {
-        if listing.items.is_empty() {
-            return Ok(());
-        }
-        let raw: Vec<&[u8]> = listing.items.iter().map(|item| &item.raw[..]).collect();
-        let events = Some(Sha::of(&raw.concat()));
-        if self.events == events {
-            let error = anyhow!("two pages, one after the other, have the same events");
-            return Err(error.context(Fault::Repeats));
-        }
-        self.events = events;
-        Ok(())
-    }
-}
-
-/// A token may be long.
-fn fingerprint(token: &str) -> String {
-    Sha::of(token.as_bytes()).hex()
-}
 
 impl fmt::Display for NoSuchPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -138,7 +93,11 @@ impl BackupSync {
                 from: span.from,
                 started,
             };
-            if let Some(lease) = lease {
+            // Behind an event that could not be kept nothing is noted: whoever goes on after us
+            // has to meet it, too.
+            if let Some(lease) = lease
+                && run.fault != Some(Fault::TooLong)
+            {
                 self.note_page(run, lease, &paused).await?;
             }
             token = Some(paused.token);
@@ -303,52 +262,5 @@ impl Run<'_> {
             }
             _ => Ok(next.to_owned()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::value::RawValue;
-    use shared::preset::Preset;
-
-    use super::super::item::Item;
-    use super::*;
-
-    fn listing(ids: &[&str]) -> Listing {
-        let preset = Preset::embedded("stripe", &std::collections::BTreeMap::new()).unwrap();
-        let sync = preset.sync("default").unwrap();
-        let item = |id: &&str| {
-            let json = format!(r#"{{"id":"{id}","type":"a.b","created":1}}"#);
-            Item::read(sync, &RawValue::from_string(json).unwrap()).unwrap()
-        };
-        Listing {
-            items: ids.iter().map(item).collect(),
-            next: None,
-            mark: None,
-        }
-    }
-
-    #[test]
-    fn a_list_that_leads_back_to_any_page_that_was_shown_repeats() {
-        let mut shown = Shown::new(Some("a"));
-        shown.leads_to("b").unwrap();
-        shown.leads_to("c").unwrap();
-        for seen in ["a", "b", "c"] {
-            let error = shown.leads_to(seen).unwrap_err();
-            assert_eq!(error.downcast_ref(), Some(&Fault::Repeats), "{seen}");
-        }
-        assert!(Shown::new(None).leads_to("a").is_ok());
-    }
-
-    #[test]
-    fn pages_that_share_some_events_do_not_repeat() {
-        let mut shown = Shown::new(None);
-        shown.events(&listing(&["1", "2"])).unwrap();
-        // One came in between and pushed the list on.
-        shown.events(&listing(&["2", "3"])).unwrap();
-        shown.events(&listing(&[])).unwrap();
-        shown.events(&listing(&[])).unwrap();
-        let error = shown.events(&listing(&["2", "3"])).unwrap_err();
-        assert_eq!(error.downcast_ref(), Some(&Fault::Repeats));
     }
 }
