@@ -6,6 +6,7 @@
 
 mod guard;
 
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,6 +67,24 @@ pub fn unguarded(timeout: Duration) -> anyhow::Result<reqwest::Client> {
     choose_tls();
     let client = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
+        .timeout(timeout)
+        .build();
+    client.context("make an HTTP client")
+}
+
+/// The same for programs on this machine: no proxy stands between, and `localhost` is this machine
+/// whatever a name server says.
+pub fn to_this_machine(timeout: Duration) -> anyhow::Result<reqwest::Client> {
+    choose_tls();
+    // Port 0 leaves the one of the URL.
+    let here = [
+        SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
+    ];
+    let client = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .resolve_to_addrs("localhost", &here)
         .timeout(timeout)
         .build();
     client.context("make an HTTP client")

@@ -1,6 +1,7 @@
 //! Signs as a provider signs: for test webhooks and for what we send on ourselves.
 
 mod app;
+mod code;
 mod key_pair;
 mod place;
 mod token;
@@ -59,7 +60,16 @@ pub fn means(scheme: &Scheme) -> Means {
         Kind::Code(Code::Sns) => {
             Means::No("Amazon SNS signs with a certificate of its own, whose key nobody else has")
         }
-        Kind::Code(_) => Means::No("its signature is code, which verifies and does not sign"),
+        Kind::Code(Code::Ebay) => {
+            Means::No("eBay signs with keys of its own, which are fetched from eBay by their name")
+        }
+        Kind::Code(Code::Plivo) => Means::Secret,
+        Kind::Code(Code::Keygen(kind)) => Means::KeyPair(match **kind {
+            Kind::Ed25519 => Algorithm::Ed25519,
+            Kind::RsaSha256 => Algorithm::RsaSha256,
+            _ => Algorithm::EcdsaP256,
+        }),
+        Kind::Code(Code::Missing(_)) => Means::No("its signature is code that is not written yet"),
     }
 }
 
@@ -112,6 +122,7 @@ pub fn signed(
             Ok(envelope)
         }
         Kind::Jwt => with_token(scheme, With::Secret(&key), envelope, at),
+        Kind::Code(Code::Plivo) => code::plivo(&key, envelope),
         kind => bail!("{kind:?} cannot be signed with a secret"),
     }
 }
@@ -131,6 +142,7 @@ pub fn signed_by(
     require_headers(scheme, &mut envelope);
     match &scheme.kind {
         Kind::Jwt => with_token(scheme, With::Pair(pair), envelope, at),
+        Kind::Code(Code::Keygen(kind)) => code::keygen(kind, pair, envelope, at),
         _ => with_signature(scheme, With::Pair(pair), envelope, at),
     }
 }

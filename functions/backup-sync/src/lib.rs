@@ -71,7 +71,7 @@ impl Task {
         match self {
             Self::Sweep => Some("sweep"),
             Self::Drain => Some("drain"),
-            Self::Sync { source: None } => Some("sync"),
+            Self::Sync(order) if *order == Order::default() => Some("sync"),
             Self::Endpoints { source: None } => Some("endpoints"),
             Self::Reconcile {
                 source: None,

@@ -8,6 +8,7 @@ mod endpoint;
 mod erase;
 mod help;
 mod inbox;
+mod listen;
 mod log;
 mod quarantine;
 mod reconcile;
@@ -26,6 +27,7 @@ pub use doctor::DoctorArgs;
 pub use endpoint::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs};
 pub use erase::EraseArgs;
 pub use inbox::{BodiesAt, BodyArgs, DiffArgs, ExportArgs, TailArgs};
+pub use listen::ListenArgs;
 pub use log::LogArgs;
 pub use quarantine::{
     DiscardArgs, DoorAt, HeldInspectArgs, HeldListArgs, HeldSelection, PurgeArgs,
@@ -47,5 +49,5 @@ pub use sources::{
     SourcesRotateArgs, SourcesShowArgs, SourcesTestArgs,
 };
 pub use sync::{SyncCommand, SyncRunArgs, SyncSpanArgs, SyncStatusArgs};
-pub use values::{Assignment, ColorChoice, SecretFrom, Tamper, Zone};
+pub use values::{Assignment, ColorChoice, Rate, SecretFrom, Tamper, Zone};
 pub use verify::VerifyArgs;

@@ -4,6 +4,7 @@ pub mod cli;
 pub mod demo;
 pub mod doctor;
 pub mod fingerprint;
+mod forward;
 pub mod inspect;
 pub mod next_action;
 pub mod outage;

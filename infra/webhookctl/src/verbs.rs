@@ -7,6 +7,7 @@ mod doctor;
 mod endpoint;
 mod erase;
 mod inbox;
+mod listen;
 mod log;
 mod quarantine;
 mod reconcile;
@@ -28,6 +29,7 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
     match cli.command {
         Command::Dev(args) => Box::pin(dev::dev(args, out)).await,
         Command::Send(args) => Box::pin(send::send(args, &global, out)).await,
+        Command::Listen(args) => Box::pin(listen::listen(args, &global, out)).await,
         Command::Verify(args) => Box::pin(verify::verify(args, &global, out)).await,
         Command::Inbox(InboxCommand::List(args)) => inbox::list(args, &global, out).await,
         Command::Inbox(InboxCommand::Inspect(args)) => inbox::inspect(args, &global, out).await,

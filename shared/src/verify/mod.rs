@@ -7,7 +7,7 @@
 //! certificates and key sets are what [`Trust`] holds.
 
 mod candidates;
-mod code;
+pub(crate) mod code;
 mod decode;
 mod event;
 mod explain;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::fault::Fault;
 
 /// What is to be synced, and how.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct Order {
     /// Only this source.
     pub source: Option<String>,

@@ -12,6 +12,7 @@ use super::endpoint::EndpointCommand;
 use super::erase::EraseArgs;
 use super::help;
 use super::inbox::{BodiesAt, BodyArgs, DiffArgs, ExportArgs, TailArgs};
+use super::listen::ListenArgs;
 use super::log::LogArgs;
 use super::quarantine::QuarantineCommand;
 use super::reconcile::ReconcileCommand;
@@ -19,7 +20,7 @@ use super::replay::ReplayCommand;
 use super::selection::SelectionArgs;
 use super::sources::SourcesCommand;
 use super::sync::SyncCommand;
-use super::values::{self, Assignment, ColorChoice, SecretFrom, Tamper, Zone};
+use super::values::{self, Assignment, ColorChoice, Rate, SecretFrom, Tamper, Zone};
 use super::verify::VerifyArgs;
 use crate::output::{Format, Query};
 
@@ -160,6 +161,12 @@ pub enum Command {
     ///
     /// The body is a sample of the provider's, signed with the secret of the source.
     Send(SendArgs),
+    /// Forward events to a URL on this machine as they arrive, and past ones on request
+    ///
+    /// The inbox is only read: no message is received from a queue, no event changes, and what the
+    /// program here answers is told to nobody. While it cannot be reached, events are held and sent
+    /// when it can. On a terminal, r sends the last one again, p pauses, q stops.
+    Listen(ListenArgs),
     /// Explain, step by step, why a signature does or does not match
     ///
     /// The request is one of the quarantine or of the inbox, by its id, or one that is given with
@@ -240,9 +247,20 @@ pub struct DevArgs {
     reason = "one for each switch of the command line"
 )]
 pub struct SendArgs {
-    /// Provider to imitate; `--list` shows them
-    #[arg(required_unless_present = "list")]
+    /// Provider to imitate, or the source to send as; `--list` shows the providers
+    #[arg(value_name = "PRESET|SOURCE", required_unless_present_any = ["list", "event"])]
     pub preset: Option<String>,
+    /// Send a stored event again, signed afresh: to the running local stack, or --to this machine
+    ///
+    /// Its id, a unique prefix of it, the provider's event id, or `source:event-id`. Signed with
+    /// the secret of the local stack, or of this machine as `listen --resign` does; the signature
+    /// that it had is in `X-Webhookctl-Original-Signature`. Of a deployment this is a read, and is
+    /// written down there as one.
+    #[arg(long, value_name = "ID", conflicts_with_all = [
+        "preset", "event_type", "data", "file", "id", "tamper", "duplicate", "count", "rate",
+        "list", "new_key", "public_key", "key_from", "variant", "param",
+    ])]
+    pub event: Option<String>,
     /// URL to send to [default: the running local stack]
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
@@ -262,8 +280,11 @@ pub struct SendArgs {
     #[arg(long, value_name = "PATH=VALUE", value_parser = values::assignment)]
     pub set: Vec<Assignment>,
     /// Send this body instead of a sample; `-` reads stdin
-    #[arg(long, value_name = "FILE", conflicts_with = "set")]
-    pub data: Option<PathBuf>,
+    #[arg(short = 'd', long, value_name = "BODY", conflicts_with = "set")]
+    pub data: Option<String>,
+    /// Send the body in this file instead of a sample; `-` reads stdin
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["set", "data"])]
+    pub file: Option<PathBuf>,
     /// Where to read the secret: `-` (stdin), `file:PATH` or `env:NAME`
     #[arg(long, value_name = "PLACE", value_parser = values::secret_from)]
     pub secret_from: Option<SecretFrom>,
@@ -293,6 +314,9 @@ pub struct SendArgs {
     #[arg(short = 'n', long = "count", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
+    /// How fast to send them: 20/s, 100/m
+    #[arg(long, value_name = "RATE", value_parser = values::rate)]
+    pub rate: Option<Rate>,
     /// Wait for the outcome; exit 6 if it is not `done`
     #[arg(long)]
     pub wait: bool,
@@ -302,6 +326,15 @@ pub struct SendArgs {
     /// Print the request as a curl command instead of sending it
     #[arg(long, conflicts_with = "wait")]
     pub curl: bool,
+    /// Bucket of large bodies of a deployment, the output `BodyBucket`
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "MITT_BODY_BUCKET",
+        hide_env = true,
+        requires = "event"
+    )]
+    pub body_bucket: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

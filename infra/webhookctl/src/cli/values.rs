@@ -1,6 +1,7 @@
 //! Values of options that are more than a word.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ValueEnum;
 
@@ -53,6 +54,27 @@ pub enum SecretFrom {
     Env(String),
 }
 
+/// `--rate 20/s`: how fast something is done, as the time from one to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate(pub Duration);
+
+pub(super) fn rate(text: &str) -> Result<Rate, CliError> {
+    let read = || {
+        let (count, unit) = text.split_once('/')?;
+        let unit = match unit.trim() {
+            "s" => Duration::from_secs(1),
+            "m" => Duration::from_secs(60),
+            "h" => Duration::from_secs(3600),
+            _ => return None,
+        };
+        unit.checked_div(count.trim().parse().ok()?).map(Rate)
+    };
+    read().ok_or_else(|| {
+        CliError::usage("usage.rate", format!("'{text}' is not a rate"))
+            .tip("for example --rate 20/s or --rate 100/m")
+    })
+}
+
 pub(super) fn assignment(text: &str) -> Result<Assignment, CliError> {
     let (add, rest) = match text.strip_prefix('+') {
         Some(rest) => (true, rest),
@@ -101,6 +123,15 @@ mod tests {
             (true, "a.b", "c=d")
         );
         assert!(assignment("a.b").is_err() && assignment("=c").is_err());
+    }
+
+    #[test]
+    fn a_rate_is_the_time_between_two() {
+        assert_eq!(rate("20/s").unwrap(), Rate(Duration::from_millis(50)));
+        assert_eq!(rate("30 / m").unwrap(), Rate(Duration::from_secs(2)));
+        for wrong in ["", "20", "0/s", "-1/s", "x/s", "5/d"] {
+            assert_eq!(rate(wrong).unwrap_err().code, "usage.rate", "{wrong}");
+        }
     }
 
     #[test]

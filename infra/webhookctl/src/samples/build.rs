@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use serde::Deserialize;
 use shared::clock::Millis;
-use shared::preset::{Location, Part, Preset, Scheme};
+use shared::preset::{Code, Kind, Location, Part, Preset, Scheme};
 
 use super::canvas::Canvas;
 use super::draft::Draft;
@@ -51,7 +51,8 @@ pub(super) fn is_form(scheme: &Scheme) -> bool {
         _ => false,
     };
     let fetched = scheme.fetch.as_ref().map(|fetch| &fetch.url.0);
-    scheme.message.0.iter().any(part)
+    scheme.kind == Kind::Code(Code::Plivo)
+        || scheme.message.0.iter().any(part)
         || fetched.into_iter().flatten().any(part)
         || in_form(&scheme.sig.from)
 }

@@ -3,27 +3,28 @@
 mod body;
 mod canary;
 mod curl;
-mod key;
+mod event;
+pub(in crate::verbs) mod key;
 mod list;
 pub(in crate::verbs) mod post;
 mod tamper;
 pub(in crate::verbs) mod target;
+mod text;
 
-use std::fmt::Write as _;
+use std::path::Path;
 
 use serde::Serialize;
 use shared::clock::Millis;
 
-use crate::cli::{Global, SendArgs, Tamper};
-use crate::output::table::{aligned, thousands};
-use crate::output::{Exit, Printer};
-use crate::preset_words as words;
+use crate::cli::{Global, SecretFrom, SendArgs, Tamper};
+use crate::output::{CliError, Exit, Printer};
 use crate::samples::{Draft, Signed, Signer};
 pub(super) use canary::{Canary, canary};
 use target::Target;
+use text::Words;
 
 /// What is told of one webhook.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Told {
     url: String,
     preset: String,
@@ -36,7 +37,19 @@ struct Told {
     /// The event's id, where the inbox can be looked into and has it.
     id: Option<String>,
     outcome: Option<String>,
+    outcome_ms: Option<u128>,
     attempts: Option<u32>,
+    /// Where the quarantine has it, if it was refused.
+    quarantined: Option<String>,
+    /// More of its id, for people.
+    #[serde(skip)]
+    note: String,
+    /// The stored event that it was made of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<String>,
+    /// The beginning of the answer, of those that are not an inbox of ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response: Option<String>,
 }
 
 pub(super) async fn send(
@@ -46,6 +59,10 @@ pub(super) async fn send(
 ) -> anyhow::Result<Exit> {
     if args.list {
         return list::list(out);
+    }
+    one_reader_of_stdin(&args)?;
+    if args.event.is_some() {
+        return Box::pin(event::again(&args, global, out)).await;
     }
     if let Some(file) = &args.new_key {
         return key::make(file, &args, out);
@@ -57,27 +74,51 @@ pub(super) async fn send(
     if let Some(tamper) = args.tamper {
         tamper::check(tamper, &target)?;
     }
+    let given = body::given(&args)?;
+    let http = post::client(&target.url)?;
+    let words = Words::new(&target, args.tamper);
     let mut exit = Exit::Done;
+    let mut pace = args.rate.map(|rate| tokio::time::interval(rate.0));
     for _ in 0..args.count {
-        let draft = body::draft(&target, &args)?;
+        if let Some(pace) = &mut pace {
+            pace.tick().await;
+        }
+        let draft = body::draft(&target, &args, given.as_ref())?;
         let signed = sign(&target, &draft, args.tamper)?;
         if args.curl {
             out.text(&curl::command(&target.url_of(&signed), &signed))?;
             continue;
         }
         for _ in 0..=usize::from(args.duplicate) {
-            let told = post::post(&target, &draft, &signed, args.wait).await?;
+            let told = post::post(&http, &target, &draft, &signed, args.wait).await?;
             if args.wait && told.outcome.as_deref() != Some("done") {
                 exit = Exit::Partial;
             }
-            let text = text(&told, &target, args.tamper);
-            out.document("send", &told, told.id.as_deref().unwrap_or_default(), &text)?;
-            if told.status == 401 && target.inbox.is_some() {
-                out.tip(target.refused_tip());
-            }
+            tell(&told, &words, &target, out)?;
         }
     }
     Ok(exit)
+}
+
+fn tell(told: &Told, words: &Words, target: &Target, out: &mut Printer) -> anyhow::Result<()> {
+    let id = told.id.as_deref().unwrap_or_default();
+    out.document("send", told, id, &words.text(told))?;
+    if told.status == 401 && target.inbox.is_some() {
+        out.tip(&target.refused_tip(told.quarantined.as_deref()));
+    }
+    Ok(())
+}
+
+fn one_reader_of_stdin(args: &SendArgs) -> Result<(), CliError> {
+    let body = args.data.as_deref() == Some("-") || args.file.as_deref() == Some(Path::new("-"));
+    let secrets = [&args.secret_from, &args.key_from];
+    if body && secrets.contains(&&Some(SecretFrom::Stdin)) {
+        return Err(
+            CliError::usage("send.stdin", "stdin can be read for one thing only")
+                .tip("name files: --file body.json --secret-from file:PATH"),
+        );
+    }
+    Ok(())
 }
 
 fn sign(target: &Target, draft: &Draft, tamper: Option<Tamper>) -> anyhow::Result<Signed> {
@@ -104,34 +145,4 @@ fn sign(target: &Target, draft: &Draft, tamper: Option<Tamper>) -> anyhow::Resul
         at,
     )?;
     tamper::falsified(signed, tamper, scheme)
-}
-
-fn text(told: &Told, target: &Target, tamper: Option<Tamper>) -> String {
-    let id = told.id.as_deref().unwrap_or_default();
-    let scheme = target.scheme().ok();
-    let message = scheme.map(words::message).unwrap_or_default();
-    let after = match (tamper, &target.signer) {
-        (None, Signer::Secret(secret)) => format!(" with secret {}", secret.label()),
-        (None, Signer::KeyPair(pair)) => format!(" with a private key of {}", pair.algorithm()),
-        (None, Signer::Nobody) => ", nothing is".to_owned(),
-        (Some(Tamper::Body), _) => ", then one byte of the body changed".to_owned(),
-        (Some(Tamper::Signature), _) => ", then one character of the signature changed".to_owned(),
-        (Some(Tamper::Timestamp), _) => " with a time that is too old".to_owned(),
-        (Some(Tamper::Secret), Signer::KeyPair(_)) => " with another private key".to_owned(),
-        (Some(Tamper::Secret), _) => " with another secret".to_owned(),
-    };
-    let mut text = aligned(&[vec![
-        format!("POST {}", told.url),
-        told.preset.clone(),
-        told.kind.clone(),
-        told.provider_id.clone(),
-    ]]);
-    let bytes = thousands(told.bytes as u64);
-    let _ = writeln!(text, "  signed {message}{after}, {bytes} bytes");
-    let _ = writeln!(text, "{} in {}ms  {id}", told.status, told.took_ms);
-    if let (Some(outcome), Some(attempts)) = (&told.outcome, told.attempts) {
-        let plural = if attempts == 1 { "" } else { "s" };
-        let _ = writeln!(text, "{outcome}, {attempts} attempt{plural}");
-    }
-    text
 }

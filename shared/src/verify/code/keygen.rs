@@ -16,7 +16,7 @@ use crate::verify::prove::Key;
 use crate::verify::{Reason, Rejected};
 
 /// What has to be signed, in this order. A request that lists less is not proven by it.
-const SIGNED: &str = "(request-target) host date digest";
+pub(crate) const SIGNED: &str = "(request-target) host date digest";
 
 /// The date may be this far from ours, in seconds.
 const WINDOW: u64 = 300;
@@ -33,12 +33,7 @@ pub(in crate::verify) fn prove<'s>(
     let malformed = Rejected(Reason::MalformedSignature);
     let header = header(envelope, "keygen-signature")?;
     let named = |name: &str| parameter(header, name).map_err(|()| malformed);
-    let algorithm = match kind {
-        Kind::Ed25519 => "ed25519",
-        Kind::RsaSha256 => "rsa-sha256",
-        _ => "ecdsa-p256",
-    };
-    if named("algorithm")? != Some(algorithm) {
+    if named("algorithm")? != Some(algorithm(kind)) {
         return Err(Rejected(Reason::AlgNotAllowed));
     }
     if named("headers")? != Some(SIGNED) {
@@ -48,24 +43,41 @@ pub(in crate::verify) fn prove<'s>(
     let signature = signature.ok_or(malformed)?;
     let date = self::header(envelope, "date")?;
     let at = time(date).ok_or(Rejected(Reason::MalformedTimestamp))?;
-    let digest = format!(
-        "sha-256={}",
-        STANDARD.encode(Sha256::digest(&envelope.body))
-    );
+    let digest = digest(envelope);
     if self::header(envelope, "digest")? != digest {
         return Err(Rejected(Reason::BadBodyHash));
     }
-    let message = format!(
-        "(request-target): {} {}\nhost: {}\ndate: {date}\ndigest: {digest}",
-        envelope.method.to_ascii_lowercase(),
-        envelope.path(),
-        host(&envelope.url)
-    );
+    let message = message(envelope, date, &digest);
     let good = |(_, key): &&Key<'_>| signed_by(kind, key, message.as_bytes(), &signature);
     let mut owners = keys.iter().filter(good);
     let (secret, _) = owners.next().ok_or(Rejected(Reason::BadSignature))?;
     in_time(at, envelope.received_at)?;
     Ok(secret)
+}
+
+/// How Keygen calls this kind of key.
+pub(crate) fn algorithm(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Ed25519 => "ed25519",
+        Kind::RsaSha256 => "rsa-sha256",
+        _ => "ecdsa-p256",
+    }
+}
+
+/// The header `digest` of a request.
+pub(crate) fn digest(envelope: &Envelope) -> String {
+    let digest = STANDARD.encode(Sha256::digest(&envelope.body));
+    format!("sha-256={digest}")
+}
+
+/// What is signed.
+pub(crate) fn message(envelope: &Envelope, date: &str, digest: &str) -> String {
+    format!(
+        "(request-target): {} {}\nhost: {}\ndate: {date}\ndigest: {digest}",
+        envelope.method.to_ascii_lowercase(),
+        envelope.path(),
+        host(&envelope.url)
+    )
 }
 
 fn header<'e>(envelope: &'e Envelope, name: &str) -> Result<&'e str, Rejected> {

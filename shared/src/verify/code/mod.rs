@@ -2,8 +2,8 @@
 
 pub(super) mod certificate;
 pub(super) mod ebay;
-pub(super) mod keygen;
+pub(crate) mod keygen;
 pub(super) mod paypal;
-pub(super) mod plivo;
+pub(crate) mod plivo;
 pub(crate) mod qsh;
 pub(super) mod sns;

@@ -30,7 +30,8 @@ pub(in crate::verify) fn prove<'s>(
     Ok(secret)
 }
 
-fn message(envelope: &Envelope, nonce: &str) -> Vec<u8> {
+/// What is signed.
+pub(crate) fn message(envelope: &Envelope, nonce: &str) -> Vec<u8> {
     let (url, query) = envelope.url.split_once('?').unwrap_or((&envelope.url, ""));
     let query = query.split('#').next().unwrap_or_default();
     let query = sorted(form_fields(query.as_bytes()));

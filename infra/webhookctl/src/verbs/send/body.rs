@@ -1,8 +1,10 @@
 //! What is sent: a sample or a draft, as the arguments change it.
 
 use std::io::Read as _;
+use std::path::Path;
 
 use anyhow::Context;
+use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use shared::clock::Millis;
@@ -13,7 +15,12 @@ use crate::output::CliError;
 use crate::output::error::nearest;
 use crate::samples::{self, Draft, Sample};
 
-pub(super) fn draft(target: &Target, args: &SendArgs) -> anyhow::Result<Draft> {
+/// A draft with the body that was given, or with a sample's.
+pub(super) fn draft(
+    target: &Target,
+    args: &SendArgs,
+    given: Option<&Bytes>,
+) -> anyhow::Result<Draft> {
     let verifier = &target.verifier;
     let kind = args.event_type.as_deref();
     if let Some(kind) = kind {
@@ -35,23 +42,46 @@ pub(super) fn draft(target: &Target, args: &SendArgs) -> anyhow::Result<Draft> {
             _ => error.note(only).into(),
         });
     }
-    if let Some(path) = &args.data {
-        draft.body = if path.as_os_str() == "-" {
-            let mut body = Vec::new();
-            std::io::stdin()
-                .read_to_end(&mut body)
-                .context("read the body from stdin")?;
-            body.into()
-        } else {
-            std::fs::read(path)
-                .with_context(|| format!("read {}", path.display()))?
-                .into()
-        };
+    if let Some(body) = given {
+        draft.body = body.clone();
     }
-    for assignment in &args.set {
-        change(&mut draft, assignment)?;
-    }
+    let what = format!("the sample of {} {}", draft.preset, draft.kind);
+    change_all(&mut draft, args, &what)?;
     Ok(draft)
+}
+
+/// Does what `--set` says.
+pub(super) fn change_all(draft: &mut Draft, args: &SendArgs, what: &str) -> anyhow::Result<()> {
+    for assignment in &args.set {
+        change(draft, assignment, what)?;
+    }
+    Ok(())
+}
+
+/// The body that is sent in place of a sample.
+pub(super) fn given(args: &SendArgs) -> anyhow::Result<Option<Bytes>> {
+    let is_stdin = |path: &Path| path.as_os_str() == "-";
+    Ok(match (&args.data, &args.file) {
+        (Some(text), _) if text == "-" => Some(stdin()?),
+        (Some(text), _) => Some(text.clone().into()),
+        (None, Some(path)) if is_stdin(path) => Some(stdin()?),
+        (None, Some(path)) => {
+            let body = std::fs::read(path);
+            Some(
+                body.with_context(|| format!("read {}", path.display()))?
+                    .into(),
+            )
+        }
+        (None, None) => None,
+    })
+}
+
+fn stdin() -> anyhow::Result<Bytes> {
+    let mut body = Vec::new();
+    std::io::stdin()
+        .read_to_end(&mut body)
+        .context("read the body from stdin")?;
+    Ok(body.into())
 }
 
 /// A type that is nearly that of a sample is a typo. Any other is sent, in a body of its own.
@@ -71,15 +101,14 @@ fn check_type(preset: &str, kind: &str) -> Result<(), CliError> {
     }
 }
 
-fn change(draft: &mut Draft, assignment: &Assignment) -> anyhow::Result<()> {
-    let what = format!("{} {}", draft.preset, draft.kind);
+fn change(draft: &mut Draft, assignment: &Assignment, what: &str) -> anyhow::Result<()> {
     if let Ok(mut body) = serde_json::from_slice::<Value>(&draft.body) {
-        set(&mut body, assignment, &what)?;
+        set(&mut body, assignment, what)?;
         draft.body = serde_json::to_vec(&body)?.into();
         return Ok(());
     }
     let form = String::from_utf8_lossy(&draft.body).into_owned();
-    draft.body = set_field(&form, assignment, &what)?.into();
+    draft.body = set_field(&form, assignment, what)?.into();
     Ok(())
 }
 
@@ -137,10 +166,7 @@ fn set(body: &mut Value, assignment: &Assignment, what: &str) -> anyhow::Result<
 
 fn no_path(assignment: &Assignment, what: &str, known: &[String]) -> CliError {
     let Assignment { path, value, .. } = assignment;
-    let error = CliError::usage(
-        "send.no_path",
-        format!("the sample of {what} has no {path}"),
-    );
+    let error = CliError::usage("send.no_path", format!("{what} has no {path}"));
     let adds = format!("--set +{path}={value} adds a new field");
     match nearest(path, known.iter().map(String::as_str)) {
         Some(meant) => error.tip(format!("did you mean {meant}? {adds}")),

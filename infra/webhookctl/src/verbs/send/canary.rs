@@ -1,5 +1,7 @@
 //! One webhook through the public URL of an inbox, followed to its end.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use shared::clock::Millis;
 use shared::sign::{Means, means};
@@ -67,7 +69,8 @@ pub(in crate::verbs) async fn canary(inbox: Inbox, source: &str) -> anyhow::Resu
         inbox: Some(inbox),
     };
     let signed = super::sign(&target, &draft, None)?;
-    let told = post::post(&target, &draft, &signed, true).await?;
+    let http = shared::outbound::unguarded(Duration::from_secs(35))?;
+    let told = post::post(&http, &target, &draft, &signed, true).await?;
     Ok(Canary {
         url: told.url,
         status: told.status,

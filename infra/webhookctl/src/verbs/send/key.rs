@@ -19,7 +19,7 @@ const MAKE_RSA: &str =
     "openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out FILE makes one";
 
 /// Reads a shared secret.
-pub(super) fn secret(from: &SecretFrom) -> anyhow::Result<Secret> {
+pub(in crate::verbs) fn secret(from: &SecretFrom) -> anyhow::Result<Secret> {
     let text = read(from, "the secret")?;
     let value = text.trim_end_matches(['\r', '\n']);
     if value.is_empty() {

@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use shared::clock::Millis;
-use shared::event::EventKey;
+use shared::event::{EventKey, Sha};
 use shared::ledger::Row;
 use shared::verify::Arrival;
 
 use super::Told;
 use super::target::Target;
+use crate::forward::Address;
 use crate::output::{CliError, Exit};
 use crate::place::Inbox;
 use crate::samples::{Draft, Signed};
@@ -16,15 +17,18 @@ use crate::samples::{Draft, Signed};
 /// How long `--wait` waits.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How much of an answer is kept.
+const LARGEST_ANSWER: usize = 16 * 1024;
+
 const HOUR_MS: i64 = 3_600_000;
 
 pub(super) async fn post(
+    http: &reqwest::Client,
     target: &Target,
     draft: &Draft,
     signed: &Signed,
     wait: bool,
 ) -> anyhow::Result<Told> {
-    let http = shared::outbound::unguarded(Duration::from_secs(35))?;
     let url = target.url_of(signed);
     let mut request = http.post(&url).body(signed.body.clone());
     for (name, value) in &signed.headers {
@@ -49,17 +53,50 @@ pub(super) async fn post(
         bytes: signed.body.len(),
         status: response.status().as_u16(),
         took_ms: began.elapsed().as_millis(),
-        id: None,
-        outcome: None,
-        attempts: None,
+        ..Told::default()
     };
+    let since = Millis::now() - began.elapsed();
+    if target.inbox.is_none() {
+        let body = response.bytes().await.unwrap_or_default();
+        let shown = body.get(..LARGEST_ANSWER).unwrap_or(&body);
+        told.response = Some(String::from_utf8_lossy(shown).into_owned());
+    }
     if let (Some(inbox), 200..=299) = (&target.inbox, told.status)
         && let Some(key) = key(target, signed)
     {
-        let since = Millis::now() - began.elapsed();
         follow(inbox, &key, since, wait, &mut told).await?;
+        told.outcome_ms = Some(began.elapsed().as_millis());
+    }
+    if let (Some(inbox), 401) = (&target.inbox, told.status) {
+        told.quarantined = quarantined(inbox, target, signed, since).await?;
     }
     Ok(told)
+}
+
+/// The client that reaches this URL: no proxy stands before this machine.
+pub(super) fn client(url: &str) -> anyhow::Result<reqwest::Client> {
+    let patience = Duration::from_secs(35);
+    if Address::parse(url, None).is_ok() {
+        shared::outbound::to_this_machine(patience)
+    } else {
+        shared::outbound::unguarded(patience)
+    }
+}
+
+/// The id under which the quarantine has what was refused just now.
+async fn quarantined(
+    inbox: &Inbox,
+    target: &Target,
+    signed: &Signed,
+    since: Millis,
+) -> anyhow::Result<Option<String>> {
+    let now = Millis::now();
+    let from = since - Duration::from_secs(1);
+    let source = &target.verifier.source;
+    let held = inbox.quarantine.held(source, from, now, now).await?;
+    let sha = Sha::of(&signed.body);
+    let this = held.into_iter().find(|held| held.sha == sha);
+    Ok(this.map(|held| held.id.as_str().to_owned()))
 }
 
 /// What the catcher calls the event.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use shared::clock::Millis;
 use shared::envelope::Envelope;
 use shared::event::Proven;
-use shared::preset::{Kind, Location, Part, Place, Scheme};
+use shared::preset::{Code, Kind, Location, Part, Place, Scheme};
 use shared::sign::{Algorithm, Means, means};
 
 use super::target::Target;
@@ -59,6 +59,8 @@ pub(super) fn too_old(scheme: &Scheme) -> Duration {
 /// The oldest time that is accepted, in seconds; `None` where any is.
 fn window(scheme: &Scheme) -> Option<i64> {
     match (&scheme.jwt, &scheme.ts) {
+        // It signs the date, within five minutes.
+        _ if matches!(scheme.kind, Kind::Code(Code::Keygen(_))) => Some(300),
         (Some(jwt), _) if jwt.exp => Some(jwt.leeway),
         (Some(jwt), _) => jwt.iat_max_age.map(|most| most + jwt.leeway),
         (None, Some(ts)) if ts.enforce => Some(ts.past),

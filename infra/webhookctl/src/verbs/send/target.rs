@@ -36,21 +36,30 @@ impl Target {
     pub(super) async fn find(args: &SendArgs, global: &Global) -> anyhow::Result<Self> {
         let name = args.preset.as_deref().unwrap_or_default();
         match (&args.to, Local::find()?) {
-            (None, None) => Err(CliError::failed(
-                "send.no_target",
-                "no local stack is running in this folder",
-            )
-            .tip("webhookctl dev, or say where to with --to URL --secret-from -")
-            .into()),
-            (None, Some(local)) => {
-                let inbox = Inbox::open(&Global {
-                    context: Some("local".into()),
-                    ..global.clone()
-                })?;
-                Self::local(name, args, inbox, &local).await
+            (None, None) => Err(no_target().into()),
+            (None, Some(_)) => {
+                let name = args.source.as_deref().unwrap_or(name);
+                Self::of_dev(&[name], args, global).await
             }
             (Some(url), _) => Self::elsewhere(name, args, url),
         }
+    }
+
+    /// The running local stack, and the first of its sources that has one of these names, or a
+    /// preset of that name.
+    pub(super) async fn of_dev(
+        names: &[&str],
+        args: &SendArgs,
+        global: &Global,
+    ) -> anyhow::Result<Self> {
+        let Some(local) = Local::find()? else {
+            return Err(no_target().into());
+        };
+        let inbox = Inbox::open(&Global {
+            context: Some("local".into()),
+            ..global.clone()
+        })?;
+        Self::local(names, args, inbox, &local).await
     }
 
     fn elsewhere(name: &str, args: &SendArgs, url: &str) -> anyhow::Result<Self> {
@@ -85,7 +94,7 @@ impl Target {
     }
 
     async fn local(
-        name: &str,
+        names: &[&str],
         args: &SendArgs,
         inbox: Inbox,
         local: &Local,
@@ -98,7 +107,13 @@ impl Target {
             .tip("leave out --variant and --param, or say where to with --to URL")
             .into());
         }
-        let source = source(&inbox.config, args.source.as_deref().unwrap_or(name))?;
+        let known = names
+            .iter()
+            .find_map(|name| source(&inbox.config, name).ok());
+        let source = match (known, names.first()) {
+            (Some(source), _) => source,
+            (None, name) => source(&inbox.config, name.copied().unwrap_or_default())?,
+        };
         let verifier = source.verifier.clone();
         let scheme = verifier.preset.scheme(&verifier.variant);
         let scheme = scheme.context("a source was checked")?;
@@ -147,12 +162,14 @@ impl Target {
     }
 
     /// What to do when it was refused.
-    pub(super) fn refused_tip(&self) -> &'static str {
+    pub(super) fn refused_tip(&self, quarantined: Option<&str>) -> String {
+        let look = match quarantined {
+            Some(id) => format!("webhookctl verify {id}"),
+            None => "webhookctl quarantine list".to_owned(),
+        };
         match self.signer {
-            Signer::KeyPair(_) => {
-                "a key stored a moment ago is known within 30 s; webhookctl quarantine list"
-            }
-            _ => "webhookctl quarantine list",
+            Signer::KeyPair(_) => format!("a key stored a moment ago is known within 30 s; {look}"),
+            _ => look,
         }
     }
 }
@@ -178,6 +195,11 @@ pub(super) fn chosen(name: &str, args: &SendArgs) -> anyhow::Result<(Preset, Str
         .into());
     }
     Ok((preset, variant))
+}
+
+fn no_target() -> CliError {
+    CliError::failed("send.no_target", "no local stack is running in this folder")
+        .tip("webhookctl dev, or say where to with --to URL")
 }
 
 fn no_secret() -> CliError {

@@ -1,0 +1,151 @@
+//! Signs stored events again, with a secret that is known on this machine alone.
+//!
+//! The program that events are forwarded to verifies signatures as it does elsewhere, but the ones
+//! that were kept may be too old for it, and the provider's secret stays where it is.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use shared::clock::Millis;
+use shared::config::Source;
+use shared::preset::{Preset, Scheme};
+use shared::secrets::Secret;
+use shared::sign::{Algorithm, KeyPair, Means, means};
+use shared::verify::Verifier;
+
+use super::Stored;
+use crate::samples::{Draft, Signed, Signer};
+
+/// Where the signature goes that an event had.
+const ORIGINAL_SIGNATURE: &str = "x-webhookctl-original-signature";
+
+/// The folder of the secrets that are made here, below the one that the program runs in.
+const FOLDER: &str = ".mitt/listen";
+
+/// How the events of one source are signed again.
+#[derive(Clone, Debug)]
+pub(crate) struct Signing {
+    preset: Preset,
+    variant: String,
+    signer: Signer,
+    /// Where the program finds what it needs to verify; `None` when the operator gave the secret.
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// The way in which a source's requests are signed.
+pub(crate) fn scheme_of(source: &Source) -> anyhow::Result<&Scheme> {
+    let verifier = &source.verifier;
+    let scheme = verifier.preset.scheme(&verifier.variant);
+    scheme.context("a source was checked")
+}
+
+impl Signing {
+    /// With a secret or key pair that stays in a file of this folder, made if it is not there yet.
+    /// The reason, where that cannot be.
+    pub(crate) fn local(source: &Source) -> anyhow::Result<Result<Self, String>> {
+        let scheme = scheme_of(source)?;
+        let folder = Path::new(FOLDER);
+        let at = |end: &str| folder.join(format!("{}.{end}", source.name));
+        let (signer, file) = match means(scheme) {
+            Means::Secret => {
+                let text = kept(&at("secret"), || match Signer::random(scheme)? {
+                    Signer::Secret(secret) => Ok(secret.expose().to_owned()),
+                    _ => anyhow::bail!("a scheme with a secret has one"),
+                })?;
+                (Signer::Secret(Secret::new("local", text)), at("secret"))
+            }
+            Means::KeyPair(Algorithm::RsaSha256) => {
+                let why = "it takes an RSA key, which cannot be made here";
+                return Ok(Err(why.to_owned()));
+            }
+            Means::KeyPair(algorithm) => {
+                let pem = kept(
+                    &at("key"),
+                    || Ok(KeyPair::generate(algorithm)?.expose_pem()),
+                )?;
+                let pair = KeyPair::from_pem(&pem)?;
+                let public = match scheme.needs_secret() {
+                    true => pair.public(scheme.key)?,
+                    false => pair.jwks()?,
+                };
+                write(&at("pub"), &public)?;
+                (Signer::KeyPair(pair), at("pub"))
+            }
+            Means::Nothing => return Ok(Err("nothing is signed".to_owned())),
+            Means::No(why) => return Ok(Err(why.to_owned())),
+        };
+        Ok(Ok(Self {
+            file: Some(file),
+            ..Self::new(&source.verifier, signer)
+        }))
+    }
+
+    /// As this verifier wants it, with what is given.
+    pub(crate) fn new(verifier: &Verifier, signer: Signer) -> Self {
+        Self {
+            preset: verifier.preset.clone(),
+            variant: verifier.variant.clone(),
+            signer,
+            file: None,
+        }
+    }
+
+    /// Whether it is a key pair, of which the program needs the public half.
+    pub(crate) fn is_key_pair(&self) -> bool {
+        matches!(self.signer, Signer::KeyPair(_))
+    }
+
+    /// The event as the provider would send it now, after a change. `url` is what the receiver takes
+    /// its URL for.
+    pub(crate) fn sign(
+        &self,
+        stored: &Stored,
+        change: impl FnOnce(&mut Draft) -> anyhow::Result<()>,
+        url: &str,
+        at: Millis,
+    ) -> anyhow::Result<Signed> {
+        let scheme = self.preset.scheme(&self.variant);
+        let scheme = scheme.context("a source's variant was checked")?;
+        let (mut draft, original) = stored.unsigned(scheme);
+        change(&mut draft)?;
+        let mut signed = draft.sign(&self.preset, &self.variant, &self.signer, url, at)?;
+        if let Some(original) = original {
+            signed
+                .headers
+                .push((ORIGINAL_SIGNATURE.to_owned(), original));
+        }
+        Ok(signed)
+    }
+}
+
+/// What the file holds, or what is made and written to it.
+fn kept(path: &Path, make: impl FnOnce() -> anyhow::Result<String>) -> anyhow::Result<String> {
+    let missing = match std::fs::read_to_string(path) {
+        Ok(text) if !text.trim().is_empty() => return Ok(text.trim_end().to_owned()),
+        Ok(_) => true,
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    if !missing {
+        anyhow::bail!("{} cannot be read; remove it for a new one", path.display());
+    }
+    let text = make()?;
+    write(path, &text)?;
+    Ok(text.trim_end().to_owned())
+}
+
+/// A file that only its owner can read, whole or not at all.
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+    let draft = path.with_extension(format!("draft-{}", std::process::id()));
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options
+        .open(&draft)
+        .and_then(|mut file| file.write_all(format!("{}\n", text.trim_end()).as_bytes()))
+        .and_then(|()| std::fs::rename(&draft, path));
+    written.with_context(|| format!("write {}", path.display()))
+}

@@ -1,0 +1,86 @@
+//! An event as the inbox has it, as a request again.
+
+use bytes::Bytes;
+use shared::event::EventKey;
+use shared::ledger::{Ledger, NoBody, Row};
+use shared::preset::{Location, Scheme};
+
+use crate::samples::{Draft, Signed};
+
+/// An event with its exact body.
+pub(crate) struct Stored {
+    pub(crate) row: Row,
+    pub(crate) body: Bytes,
+}
+
+impl Stored {
+    /// Reads it; `None` when there is no such event. Nothing is changed by it.
+    pub(crate) async fn read(
+        ledger: &Ledger,
+        key: &EventKey,
+    ) -> anyhow::Result<Option<Result<Self, NoBody>>> {
+        let Some(row) = ledger.event(key).await? else {
+            return Ok(None);
+        };
+        let Some(body) = ledger.event_body(key).await? else {
+            return Ok(None);
+        };
+        Ok(Some(body.map(|body| Self { row, body: body.0 })))
+    }
+
+    /// The request as it was kept: with the signature of the provider.
+    pub(crate) fn as_kept(&self, url: &str) -> Signed {
+        Signed {
+            url: url.to_owned(),
+            headers: self.headers(),
+            body: self.body.clone(),
+        }
+    }
+
+    /// The request without its signature, to be signed again, and the signature that it had.
+    pub(crate) fn unsigned(&self, scheme: &Scheme) -> (Draft, Option<String>) {
+        let (signatures, headers): (Vec<_>, Vec<_>) = self
+            .headers()
+            .into_iter()
+            .partition(|(name, _)| holds_signature(scheme, name));
+        let draft = Draft {
+            preset: self.row.preset.clone(),
+            kind: self.row.kind.clone(),
+            id: self.row.key.id().to_owned(),
+            headers,
+            query: Vec::new(),
+            body: self.body.clone(),
+        };
+        (draft, signatures.into_iter().next().map(|(_, value)| value))
+    }
+
+    fn headers(&self) -> Vec<(String, String)> {
+        let kept = self.row.headers.iter();
+        let mut headers: Vec<(String, String)> = kept
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        if let Some(content_type) = &self.row.content_type
+            && !self.row.headers.contains_key("content-type")
+        {
+            headers.push(("content-type".to_owned(), content_type.clone()));
+        }
+        headers.push((
+            "x-webhookctl-event".to_owned(),
+            self.row.id().as_str().to_owned(),
+        ));
+        headers
+    }
+}
+
+/// Whether the provider's signature stands in the header of this name.
+fn holds_signature(scheme: &Scheme, name: &str) -> bool {
+    let token = scheme.jwt.iter().map(|jwt| &jwt.from);
+    let mut places = std::iter::once(&scheme.sig.from)
+        .chain(&scheme.sig.also)
+        .chain(token);
+    places.any(|place| match place {
+        Location::Header(names) => names.iter().any(|known| known == name),
+        Location::HeaderNumbered(prefix) => name.starts_with(prefix),
+        _ => false,
+    })
+}

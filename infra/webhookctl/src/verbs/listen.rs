@@ -1,0 +1,157 @@
+//! `listen`: events of the inbox, forwarded to a program on this machine as they arrive.
+//!
+//! The inbox is observed: the `time` index is read by source and hour, again and again. Nothing is
+//! received from a queue, and nothing is written.
+
+mod deliver;
+mod keys;
+mod others;
+mod run;
+mod tell;
+mod wanted;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use shared::clock::Millis;
+use shared::sign::{Means, means};
+
+use crate::cli::{Global, ListenArgs};
+use crate::forward::{self, Address, Forwarder, Signing, scheme_of};
+use crate::output::{CliError, Exit, Format, Printer};
+use crate::place::Inbox;
+use crate::samples::Signer;
+use crate::verbs::send::key;
+use deliver::Deliveries;
+use run::Run;
+use tell::Teller;
+use wanted::Wanted;
+
+pub(super) async fn listen(
+    args: ListenArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    if out.format == Format::Csv {
+        return Err(CliError::usage("usage.output", "listen has no -o csv")
+            .tip("-o jsonl: one object for each delivery")
+            .into());
+    }
+    let address = Address::parse(&args.forward_to, args.allow_host.as_deref())?;
+    let inbox = Inbox::open(global)?;
+    let now = Millis::now();
+    let wanted = Arc::new(Wanted::new(&args, &inbox, now)?);
+    let ledger = forward::ledger(&inbox, args.body_bucket.as_deref())?;
+    let signing = signing(&args, &inbox, &wanted)?;
+
+    let me = others::Listener::new(&inbox.name, &wanted.sources, &address);
+    let (_announced, others) = me.announce(out);
+    out.say(&format!(
+        "Forwarding {} from {} to {address}. {}",
+        wanted.words(),
+        inbox.name,
+        untouched(&inbox)
+    ));
+    for other in others {
+        out.say(&format!("note: {other}"));
+    }
+    say_signing(&args, &inbox, &signing, &wanted, out)?;
+
+    let news = watch::start(ledger.clone(), Arc::clone(&wanted), now, every(&inbox));
+    let deliveries = Deliveries {
+        ledger,
+        forwarder: Forwarder::to(&address)?,
+        address,
+        signing,
+        config: inbox.config,
+        wanted,
+    };
+    let teller = Teller::new(args.show_response, deliveries.wanted.longest_source());
+    let mut run = Run::new(Arc::new(deliveries), teller, out);
+    let exit = run.to_the_end(news).await;
+    run.summary();
+    exit
+}
+
+fn untouched(inbox: &Inbox) -> &'static str {
+    if inbox.local.is_some() {
+        "The inbox is not touched."
+    } else {
+        "Production is not touched."
+    }
+}
+
+/// The stack of this machine answers for nothing; each read of a deployment costs a little.
+fn every(inbox: &Inbox) -> std::time::Duration {
+    std::time::Duration::from_millis(if inbox.local.is_some() { 300 } else { 2000 })
+}
+
+/// How the events of each source are signed again, or why they are not.
+type Signings = BTreeMap<String, Result<Signing, String>>;
+
+fn signing(args: &ListenArgs, inbox: &Inbox, wanted: &Wanted) -> anyhow::Result<Signings> {
+    let mut signings = Signings::new();
+    if !args.resign {
+        return Ok(signings);
+    }
+    let given = args.secret_from.as_ref().map(key::secret).transpose()?;
+    let sources = inbox.config.sources();
+    for source in sources.filter(|source| wanted.sources.contains(&source.name)) {
+        let signing = match (&given, means(scheme_of(source)?)) {
+            (Some(secret), Means::Secret) => Ok(Signing::new(
+                &source.verifier,
+                Signer::Secret(secret.clone()),
+            )),
+            _ => Signing::local(source)?,
+        };
+        signings.insert(source.name.clone(), signing);
+    }
+    Ok(signings)
+}
+
+fn say_signing(
+    args: &ListenArgs,
+    inbox: &Inbox,
+    signings: &Signings,
+    wanted: &Wanted,
+    out: &mut Printer,
+) -> anyhow::Result<()> {
+    if !args.resign {
+        let backfill = wanted.backfills();
+        let old = if backfill {
+            ", and that of a past event is too old to verify; --resign signs again"
+        } else {
+            ""
+        };
+        out.say(&format!("Signatures are those of the providers{old}."));
+        return Ok(());
+    }
+    for (name, signing) in signings {
+        let line = match signing {
+            Err(why) => {
+                format!("{name} is not signed again: {why}; its headers are sent as they were kept")
+            }
+            Ok(signing) => match &signing.file {
+                None => format!("Signing {name} again with the given secret"),
+                Some(file) if signing.is_key_pair() => format!(
+                    "Signing {name} again with a key pair of this machine; the public key is in {}",
+                    file.display()
+                ),
+                Some(file) => format!(
+                    "Signing {name} again with a secret of this machine: export WEBHOOK_SECRET=\"$(cat {})\"",
+                    file.display()
+                ),
+            },
+        };
+        out.say(&line);
+        let source = inbox.config.source(name);
+        let scheme = source.map(scheme_of).transpose()?;
+        if signing.is_ok() && scheme.is_some_and(|scheme| !deliver::in_headers(scheme)) {
+            out.say(&format!(
+                "note: the signature of {name} is no header: signing again changes its body or URL"
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! Brings one event to the program on this machine.
+
+use shared::clock::Millis;
+use shared::config::Config;
+use shared::ledger::{Ledger, Listed, NoBody};
+use shared::preset::{Location, Scheme};
+
+use super::Signings;
+use super::wanted::Wanted;
+use crate::forward::{Address, Answer, Forwarder, NoAnswer, Stored};
+use crate::samples::Signed;
+
+/// All that a delivery needs.
+pub(super) struct Deliveries {
+    pub(super) ledger: Ledger,
+    pub(super) forwarder: Forwarder,
+    pub(super) address: Address,
+    pub(super) signing: Signings,
+    pub(super) config: Config,
+    pub(super) wanted: std::sync::Arc<Wanted>,
+}
+
+/// An event on its way, and whether it came before `listen` began.
+#[derive(Clone)]
+pub(super) struct Item {
+    pub(super) event: Listed,
+    pub(super) past: bool,
+    /// It was sent before, and a person wants it once more.
+    pub(super) again: bool,
+}
+
+/// What came of it.
+pub(super) enum End {
+    Answered {
+        answer: Answer,
+        signed_again: bool,
+    },
+    NoAnswer(NoAnswer),
+    /// It is not one that was asked for, or is not there any more.
+    Unwanted,
+    /// Its body cannot be read, and why.
+    NoBody(&'static str),
+    /// The inbox could not be read.
+    Trouble(anyhow::Error),
+}
+
+impl Deliveries {
+    pub(super) async fn deliver(&self, item: &Item) -> End {
+        let stored = match Stored::read(&self.ledger, &item.event.key).await {
+            Err(error) => return End::Trouble(error),
+            Ok(None) => return End::Unwanted,
+            Ok(Some(Err(NoBody::Gone))) => {
+                return End::NoBody("its body is past its keeping, or in a bucket: --body-bucket");
+            }
+            Ok(Some(Err(NoBody::Damaged))) => {
+                return End::NoBody("its body is damaged: what is stored is not what arrived");
+            }
+            Ok(Some(Ok(stored))) => stored,
+        };
+        if !self.wanted.takes(&stored.row, &stored.body, &self.config) {
+            return End::Unwanted;
+        }
+        let (signed, signed_again) = self.request(item, &stored);
+        match self.forwarder.post(&signed).await {
+            Ok(answer) => End::Answered {
+                answer,
+                signed_again,
+            },
+            Err(why) => End::NoAnswer(why),
+        }
+    }
+
+    /// The request, signed again where that is wanted and can be.
+    fn request(&self, item: &Item, stored: &Stored) -> (Signed, bool) {
+        let url = self.address.url();
+        if let Some(Ok(signing)) = self.signing.get(item.event.key.source())
+            && let Ok(signed) = signing.sign(stored, |_| Ok(()), url, Millis::now())
+        {
+            return (signed, true);
+        }
+        (stored.as_kept(url), false)
+    }
+}
+
+/// Whether signing changes headers alone, and leaves body and URL as they are.
+pub(super) fn in_headers(scheme: &Scheme) -> bool {
+    let token = scheme.jwt.iter().map(|jwt| &jwt.from);
+    let time = scheme.ts.iter().map(|ts| &ts.from);
+    let hash = scheme.body_hash.iter().map(|hash| &hash.from);
+    let signature = (scheme.jwt.is_none()).then_some(&scheme.sig.from);
+    let mut places = signature.into_iter().chain(token).chain(time).chain(hash);
+    scheme.for_each.is_none()
+        && places.all(|place| {
+            matches!(
+                place,
+                Location::Header(_) | Location::HeaderNumbered(_) | Location::Sig(_)
+            )
+        })
+}

@@ -1,0 +1,201 @@
+//! One delivery after the other, in the order in which events came.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Instant;
+
+use super::deliver::{Deliveries, End, Item};
+use super::keys::{Key, Keys};
+use super::tell::Teller;
+use super::watch::News;
+use crate::forward::NoAnswer;
+use crate::output::{Exit, Printer};
+
+/// How long it waits for a program that is down: a person has just stopped it.
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+const LONGEST_WAIT: Duration = Duration::from_secs(3);
+
+pub(super) struct Run<'o> {
+    deliveries: Arc<Deliveries>,
+    teller: Teller,
+    out: &'o mut Printer,
+    waiting: VecDeque<Item>,
+    last: Option<Item>,
+    past: bool,
+    paused: bool,
+    /// Nothing more comes.
+    over: bool,
+    /// What could not be sent is tried again then.
+    retry_at: Option<Instant>,
+    /// How long was waited last; zero while the program can be reached.
+    waited: Duration,
+}
+
+impl<'o> Run<'o> {
+    pub(super) fn new(deliveries: Arc<Deliveries>, teller: Teller, out: &'o mut Printer) -> Self {
+        Self {
+            past: deliveries.wanted.backfills(),
+            deliveries,
+            teller,
+            out,
+            waiting: VecDeque::new(),
+            last: None,
+            paused: false,
+            over: false,
+            retry_at: None,
+            waited: Duration::ZERO,
+        }
+    }
+
+    /// Until the person stops it, or there is nothing more to come.
+    pub(super) async fn to_the_end(
+        &mut self,
+        mut news: UnboundedReceiver<News>,
+    ) -> anyhow::Result<Exit> {
+        let mut interrupted = signal(SignalKind::interrupt())?;
+        let mut terminated = signal(SignalKind::terminate())?;
+        let mut keys = Keys::of_terminal(self.out);
+        let mut under_way: FuturesUnordered<BoxFuture<'static, (Item, End)>> =
+            FuturesUnordered::new();
+        loop {
+            if under_way.is_empty() {
+                under_way.extend(self.next());
+            }
+            if self.over && self.waiting.is_empty() && under_way.is_empty() {
+                return Ok(Exit::Done);
+            }
+            let retry_at = self.retry_at;
+            tokio::select! {
+                Some((item, end)) = under_way.next(), if !under_way.is_empty() => {
+                    self.ended(item, end)?;
+                }
+                Some(news) = news.recv(), if !self.over => self.heard(news)?,
+                key = keys.next() => match key {
+                    Key::Stop => return Ok(Exit::Done),
+                    key => self.pressed(key),
+                },
+                () = until(retry_at), if retry_at.is_some() => self.retry_at = None,
+                _ = interrupted.recv() => return Ok(Exit::Interrupted),
+                _ = terminated.recv() => return Ok(Exit::Interrupted),
+            }
+        }
+    }
+
+    /// The next delivery, unless it has to wait.
+    fn next(&mut self) -> Option<BoxFuture<'static, (Item, End)>> {
+        if self.paused || self.retry_at.is_some() {
+            return None;
+        }
+        let item = self.waiting.pop_front()?;
+        let deliveries = Arc::clone(&self.deliveries);
+        let delivery = async move {
+            let end = deliveries.deliver(&item).await;
+            (item, end)
+        };
+        Some(delivery.boxed())
+    }
+
+    fn ended(&mut self, item: Item, end: End) -> anyhow::Result<()> {
+        match end {
+            End::NoAnswer(NoAnswer::NotSent(why)) => {
+                self.waiting.push_front(item);
+                self.wait();
+                self.teller.held(&why, self.waiting.len(), self.out);
+                return Ok(());
+            }
+            End::Trouble(error) => {
+                let why = error.root_cause().to_string();
+                self.waiting.push_front(item);
+                self.wait();
+                self.teller.trouble(&why, self.out);
+                return Ok(());
+            }
+            End::Unwanted => {}
+            End::NoBody(why) => self.teller.left_out(&item, why, self.out)?,
+            End::NoAnswer(NoAnswer::Unclear(why)) => {
+                self.teller.unanswered(&item, &why, self.out)?;
+                self.last = Some(item);
+            }
+            End::Answered {
+                answer,
+                signed_again,
+            } => {
+                self.teller
+                    .answered(&item, &answer, signed_again, self.out)?;
+                self.last = Some(item);
+            }
+        }
+        self.waited = Duration::ZERO;
+        Ok(())
+    }
+
+    fn wait(&mut self) {
+        self.waited = (self.waited * 2).clamp(FIRST_WAIT, LONGEST_WAIT);
+        self.retry_at = Some(Instant::now() + self.waited);
+    }
+
+    fn heard(&mut self, news: News) -> anyhow::Result<()> {
+        match news {
+            News::Backfill(count) => {
+                let wanted = &self.deliveries.wanted;
+                self.teller.backfill(count, wanted, self.out);
+            }
+            News::Live => self.past = false,
+            News::Event(event) => {
+                self.waiting.push_back(Item {
+                    event,
+                    past: self.past,
+                    again: false,
+                });
+                if !self.waited.is_zero() {
+                    self.teller.more_held(self.waiting.len(), self.out);
+                }
+            }
+            News::Trouble(why) => self.teller.trouble(&why, self.out),
+            News::Over => self.over = true,
+            News::Failed(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn pressed(&mut self, key: Key) {
+        match key {
+            Key::Again => match &self.last {
+                Some(last) => self.waiting.push_front(Item {
+                    again: true,
+                    ..last.clone()
+                }),
+                None => self.out.say("  nothing was sent yet"),
+            },
+            Key::Pause => {
+                self.paused = !self.paused;
+                let count = self.waiting.len();
+                self.out.say(&if self.paused {
+                    format!("  paused, {count} held; p goes on")
+                } else {
+                    "  going on".to_owned()
+                });
+            }
+            Key::Stop => {}
+        }
+    }
+
+    /// What it came to, when all is over.
+    pub(super) fn summary(&mut self) {
+        self.teller.summary(self.waiting.len(), self.out);
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    if let Some(at) = at {
+        tokio::time::sleep_until(at).await;
+    }
+}

@@ -1,0 +1,183 @@
+//! Which events are forwarded.
+
+use anyhow::Context as _;
+use shared::clock::Millis;
+use shared::config::Config;
+use shared::json_path::{JsonPath, scalar};
+use shared::ledger::{Listed, Row};
+
+use crate::cli::ListenArgs;
+use crate::inspect::Status;
+use crate::output::CliError;
+use crate::output::error::nearest;
+use crate::place::Inbox;
+use crate::verbs::view;
+
+/// No backfill reaches further back: each hour of each source is a read of its own.
+const FURTHEST_MS: i64 = 31 * 24 * 3_600_000;
+
+pub(super) struct Wanted {
+    pub(super) sources: Vec<String>,
+    all_sources: bool,
+    types: Vec<String>,
+    status: Vec<Status>,
+    error: Option<String>,
+    via: Vec<String>,
+    attempts: Option<u32>,
+    fields: Vec<(JsonPath, String)>,
+    /// Where the backfill begins; without it, only what arrives from now on.
+    pub(super) since: Option<Millis>,
+    pub(super) until: Option<Millis>,
+}
+
+impl Wanted {
+    pub(super) fn new(args: &ListenArgs, inbox: &Inbox, now: Millis) -> anyhow::Result<Self> {
+        let asked = &args.selection;
+        if let Some(id) = asked.id.first() {
+            return Err(CliError::usage(
+                "listen.id",
+                "listen forwards events as they arrive, not chosen ones",
+            )
+            .tip(format!("webhookctl send --event {id} --to URL"))
+            .into());
+        }
+        let since = args.backfill.or(asked.since);
+        let since = since.map(|when| Millis(when.millis(now.0)));
+        if since.is_some_and(|since| now.0 - since.0 > FURTHEST_MS) {
+            return Err(CliError::usage("listen.span", "a backfill spans at most 31 days").into());
+        }
+        let fields = asked.where_.iter().map(|wanted| {
+            let path = JsonPath::parse(&wanted.path).with_context(|| {
+                CliError::usage("usage.where", format!("'{}' is no path", wanted.path))
+                    .tip("keys with dots between them, such as data.object.customer")
+            })?;
+            Ok((path, wanted.value.clone()))
+        });
+        Ok(Self {
+            sources: chosen(inbox, &asked.source)?,
+            all_sources: asked.source.is_empty(),
+            types: asked.event_type.clone(),
+            status: asked.status.clone(),
+            error: asked.error.clone(),
+            via: asked.via.iter().map(ToString::to_string).collect(),
+            attempts: asked.attempts,
+            fields: fields.collect::<anyhow::Result<_>>()?,
+            since,
+            until: asked.until.map(|when| Millis(when.millis(now.0))),
+        })
+    }
+
+    pub(super) fn backfills(&self) -> bool {
+        self.since.is_some()
+    }
+
+    /// The sources, in a sentence.
+    pub(super) fn words(&self) -> String {
+        if self.all_sources {
+            "all sources".to_owned()
+        } else {
+            self.sources.join(", ")
+        }
+    }
+
+    pub(super) fn longest_source(&self) -> usize {
+        let lengths = self.sources.iter().map(|name| name.chars().count());
+        lengths.max().unwrap_or_default()
+    }
+
+    /// Whether more is asked than the index knows.
+    pub(super) fn looks_closer(&self) -> bool {
+        !self.status.is_empty()
+            || self.error.is_some()
+            || !self.via.is_empty()
+            || self.attempts.is_some()
+            || !self.fields.is_empty()
+    }
+
+    /// By what the index knows.
+    pub(super) fn lists(&self, event: &Listed) -> bool {
+        let is_type = |pattern: &String| glob(pattern, &event.kind);
+        self.types.is_empty() || self.types.iter().any(is_type)
+    }
+
+    /// By row and body.
+    pub(super) fn takes(&self, row: &Row, body: &[u8], config: &Config) -> bool {
+        let shown = view(row, config);
+        let error = shown.last_error.as_ref().map(|error| &error.fingerprint);
+        (self.status.is_empty() || self.status.contains(&shown.status))
+            && (self.error.is_none() || self.error.as_ref() == error)
+            && (self.via.is_empty() || self.via.contains(&shown.via))
+            && self.attempts.is_none_or(|least| row.attempts >= least)
+            && self
+                .fields
+                .iter()
+                .all(|(path, value)| has(path, body, value))
+    }
+}
+
+/// Whether the body has this value there; of many, one.
+fn has(path: &JsonPath, body: &[u8], wanted: &str) -> bool {
+    let found = path.all(body).unwrap_or_default().into_iter().flatten();
+    let mut texts = found.filter_map(|raw| scalar(raw).ok().flatten());
+    texts.any(|text| text == wanted)
+}
+
+/// The sources that were asked for, if there are such.
+fn chosen(inbox: &Inbox, asked: &[String]) -> Result<Vec<String>, CliError> {
+    let known = inbox.sources();
+    if asked.is_empty() {
+        return Ok(known.into_iter().map(str::to_owned).collect());
+    }
+    for pattern in asked {
+        if known.iter().any(|name| glob(pattern, name)) {
+            continue;
+        }
+        let error = CliError::usage(
+            "usage.source",
+            format!("there is no source '{pattern}' in {}", inbox.name),
+        );
+        return Err(match nearest(pattern, known.iter().copied()) {
+            Some(meant) => error.tip(format!("did you mean '{meant}'?")),
+            None => error.tip(format!("one of: {}", known.join(", "))),
+        });
+    }
+    let is_asked = |name: &&str| asked.iter().any(|pattern| glob(pattern, name));
+    Ok(known
+        .into_iter()
+        .filter(is_asked)
+        .map(str::to_owned)
+        .collect())
+}
+
+/// Whether the text is of this pattern, in which `*` stands for anything.
+fn glob(pattern: &str, text: &str) -> bool {
+    let Some((first, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(text) = text.strip_prefix(first) else {
+        return false;
+    };
+    let starts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+    let mut tails = starts.filter_map(|at| text.get(at..));
+    tails.any(|tail| glob(rest, tail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        for (pattern, text, is) in [
+            ("invoice.*", "invoice.paid", true),
+            ("invoice.*", "invoices", false),
+            ("*", "", true),
+            ("*.paid", "a.paid.paid", true),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXbYbZ", false),
+            ("paid", "invoice.paid", false),
+        ] {
+            assert_eq!(glob(pattern, text), is, "{pattern} {text}");
+        }
+    }
+}

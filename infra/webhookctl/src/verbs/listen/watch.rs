@@ -1,0 +1,214 @@
+//! Watches the inbox: the past on request, then what arrives.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use futures::future::try_join_all;
+use shared::clock::Millis;
+use shared::event::EventId;
+use shared::ledger::{Ledger, Listed};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::wanted::Wanted;
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// No more events of an hour of one source are looked at.
+const MOST_AN_HOUR: usize = 1_000_000;
+
+/// Hours that are read at the same time.
+const AT_ONCE: usize = 8;
+
+/// An event may be in the index a little later than another that came after it: each look reaches
+/// so far back.
+const BACK: Duration = Duration::from_secs(60);
+
+/// One look in this many reaches further back: an event that had to wait for the ledger enters
+/// with the time at which it came.
+const FAR_LOOK: u32 = 30;
+const FAR_BACK: Duration = Duration::from_secs(900);
+
+/// The catcher's clock may be ahead of ours.
+const AHEAD: Duration = Duration::from_secs(60);
+
+/// Looks that may fail one after the other.
+const MOST_FAILURES: u32 = 10;
+
+/// What is seen of the inbox.
+pub(super) enum News {
+    /// So many past events come now.
+    Backfill(usize),
+    /// From here on, events are new.
+    Live,
+    Event(Listed),
+    /// The inbox cannot be read for a moment.
+    Trouble(String),
+    /// There is nothing more to come.
+    Over,
+    Failed(anyhow::Error),
+}
+
+/// Begins to watch. It ends when nobody hears the news any more.
+pub(super) fn start(
+    ledger: Ledger,
+    wanted: Arc<Wanted>,
+    now: Millis,
+    every: Duration,
+) -> UnboundedReceiver<News> {
+    let (news, heard) = unbounded_channel();
+    let mut watch = Watch {
+        ledger,
+        wanted,
+        seen: HashMap::new(),
+        news,
+    };
+    tokio::spawn(async move {
+        let end = watch.everything(now, every).await;
+        let _ = watch.news.send(end);
+    });
+    heard
+}
+
+struct Watch {
+    ledger: Ledger,
+    wanted: Arc<Wanted>,
+    /// What was told, for as long as a look may find it again.
+    seen: HashMap<EventId, Millis>,
+    news: UnboundedSender<News>,
+}
+
+impl Watch {
+    async fn everything(&mut self, now: Millis, every: Duration) -> News {
+        let from = self.wanted.since.unwrap_or(now);
+        if self.wanted.backfills()
+            && let Err(error) = self.past(from, now).await
+        {
+            return News::Failed(error);
+        }
+        if self.is_over(now) {
+            return News::Over;
+        }
+        if self.news.send(News::Live).is_err() {
+            return News::Over;
+        }
+        self.live(from, every).await
+    }
+
+    /// Past events, oldest first.
+    async fn past(&mut self, from: Millis, now: Millis) -> anyhow::Result<()> {
+        let to = self.last(now);
+        let found = self.between(from, to).await?;
+        let _ = self.news.send(News::Backfill(found.len()));
+        self.tell(found);
+        Ok(())
+    }
+
+    async fn live(&mut self, from: Millis, every: Duration) -> News {
+        let mut failures = 0;
+        for look in 1_u32.. {
+            tokio::time::sleep(every * (1 << failures.min(5))).await;
+            let now = Millis::now();
+            let back = if look.is_multiple_of(FAR_LOOK) {
+                FAR_BACK
+            } else {
+                BACK
+            };
+            match self
+                .between(from.max(now - back), self.last(now + AHEAD))
+                .await
+            {
+                Ok(found) => {
+                    failures = 0;
+                    self.tell(found);
+                }
+                Err(error) if failures + 1 >= MOST_FAILURES => return News::Failed(error),
+                Err(error) => {
+                    failures += 1;
+                    let _ = self
+                        .news
+                        .send(News::Trouble(error.root_cause().to_string()));
+                }
+            }
+            if self.is_over(now) || self.news.is_closed() {
+                break;
+            }
+            self.seen
+                .retain(|_, at| *at + FAR_BACK + AHEAD + AHEAD > now);
+        }
+        News::Over
+    }
+
+    /// Whether no event can come any more that is wanted.
+    fn is_over(&self, now: Millis) -> bool {
+        self.wanted.until.is_some_and(|until| until <= now)
+    }
+
+    /// Where a look ends that would end at `to`.
+    fn last(&self, to: Millis) -> Millis {
+        let until = self.wanted.until.map(|until| Millis(until.0 - 1));
+        until.map_or(to, |until| until.min(to))
+    }
+
+    /// The events of a span that were not told before, oldest first.
+    async fn between(&self, from: Millis, to: Millis) -> anyhow::Result<Vec<Listed>> {
+        let mut hours = futures::stream::iter(hours(from, to).collect::<Vec<_>>())
+            .map(|(from, to)| {
+                let of_each = self.wanted.sources.iter().map(move |source| {
+                    self.ledger.received_in_hour(source, from, to, MOST_AN_HOUR)
+                });
+                try_join_all(of_each)
+            })
+            .buffered(AT_ONCE);
+        let mut found = Vec::new();
+        while let Some(hour) = hours.next().await {
+            let all = hour?.into_iter().flatten();
+            found.extend(
+                all.filter(|event| self.wanted.lists(event) && !self.seen.contains_key(&event.id)),
+            );
+        }
+        found.sort_by(|a: &Listed, b| a.id.cmp(&b.id));
+        Ok(found)
+    }
+
+    fn tell(&mut self, found: Vec<Listed>) {
+        for event in found {
+            self.seen.insert(event.id.clone(), event.received_at);
+            let _ = self.news.send(News::Event(event));
+        }
+    }
+}
+
+/// The hours of UTC from one time to another: the `time` index is read by them.
+fn hours(from: Millis, to: Millis) -> impl Iterator<Item = (Millis, Millis)> {
+    let end = move |at: i64| ((at.div_euclid(HOUR_MS) + 1) * HOUR_MS - 1).min(to.0);
+    let starts = std::iter::successors(Some(from.0), move |at| Some(end(*at) + 1));
+    starts
+        .take_while(move |at| *at <= to.0)
+        .map(move |at| (Millis(at), Millis(end(at))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_is_read_hour_by_hour() {
+        let of = |from, to| -> Vec<(i64, i64)> {
+            hours(Millis(from), Millis(to))
+                .map(|(from, to)| (from.0, to.0))
+                .collect()
+        };
+        assert_eq!(of(10, 20), [(10, 20)]);
+        assert_eq!(
+            of(HOUR_MS - 1, 2 * HOUR_MS),
+            [
+                (HOUR_MS - 1, HOUR_MS - 1),
+                (HOUR_MS, 2 * HOUR_MS - 1),
+                (2 * HOUR_MS, 2 * HOUR_MS)
+            ]
+        );
+        assert!(of(20, 10).is_empty());
+    }
+}

@@ -1,0 +1,182 @@
+//! `send --event`: a stored event once more, to this machine.
+
+use shared::clock::Millis;
+use shared::ledger::{Deed, NoBody};
+use shared::sign::{Means, means};
+
+use super::target::Target;
+use super::text::Words;
+use super::{body, curl, key, post};
+use crate::cli::{Global, SendArgs};
+use crate::forward::{self, Address, Signing, Stored, scheme_of};
+use crate::output::time::age;
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+use crate::samples::{Signed, Signer};
+use crate::verbs::inbox::find;
+use crate::who::who;
+
+/// Where it goes, and how it is signed there.
+struct Way {
+    target: Target,
+    /// `None`: it goes as it was kept.
+    signing: Option<Signing>,
+    /// The same in words.
+    said: String,
+}
+
+pub(super) async fn again(
+    args: &SendArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let to = args.to.as_deref().map(|to| Address::parse(to, None));
+    let to = to.transpose()?;
+    let inbox = Inbox::open(global)?;
+    let stored = read(args, &inbox).await?;
+    let way = match &to {
+        Some(address) => Way::to_address(args, &inbox, &stored, address)?,
+        None => Way::to_dev(args, global, &stored).await?,
+    };
+    let id = stored.row.id().to_string();
+    let signed = way.sign(args, &stored, &id)?;
+    record(&inbox, &id, &way.target.url, out).await?;
+    if args.curl {
+        out.text(&curl::command(&way.target.url_of(&signed), &signed))?;
+        return Ok(Exit::Done);
+    }
+    let (draft, _) = stored.unsigned(way.target.scheme()?);
+    let http = post::client(&way.target.url)?;
+    let mut told = post::post(&http, &way.target, &draft, &signed, args.wait).await?;
+    let when = age(stored.row.received_at.0, Millis::now().0);
+    told.note = format!(" (stored {when} ago in {})", inbox.name);
+    told.event = Some(id);
+    super::tell(&told, &Words::said(way.said), &way.target, out)?;
+    Ok(match told.outcome.as_deref() {
+        Some("done") => Exit::Done,
+        _ if args.wait => Exit::Partial,
+        _ => Exit::Done,
+    })
+}
+
+/// The event with its body.
+async fn read(args: &SendArgs, inbox: &Inbox) -> anyhow::Result<Stored> {
+    let wanted = args.event.as_deref().unwrap_or_default();
+    let row = find(inbox, wanted).await?;
+    let ledger = forward::ledger(inbox, args.body_bucket.as_deref())?;
+    let id = row.id();
+    let no_body = |what: &str| CliError::failed("send.no_body", format!("the body of {id} {what}"));
+    match Stored::read(&ledger, &row.key).await? {
+        Some(Ok(stored)) => Ok(stored),
+        Some(Err(NoBody::Damaged)) => {
+            Err(no_body("is damaged: what is stored is not what arrived").into())
+        }
+        _ => Err(no_body("cannot be read")
+            .note("it is past its keeping, was erased, or is in a bucket")
+            .tip("--body-bucket NAME, the output BodyBucket of the stack")
+            .into()),
+    }
+}
+
+impl Way {
+    /// To the running local stack, with its own secret.
+    async fn to_dev(args: &SendArgs, global: &Global, stored: &Stored) -> anyhow::Result<Self> {
+        let row = &stored.row;
+        let names = match args.source.as_deref() {
+            Some(name) => vec![name],
+            None => vec![row.key.source(), row.preset.as_str()],
+        };
+        let target = Target::of_dev(&names, args, global).await?;
+        let with = match &target.signer {
+            Signer::Secret(secret) => {
+                format!("with secret {} of the local stack", secret.label())
+            }
+            Signer::KeyPair(_) => "with a key pair of the local stack".to_owned(),
+            Signer::Nobody => "by nobody: nothing is signed".to_owned(),
+        };
+        let signing = Signing::new(&target.verifier, target.signer.clone());
+        Ok(Self {
+            target,
+            signing: Some(signing),
+            said: format!("signed again {with}"),
+        })
+    }
+
+    /// To a program on this machine, with a secret of this machine or the one that is given.
+    fn to_address(
+        args: &SendArgs,
+        inbox: &Inbox,
+        stored: &Stored,
+        address: &Address,
+    ) -> anyhow::Result<Self> {
+        let name = args.source.as_deref().unwrap_or(stored.row.key.source());
+        let source = inbox.config.source(name).ok_or_else(|| {
+            CliError::usage("send.no_source", format!("no source is named '{name}'"))
+                .note(format!("sources: {}", inbox.sources().join(", ")))
+        })?;
+        let given = args.secret_from.as_ref().map(key::secret).transpose()?;
+        let signing = match (given, means(scheme_of(source)?)) {
+            (Some(secret), Means::Secret) => {
+                Ok(Signing::new(&source.verifier, Signer::Secret(secret)))
+            }
+            _ => Signing::local(source)?,
+        };
+        let said = match &signing {
+            Err(why) => format!("not signed again: {why}; sent as it was kept"),
+            Ok(signing) => match &signing.file {
+                Some(file) if signing.is_key_pair() => format!(
+                    "signed again with a key pair of this machine, public key in {}",
+                    file.display()
+                ),
+                Some(file) => format!(
+                    "signed again with the secret of this machine in {}",
+                    file.display()
+                ),
+                None => "signed again with the given secret".to_owned(),
+            },
+        };
+        Ok(Self {
+            target: Target {
+                url: address.url().to_owned(),
+                signed_url: address.url().to_owned(),
+                verifier: source.verifier.clone(),
+                signer: Signer::Nobody,
+                stored: Vec::new(),
+                inbox: None,
+            },
+            signing: signing.ok(),
+            said,
+        })
+    }
+
+    fn sign(&self, args: &SendArgs, stored: &Stored, id: &str) -> anyhow::Result<Signed> {
+        let url = &self.target.signed_url;
+        let what = format!("the body of {id}");
+        let Some(signing) = &self.signing else {
+            let mut signed = stored.as_kept(url);
+            let (mut draft, _) = stored.unsigned(self.target.scheme()?);
+            body::change_all(&mut draft, args, &what)?;
+            signed.body = draft.body;
+            return Ok(signed);
+        };
+        let change = |draft: &mut _| body::change_all(draft, args, &what);
+        signing.sign(stored, change, url, Millis::now())
+    }
+}
+
+/// Writes down in a deployment that the event was read, before it goes anywhere.
+async fn record(inbox: &Inbox, id: &str, url: &str, out: &mut Printer) -> anyhow::Result<()> {
+    if inbox.local.is_some() {
+        return Ok(());
+    }
+    let deed = Deed {
+        what: "send.event",
+        who: who(inbox).await?,
+        why: format!("read, to be sent to {url}"),
+        selection: id.to_owned(),
+        count: 1,
+    };
+    inbox.ledger.log(&deed, Millis::now()).await?;
+    out.say(&format!("recorded in {} as a read", inbox.name));
+    Ok(())
+}
