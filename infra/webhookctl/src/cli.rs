@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and how an answer leaves the process.
 
 mod args;
+mod completions;
 mod context;
 mod dlq;
 mod doctor;
@@ -17,10 +18,12 @@ mod run;
 mod selection;
 mod sources;
 mod sync;
+mod tree;
 mod values;
 mod verify;
 
 pub use args::{Cli, Command, DevArgs, Global, InboxCommand, InspectArgs, ListArgs, SendArgs};
+pub use completions::{CompletionsArgs, ManArgs};
 pub use context::{ContextAddArgs, ContextCommand, ContextShowArgs, ContextUseArgs};
 pub use dlq::{DlqCommand, DlqInspectArgs, DlqListArgs, DlqRedriveArgs};
 pub use doctor::DoctorArgs;
@@ -49,5 +52,6 @@ pub use sources::{
     SourcesRotateArgs, SourcesShowArgs, SourcesTestArgs,
 };
 pub use sync::{SyncCommand, SyncRunArgs, SyncSpanArgs, SyncStatusArgs};
+pub use tree::tree;
 pub use values::{Assignment, ColorChoice, Rate, SecretFrom, Tamper, Zone};
 pub use verify::VerifyArgs;

@@ -1,5 +1,6 @@
 //! What the commands do.
 
+mod completions;
 mod context;
 mod dev;
 mod dlq;
@@ -47,6 +48,8 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Sources(command) => sources::run(command, &global, out).await,
         Command::Doctor(args) => Box::pin(doctor::doctor(args, &global, out)).await,
         Command::Context(command) => context::run(command, &global, out).await,
+        Command::Completions(args) => completions::completions(&args, &global, out),
+        Command::Man(args) => completions::man(&args, out),
         Command::Sync(command) => sync::run(command, &global, out).await,
     }
 }

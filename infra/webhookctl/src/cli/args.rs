@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::completions::{CompletionsArgs, ManArgs};
 use super::context::ContextCommand;
 use super::dlq::DlqCommand;
 use super::doctor::DoctorArgs;
@@ -214,6 +215,21 @@ pub enum Command {
     /// The deployments that commands can talk to, by name
     #[command(subcommand, arg_required_else_help = true)]
     Context(ContextCommand),
+    /// Print a completion script for your shell
+    ///
+    /// It completes commands, flags and their values, presets, and the names of the sources as they
+    /// are now: of the running local stack, or of the configuration that is built in. Nothing is
+    /// asked when a key is pressed.
+    ///
+    /// bash: webhookctl completions bash > ~/.local/share/bash-completion/completions/webhookctl
+    ///
+    /// zsh: webhookctl completions zsh > ~/.zfunc/_webhookctl
+    ///
+    /// fish: webhookctl completions fish > ~/.config/fish/completions/webhookctl.fish
+    Completions(CompletionsArgs),
+    /// Write a man page for each command
+    #[command(hide = true)]
+    Man(ManArgs),
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,7 @@ Start here:
   webhookctl send stripe --tamper body       see a forged webhook refused
   webhookctl quarantine list                 what was refused, and whether it matches by now
   webhookctl dlq list                        dead letters by error, and what can be done about them
+  webhookctl listen -f :3000/webhooks        bring what arrives to a program on this machine
   webhookctl sources list                    who sends, when last, and with how many secrets
   webhookctl sync coverage                   how many events never came by webhook
   webhookctl verify <ID>                     why its signature does not match

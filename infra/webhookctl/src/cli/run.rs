@@ -5,10 +5,11 @@ use std::process::ExitCode;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, FromArgMatches};
+use clap::{Args, FromArgMatches};
 
 use super::args::{Cli, Global};
 use super::help;
+use super::tree::tree;
 use super::values::{ColorChoice, Zone};
 use crate::output::aws::{Place, rewrite};
 use crate::output::{CliError, Exit, Format, Printer, StdoutClosed, Talk, Terminal, time};
@@ -36,7 +37,7 @@ pub fn run_with(handler: impl FnOnce(Cli, &mut Printer) -> anyhow::Result<Exit>)
 
 /// The arguments, or what to print instead of running.
 pub fn parse(args: &[OsString]) -> Result<Cli, Stop> {
-    let matches = command().try_get_matches_from(args).map_err(Stop::from)?;
+    let matches = tree().try_get_matches_from(args).map_err(Stop::from)?;
     if matches.subcommand_name() == Some("output") {
         return Err(Stop::Text(help::OUTPUT));
     }
@@ -111,7 +112,7 @@ fn shown(text: &StyledStr, colour: bool) -> String {
 
 /// The help of the command that the arguments stopped at.
 fn screen(args: &[OsString]) -> StyledStr {
-    let mut tree = command();
+    let mut tree = tree();
     tree.build();
     for arg in args.iter().skip(1) {
         if let Some(below) = tree.find_subcommand(arg) {
@@ -119,15 +120,6 @@ fn screen(args: &[OsString]) -> StyledStr {
         }
     }
     tree.render_help()
-}
-
-/// The tree with the topics of `help`.
-fn command() -> clap::Command {
-    let output = clap::Command::new("output")
-        .hide(true)
-        .about("Formats, exit codes, environment")
-        .override_help(help::OUTPUT);
-    Cli::command().subcommand(output)
 }
 
 fn finish(

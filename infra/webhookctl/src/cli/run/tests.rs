@@ -65,7 +65,7 @@ fn said(err: &Sink) -> String {
 
 #[test]
 fn the_tree_is_consistent() {
-    command().debug_assert();
+    tree().debug_assert();
 }
 
 #[test]
@@ -104,6 +104,11 @@ fn the_other_verbs_parse_too() {
         "webhookctl send stripe -t invoice.paid --set data.a=1 --set +b=2 --wait",
         "webhookctl send github --tamper signature --duplicate -n 3 --secret-from env:X --id 7",
         "webhookctl send stripe --to http://127.0.0.1:1 --source s --data - --curl",
+        "webhookctl send stripe --file body.json -n 100 --rate 20/s",
+        "webhookctl send --event evt_01 --to :3000/hooks --set a=1 --secret-from env:X",
+        "webhookctl listen -f :3000/hooks -s a -t invoice.* --backfill 2h --resign --show-response",
+        "webhookctl listen -f 3000 --status failed --where a.b=1 --until 10m --allow-host a.test",
+        "webhookctl completions zsh",
         "webhookctl send --list",
         "webhookctl inbox inspect evt_01 --full",
         "webhookctl inbox inspect evt_01 --timeline --watch",
@@ -150,6 +155,15 @@ fn a_wrong_value_is_refused_in_our_words() {
 
 #[test]
 fn a_typing_mistake_keeps_exit_2_and_has_a_suggestion() {
+    for line in [
+        "webhookctl send stripe --event evt_01",
+        "webhookctl send stripe --data x --file y",
+        "webhookctl listen -f 3000 --backfill 2h --since 3h",
+        "webhookctl listen --resign",
+        "webhookctl completions tcsh",
+    ] {
+        assert_eq!(refused(line).exit, Exit::Usage, "{line}");
+    }
     let error = refused("webhookctl inbox list --statsu failed");
     assert_eq!(
         (error.code, error.exit),
@@ -184,7 +198,7 @@ fn the_wanted_format_is_found_in_wrong_arguments() {
 
 #[test]
 fn the_first_screen_names_what_exists_only() {
-    let text = command().render_help().to_string();
+    let text = tree().render_help().to_string();
     let all = [&text, help::OUTPUT].concat();
     for missing in ["console"] {
         assert!(!all.contains(missing), "{missing} in\n{all}");
@@ -226,7 +240,7 @@ fn options_without_a_command_show_the_screen_too() {
 
 #[test]
 fn help_output_is_the_text_and_nothing_else() {
-    let error = command()
+    let error = tree()
         .try_get_matches_from(args("webhookctl help output"))
         .unwrap_err();
     assert_eq!(
