@@ -1,0 +1,571 @@
+//! `webhookctl listen` and `send --event` as a person runs them: what a program on this machine gets,
+//! byte for byte, and what the inbox keeps.
+
+#![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+use shared::clock::Millis;
+use shared::envelope::Envelope;
+use shared::preset::Preset;
+use shared::secrets::Secret;
+use shared::verify::{Arrival, Trust, Verifier};
+
+const SOURCES: &str = r#"
+schema = 1
+[[source]]
+name = "orders"
+preset = "stripe"
+action = [{ kind = "keep" }]
+
+[[source]]
+name = "issues"
+preset = "github"
+action = [{ kind = "keep" }]
+
+[[source]]
+name = "calls"
+preset = "sendgrid"
+action = [{ kind = "keep" }]
+"#;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A request that a program on this machine got.
+struct Got {
+    path: String,
+    headers: BTreeMap<String, String>,
+    body: Vec<u8>,
+}
+
+impl Got {
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+
+    /// Whether it verifies with this secret, as the provider's do.
+    fn verifies(&self, preset: &str, url: &str, secret: &str) -> bool {
+        let verifier = Verifier {
+            source: "s".into(),
+            preset: Preset::embedded(preset, &BTreeMap::new()).unwrap(),
+            variant: "default".into(),
+            trust: Trust::default(),
+            config: String::new(),
+        };
+        let headers = self.headers.iter();
+        let envelope = Envelope {
+            method: "POST".into(),
+            url: url.into(),
+            headers: headers
+                .map(|(name, value)| (name, value.as_str()))
+                .collect(),
+            body: self.body.clone().into(),
+            received_at: Millis::now(),
+        };
+        let answer = verifier.verify(&envelope, &[Secret::new("s", secret)]);
+        matches!(answer, Ok(Arrival::Event(_)))
+    }
+}
+
+/// A program on this machine, which answers every request alike.
+struct App {
+    port: u16,
+    got: Receiver<Got>,
+}
+
+impl App {
+    fn start(answer: &'static str) -> anyhow::Result<Self> {
+        Self::at(0, answer)
+    }
+
+    fn at(port: u16, answer: &'static str) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", port))?;
+        let port = listener.local_addr()?.port();
+        let (tell, got) = channel();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let _ = serve(stream, answer, &tell);
+            }
+        });
+        Ok(Self { port, got })
+    }
+
+    fn next(&self) -> anyhow::Result<Got> {
+        self.got.recv_timeout(PATIENCE).context("a request comes")
+    }
+
+    fn url(&self) -> String {
+        format!("http://localhost:{}/hooks", self.port)
+    }
+}
+
+fn serve(mut stream: TcpStream, answer: &str, tell: &Sender<Got>) -> anyhow::Result<()> {
+    let mut reader = BufReader::new(stream.try_clone()?);
+    let mut line = String::new();
+    reader.read_line(&mut line)?;
+    let path = line.split(' ').nth(1).context("a path")?.to_owned();
+    let mut headers = BTreeMap::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let Some((name, value)) = line.trim_end().split_once(": ") else {
+            break;
+        };
+        headers.insert(name.to_ascii_lowercase(), value.to_owned());
+    }
+    let length = headers.get("content-length").map_or("0", String::as_str);
+    let mut body = vec![0; length.parse()?];
+    reader.read_exact(&mut body)?;
+    // Told first: who waits for the answer may look at once.
+    let _ = tell.send(Got {
+        path,
+        headers,
+        body,
+    });
+    stream.write_all(answer.as_bytes())?;
+    Ok(())
+}
+
+const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 11\r\nconnection: close\r\n\r\n{\"ok\":true}";
+const SICK: &str =
+    "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 4\r\nconnection: close\r\n\r\nsick";
+
+/// A `dev` in a folder of its own, killed when the test ends.
+struct World {
+    folder: PathBuf,
+    dev: Child,
+}
+
+impl World {
+    fn start(name: &str) -> anyhow::Result<Self> {
+        let folder = std::env::temp_dir().join(format!("mitt-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join("sources.toml"), SOURCES)?;
+        let dev = [
+            "dev",
+            "--sources",
+            "sources.toml",
+            "--port",
+            "0",
+            "-o",
+            "jsonl",
+        ];
+        let mut dev = command(&folder, &dev).stdout(Stdio::piped()).spawn()?;
+        let stdout = dev.stdout.take().context("it has a stdout")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        ensure!(line.contains("\"ready\""), "{line}");
+        Ok(Self { folder, dev })
+    }
+
+    fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        Ok(command(&self.folder, arguments).output()?)
+    }
+
+    /// Sends one, waits until it is done, and says its id.
+    fn send(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let output = self.run(&[&["send"], arguments, &["--wait", "-o", "json"]].concat())?;
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        ensure!(output.status.success(), "{stderr}");
+        let told: Value = serde_json::from_slice(&output.stdout)?;
+        Ok(told["id"].as_str().context("an id")?.to_owned())
+    }
+
+    fn listen(&self, arguments: &[&str]) -> anyhow::Result<Listening> {
+        let arguments = [&["listen"], arguments, &["-o", "jsonl"]].concat();
+        let mut child = command(&self.folder, &arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        Ok(Listening {
+            lines: lines(child.stdout.take().context("a stdout")?),
+            talk: lines(child.stderr.take().context("a stderr")?),
+            child,
+        })
+    }
+
+    fn inspect(&self, id: &str) -> anyhow::Result<Value> {
+        let output = self.run(&["inbox", "inspect", id, "-o", "json"])?;
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+
+    fn secret(&self, source: &str) -> anyhow::Result<String> {
+        let path = self.folder.join(format!(".mitt/listen/{source}.secret"));
+        Ok(std::fs::read_to_string(path)?.trim_end().to_owned())
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        let _ = self.dev.kill();
+        let _ = self.dev.wait();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .env_remove("MITT_TABLE")
+        .env("NO_COLOR", "1")
+        // No proxy stands between it and this machine.
+        .env("HTTP_PROXY", "http://127.0.0.1:9")
+        .env("http_proxy", "http://127.0.0.1:9");
+    command
+}
+
+fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            let _ = tell.send(line);
+        }
+    });
+    told
+}
+
+struct Listening {
+    child: Child,
+    lines: Receiver<String>,
+    talk: Receiver<String>,
+}
+
+impl Listening {
+    fn delivery(&self) -> anyhow::Result<Value> {
+        let line = self.lines.recv_timeout(PATIENCE).context("a delivery")?;
+        Ok(serde_json::from_str(&line)?)
+    }
+
+    /// Waits until it says something with these words.
+    fn says(&self, words: &str) -> anyhow::Result<String> {
+        let mut said = String::new();
+        loop {
+            let line = self.talk.recv_timeout(PATIENCE);
+            let line = line.with_context(|| format!("{words:?} is not in {said}"))?;
+            if line.contains(words) {
+                return Ok(line);
+            }
+            said = format!("{said}{line}\n");
+        }
+    }
+
+    fn interrupt(mut self) -> anyhow::Result<(Option<i32>, String)> {
+        let pid = self.child.id().to_string();
+        Command::new("kill").args(["-INT", &pid]).status()?;
+        let status = self.child.wait()?;
+        let said: Vec<String> = self.talk.iter().collect();
+        Ok((status.code(), said.join("\n")))
+    }
+
+    fn ends(mut self) -> anyhow::Result<(Option<i32>, Vec<String>)> {
+        let began = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            ensure!(began.elapsed() < PATIENCE, "it does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let status = self.child.wait()?;
+        Ok((status.code(), self.lines.iter().collect()))
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn past_and_new_events_reach_a_program_byte_for_byte_and_signed_again() -> anyhow::Result<()> {
+    let world = World::start("listen")?;
+    let body = "{\"id\":\"evt_1\",  \"object\":\"event\",\"type\":\"invoice.paid\",\"n\":1.10}";
+    let first = world.send(&["orders", "--data", body, "-t", "invoice.paid"])?;
+    let large = format!("{{\"action\":\"opened\",\"noise\":\"{}\"}}", noise(200_000));
+    std::fs::write(world.folder.join("large.json"), &large)?;
+    let second = world.send(&["issues", "--file", "large.json"])?;
+    let before = world.inspect(&first)?;
+
+    let app = App::start(OK)?;
+    let port = app.port.to_string();
+    let to = format!(":{port}/hooks?x=1");
+    let listening =
+        world.listen(&["-f", &to, "--backfill", "1h", "--resign", "--show-response"])?;
+    let told = listening.delivery()?;
+    assert_eq!(
+        (
+            told["id"].as_str(),
+            told["phase"].as_str(),
+            told["status"].as_u64(),
+            told["response"].as_str(),
+            told["signed_again"].as_bool(),
+        ),
+        (
+            Some(first.as_str()),
+            Some("backfill"),
+            Some(200),
+            Some("{\"ok\":true}"),
+            Some(true)
+        )
+    );
+    let got = app.next()?;
+    assert_eq!(
+        (got.path.as_str(), got.body.as_slice()),
+        ("/hooks?x=1", body.as_bytes())
+    );
+    assert_eq!(got.header("x-webhookctl-event"), first);
+    assert!(
+        got.header("x-webhookctl-original-signature")
+            .starts_with("t=")
+    );
+    let secret = world.secret("orders")?;
+    assert!(got.verifies("stripe", &app.url(), &secret));
+    assert!(!got.verifies("stripe", &app.url(), "another"));
+
+    assert_eq!(listening.delivery()?["id"], second.as_str());
+    let got = app.next()?;
+    assert_eq!(got.body, large.as_bytes(), "a body of the bucket");
+    assert!(got.verifies("github", &app.url(), &world.secret("issues")?));
+    assert_eq!(got.header("x-github-event"), "issues");
+
+    listening.says("Signing orders again with a secret of this machine")?;
+    let third = world.send(&["orders"])?;
+    let told = listening.delivery()?;
+    assert_eq!(
+        (told["id"].as_str(), &told["phase"]),
+        (Some(third.as_str()), &"live".into())
+    );
+    assert!(app.next()?.verifies("stripe", &app.url(), &secret));
+
+    // Another one is told of the first; nothing in the inbox has changed by either.
+    let other = world.listen(&["-f", &port, "-s", "orders"])?;
+    other.says(&format!(
+        "another listener (pid {}) forwards orders, issues, calls to http://localhost:{port}/hooks",
+        listening.child.id()
+    ))?;
+    assert_eq!(other.interrupt()?.0, Some(130));
+    let (exit, said) = listening.interrupt()?;
+    assert_eq!(exit, Some(130));
+    assert!(said.contains("3 sent · 3 taken"), "{said}");
+    assert_eq!(world.inspect(&first)?, before);
+    let notes = std::fs::read_dir(world.folder.join(".mitt/listen"))?;
+    let notes = notes
+        .flatten()
+        .filter(|file| file.path().extension().is_some_and(|e| e == "json"));
+    assert_eq!(notes.count(), 0, "those that have ended left no note");
+    Ok(())
+}
+
+/// Text that does not compress to less than a row holds.
+fn noise(length: usize) -> String {
+    let mut seed = 7_u64;
+    let next = || {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        char::from(b'a' + u8::try_from((seed >> 33) % 26).unwrap())
+    };
+    std::iter::repeat_with(next).take(length).collect()
+}
+
+#[test]
+fn what_a_stopped_program_misses_is_held_and_sent_in_order() -> anyhow::Result<()> {
+    let world = World::start("held")?;
+    let free = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let to = free.to_string();
+    let listening = world.listen(&["-f", &to, "-s", "ord*", "-t", "charge.*"])?;
+    listening.says("Forwarding orders from local to http://localhost")?;
+    // The look that begins now finds what arrives from here on.
+    listening.says("Signatures are those of the providers")?;
+    let first = world.send(&["orders", "-t", "charge.refunded"])?;
+    let said = listening.says("no answer")?;
+    assert!(
+        said.contains("→ no answer (connection refused), 1 held, trying again"),
+        "{said}"
+    );
+    world.send(&["issues"])?;
+    world.send(&["orders", "-t", "payment_intent.succeeded"])?;
+    let second = world.send(&["orders", "-t", "charge.refunded"])?;
+
+    let app = App::at(free, SICK)?;
+    for id in [&first, &second] {
+        let told = listening.delivery()?;
+        assert_eq!(
+            (&told["id"], &told["status"]),
+            (&id.as_str().into(), &500.into())
+        );
+        assert_eq!(app.next()?.header("x-webhookctl-event"), id);
+    }
+    let (_, said) = listening.interrupt()?;
+    assert!(said.contains("2 sent · 0 taken · 2 refused"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_span_that_is_over_ends_the_listener() -> anyhow::Result<()> {
+    let world = World::start("span")?;
+    let first = world.send(&["orders"])?;
+    world.send(&["issues"])?;
+    let app = App::start(OK)?;
+    let port = app.port.to_string();
+    let span = [
+        "-f", &port, "--since", "1h", "--until", "0s", "--via", "webhook",
+    ];
+    let run = |more: &[&str]| world.listen(&[&span, more].concat())?.ends();
+
+    let (exit, lines) = run(&["-s", "orders", "--status", "done"])?;
+    assert_eq!((exit, lines.len()), (Some(0), 1));
+    let told: Value = serde_json::from_str(&lines[0])?;
+    assert_eq!(
+        (&told["id"], &told["signed_again"]),
+        (&first.as_str().into(), &false.into())
+    );
+    assert!(app.next()?.header("stripe-signature").starts_with("t="));
+    assert_eq!(run(&["--status", "failed"])?, (Some(0), Vec::new()));
+    assert_eq!(run(&["--where", "action=opened"])?.1.len(), 1);
+    assert_eq!(run(&["--where", "action=closed"])?.1.len(), 0);
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_read() -> anyhow::Result<()> {
+    let world = World::start("refused")?;
+    for (arguments, code, exit) in [
+        (vec!["-f", "https://example.com/a"], "forward.elsewhere", 7),
+        (vec!["-f", "http://10.1.2.3:80"], "forward.elsewhere", 7),
+        (vec!["-f", ""], "forward.url", 2),
+        (vec!["-f", "3000", "-s", "ordres"], "usage.source", 2),
+        (vec!["-f", "3000", "--id", "evt_1"], "listen.id", 2),
+        (vec!["-f", "3000", "--backfill", "40d"], "listen.span", 2),
+        (vec!["-f", "3000", "-o", "csv"], "usage.output", 2),
+    ] {
+        let output = world.run(&[&["listen"], &arguments[..]].concat())?;
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            stderr.contains(&format!("[{code}]")),
+            "{arguments:?}: {stderr}"
+        );
+        assert_eq!(output.status.code(), Some(exit), "{arguments:?}");
+    }
+    let elsewhere = ["send", "--event", "evt_1", "--to", "https://example.com/a"];
+    assert_eq!(world.run(&elsewhere)?.status.code(), Some(7));
+    Ok(())
+}
+
+#[test]
+fn a_stored_event_is_sent_once_more_to_a_program_and_to_the_local_stack() -> anyhow::Result<()> {
+    let world = World::start("event")?;
+    let body = "{\"id\":\"evt_7\", \"type\":\"invoice.paid\",\"data\":{\"amount\":5}}";
+    let id = world.send(&["orders", "--data", body])?;
+    let app = App::start(OK)?;
+    let url = app.url();
+
+    let sent = world.run(&["send", "--event", &id[..16], "--to", &url])?;
+    let text = String::from_utf8(sent.stdout)?;
+    ensure!(
+        sent.status.success(),
+        "{}",
+        String::from_utf8_lossy(&sent.stderr)
+    );
+    for words in [
+        "(stored ",
+        "in local)",
+        "signed again with the secret of this machine",
+        "200 OK",
+        "{\"ok\":true}",
+    ] {
+        assert!(text.contains(words), "{words} is not in {text}");
+    }
+    let got = app.next()?;
+    assert_eq!(got.body, body.as_bytes());
+    assert!(got.verifies("stripe", &url, &world.secret("orders")?));
+    assert!(
+        got.header("x-webhookctl-original-signature")
+            .starts_with("t=")
+    );
+
+    // Changed, with a secret of one's own.
+    let sent = command(&world.folder, &["send", "--event", &id, "--to", &url])
+        .args([
+            "--set",
+            "data.amount=6",
+            "--secret-from",
+            "env:MINE",
+            "-o",
+            "json",
+        ])
+        .env("MINE", "whsec_mine")
+        .output()?;
+    let told: Value = serde_json::from_slice(&sent.stdout)?;
+    assert_eq!(
+        (&told["event"], &told["status"]),
+        (&id.as_str().into(), &200.into())
+    );
+    let got = app.next()?;
+    assert!(got.verifies("stripe", &url, "whsec_mine"));
+    let changed: Value = serde_json::from_slice(&got.body)?;
+    assert_eq!(changed["data"]["amount"], 6);
+    let typo = [
+        "send",
+        "--event",
+        &id,
+        "--to",
+        &url,
+        "--set",
+        "data.amuont=6",
+    ];
+    let typo = String::from_utf8(world.run(&typo)?.stderr)?;
+    assert!(typo.contains("did you mean data.amount?"), "{typo}");
+
+    // To the stack that runs here it is a second delivery of the same event.
+    assert_eq!(world.send(&["--event", &id])?, id);
+    // A provider that publishes a key: the public half of one of this machine is in a file.
+    let id = world.send(&["calls"])?;
+    let sent = world.run(&["send", "--event", &id, "--to", &url])?;
+    ensure!(
+        sent.status.success(),
+        "{}",
+        String::from_utf8_lossy(&sent.stderr)
+    );
+    let public = std::fs::read_to_string(world.folder.join(".mitt/listen/calls.pub"))?;
+    assert!(app.next()?.verifies("sendgrid", &url, public.trim_end()));
+    Ok(())
+}
+
+#[test]
+fn what_was_sent_is_told_as_the_design_tells_it() -> anyhow::Result<()> {
+    let world = World::start("told")?;
+    let sent = world.run(&["send", "orders", "--wait"])?;
+    let text = String::from_utf8(sent.stdout)?;
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("POST http://127.0.0.1:"), "{text}");
+    assert!(lines[1].contains("with secret current.1 (fp:"), "{text}");
+    assert!(
+        lines[2].starts_with("200 OK in ") && lines[2].contains("evt_"),
+        "{text}"
+    );
+    assert!(
+        lines[3].starts_with("● done in ") && lines[3].ends_with("1 attempt"),
+        "{text}"
+    );
+
+    let forged = world.run(&["send", "issues", "--tamper", "body", "-o", "json"])?;
+    let told: Value = serde_json::from_slice(&forged.stdout)?;
+    let id = told["quarantined"].as_str().context("it is kept")?;
+    let why = world.run(&["verify", id])?;
+    assert_eq!(why.status.code(), Some(5));
+
+    let began = Instant::now();
+    let many = world.run(&["send", "orders", "-n", "4", "--rate", "10/s", "-o", "jsonl"])?;
+    assert_eq!(String::from_utf8(many.stdout)?.lines().count(), 4);
+    assert!(began.elapsed() >= Duration::from_millis(300));
+    Ok(())
+}
