@@ -14,8 +14,9 @@ SECONDS := 60
 SEED := 1
 EVENTS := 100000
 COUNT := 0
+MAN := target/man
 
-.PHONY: help run dev build release check test test-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions test-long properties foreign-signers fuzz clauses mutants bench-verify \
+.PHONY: help run dev build release check test test-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions test-long properties foreign-signers fuzz clauses mutants bench-verify bench-cli man \
 	venv clean
 
 help: ## What there is
@@ -97,6 +98,13 @@ mutants: test-build .tools/bin/cargo-mutants ## The code that decides, changed i
 
 bench-verify: ## What verification and the presets cost, in instructions; needs valgrind
 	$(CARGO) bench --workspace --locked --bench verify
+
+bench-cli: ## What the commands of webhookctl cost in processor time, in milliseconds
+	$(CARGO) build --profile simulation --workspace --locked
+	$(PYTHON) infra/tests/bench_cli.py target/simulation/webhookctl
+
+man: build ## A man page for each command of webhookctl, in MAN=folder
+	target/debug/webhookctl man $(MAN)
 
 venv: $(CHECK)/stamp $(MINISTACK)/stamp ## The Python tools, each set in a folder of its own
 

@@ -39,7 +39,7 @@ pub(crate) struct Forwarder(reqwest::Client);
 impl Forwarder {
     pub(crate) fn to(address: &Address) -> anyhow::Result<Self> {
         Ok(Self(if address.is_here() {
-            shared::outbound::to_this_machine(PATIENCE)?
+            shared::outbound::to_this_machine(address.url(), PATIENCE)?
         } else {
             shared::outbound::unguarded(PATIENCE)?
         }))

@@ -77,7 +77,7 @@ pub(super) async fn post(
 pub(super) fn client(url: &str) -> anyhow::Result<reqwest::Client> {
     let patience = Duration::from_secs(35);
     if Address::parse(url, None).is_ok() {
-        shared::outbound::to_this_machine(patience)
+        shared::outbound::to_this_machine(url, patience)
     } else {
         shared::outbound::unguarded(patience)
     }

@@ -212,6 +212,9 @@ fn cannot(preset: &Preset, why: &str) -> CliError {
         "send.cannot_sign",
         format!("no test webhook of {} can be signed: {why}", preset.id),
     )
+    .note(
+        "what proves it is tied to hosts of the provider, so that no key of ours can stand for it",
+    )
     .tip("have the provider send one; most have a button for it")
 }
 
