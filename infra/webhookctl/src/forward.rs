@@ -9,7 +9,7 @@ mod stored;
 pub(crate) use address::Address;
 pub(crate) use post::{Answer, Forwarder, NoAnswer};
 pub(crate) use signing::{Signing, scheme_of};
-pub(crate) use stored::Stored;
+pub(crate) use stored::{Missing, Stored};
 
 use shared::ledger::Ledger;
 

@@ -18,6 +18,7 @@ use shared::envelope::Envelope;
 use shared::preset::Preset;
 use shared::secrets::Secret;
 use shared::verify::{Arrival, Trust, Verifier};
+use webhookctl::place::Local;
 
 const SOURCES: &str = r#"
 schema = 1
@@ -29,6 +30,12 @@ action = [{ kind = "keep" }]
 [[source]]
 name = "issues"
 preset = "github"
+action = [{ kind = "keep" }]
+
+# A deployment is known by the sources that are built in, of which this is one.
+[[source]]
+name = "stripe-main"
+preset = "stripe"
 action = [{ kind = "keep" }]
 
 [[source]]
@@ -100,6 +107,10 @@ impl App {
 
     fn next(&self) -> anyhow::Result<Got> {
         self.got.recv_timeout(PATIENCE).context("a request comes")
+    }
+
+    fn origin(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
     }
 
     fn url(&self) -> String {
@@ -191,6 +202,26 @@ impl World {
             talk: lines(child.stderr.take().context("a stderr")?),
             child,
         })
+    }
+
+    /// The same stack, as a deployment that is named by its table. `sts` says who one is.
+    fn deployment(&self, sts: &App, arguments: &[&str]) -> anyhow::Result<Command> {
+        let local = self.local()?;
+        let mut command = command(&self.folder, &["--table", &local.table]);
+        command
+            .args(arguments)
+            .env("AWS_REGION", "us-east-1")
+            .env("AWS_ACCESS_KEY_ID", "test")
+            .env("AWS_SECRET_ACCESS_KEY", "test")
+            .env("AWS_ENDPOINT_URL_DYNAMODB", &local.dynamodb)
+            .env("AWS_ENDPOINT_URL_S3", &local.s3)
+            .env("AWS_ENDPOINT_URL_STS", sts.origin());
+        Ok(command)
+    }
+
+    fn local(&self) -> anyhow::Result<Local> {
+        let text = std::fs::read_to_string(self.folder.join(".mitt/local.json"))?;
+        Ok(serde_json::from_str(&text)?)
     }
 
     fn inspect(&self, id: &str) -> anyhow::Result<Value> {
@@ -538,6 +569,98 @@ fn a_stored_event_is_sent_once_more_to_a_program_and_to_the_local_stack() -> any
     let public = std::fs::read_to_string(world.folder.join(".mitt/listen/calls.pub"))?;
     assert!(app.next()?.verifies("sendgrid", &url, public.trim_end()));
     Ok(())
+}
+
+const ALICE: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/xml\r\ncontent-length: 249\r\n\
+connection: close\r\n\r\n\
+<GetCallerIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\">\
+<GetCallerIdentityResult><Arn>arn:aws:sts::123456789012:assumed-role/Oncall/alice</Arn>\
+<Account>123456789012</Account></GetCallerIdentityResult></GetCallerIdentityResponse>";
+
+#[tokio::test]
+async fn what_is_read_out_of_a_deployment_is_written_down_there() -> anyhow::Result<()> {
+    let world = World::start("deployment")?;
+    let large = format!("{{\"id\":\"evt_9\",\"noise\":\"{}\"}}", noise(200_000));
+    std::fs::write(world.folder.join("large.json"), &large)?;
+    let id = world.send(&["stripe-main", "--file", "large.json"])?;
+    let (app, sts) = (App::start(OK)?, App::start(ALICE)?);
+    let url = app.url();
+    let bucket = world.local()?.bucket;
+
+    let event = ["send", "--event", &id, "--to", &url];
+    let without = world.deployment(&sts, &event)?.output()?;
+    let said = String::from_utf8(without.stderr)?;
+    assert!(
+        said.contains("--body-bucket") && without.status.code() == Some(1),
+        "{said}"
+    );
+    assert_eq!(deeds(&world).await?.len(), 0);
+
+    let with = [&event[..], &["--body-bucket", &bucket]].concat();
+    let sent = world.deployment(&sts, &with)?.output()?;
+    ensure!(
+        sent.status.success(),
+        "{}",
+        String::from_utf8_lossy(&sent.stderr)
+    );
+    assert_eq!(app.next()?.body, large.as_bytes());
+    let deeds = deeds(&world).await?;
+    let [deed] = deeds.as_slice() else {
+        anyhow::bail!("{deeds:?}");
+    };
+    let text = |name: &str| deed[name].as_s().cloned().unwrap_or_default();
+    assert_eq!(
+        (text("what"), text("who"), text("sel")),
+        (
+            "send.event".to_owned(),
+            "arn:aws:sts::123456789012:assumed-role/Oncall/alice".to_owned(),
+            id
+        )
+    );
+
+    // Who only listens needs no right to write.
+    let port = app.port.to_string();
+    let span = [
+        "listen", "-f", &port, "--since", "1h", "--until", "0s", "-o", "jsonl",
+    ];
+    let lines = |more: &[&str]| -> anyhow::Result<Value> {
+        let output = world
+            .deployment(&sts, &[&span[..], more].concat())?
+            .output()?;
+        ensure!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        Ok(serde_json::from_slice(&output.stdout)?)
+    };
+    let left_out = lines(&[])?;
+    assert!(
+        left_out["error"]
+            .as_str()
+            .is_some_and(|why| why.contains("--body-bucket"))
+    );
+    assert_eq!(lines(&["--body-bucket", &bucket])?["status"], 200);
+    assert_eq!(app.next()?.body, large.as_bytes());
+    Ok(())
+}
+
+/// What operators did in this month.
+async fn deeds(world: &World) -> anyhow::Result<Vec<shared::ledger::Item>> {
+    use aws_sdk_dynamodb::types::AttributeValue;
+    let local = world.local()?;
+    let month = Millis::now().hour();
+    let answer = local
+        .endpoints()
+        .clients()
+        .dynamodb
+        .query()
+        .table_name(&local.table)
+        .key_condition_expression("pk = :pk")
+        .expression_attribute_values(":pk", AttributeValue::S(format!("LOG#{}", &month[..6])))
+        .send()
+        .await?;
+    Ok(answer.items.unwrap_or_default())
 }
 
 #[test]

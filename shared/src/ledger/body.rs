@@ -150,6 +150,11 @@ impl Ledger {
         Ok(Placed { len, at })
     }
 
+    /// Whether it knows the bucket of the bodies that are too large for it.
+    pub fn has_bucket(&self) -> bool {
+        self.bodies.is_some()
+    }
+
     /// Reads the body of an event, from wherever it is.
     pub async fn body(&self, row: &Row, state_row: &Item) -> anyhow::Result<Result<Body, NoBody>> {
         let Some(sha) = row.sha.filter(|_| row.erased_at.is_none()) else {

@@ -136,11 +136,6 @@ impl Ledger {
         }
     }
 
-    /// Whether bodies that are too large for a row can be kept and read.
-    pub fn has_bucket(&self) -> bool {
-        self.bodies.is_some()
-    }
-
     /// The table that it is in, for those who keep items of their own there.
     pub(crate) fn table(&self) -> (&aws_sdk_dynamodb::Client, &str) {
         (&self.dynamodb, &self.table)

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use shared::event::EventKey;
-use shared::ledger::{Ledger, NoBody, Row};
+use shared::ledger::{BodyAt, Ledger, NoBody, Row};
 use shared::preset::{Location, Scheme};
 
 use crate::samples::{Draft, Signed};
@@ -13,19 +13,47 @@ pub(crate) struct Stored {
     pub(crate) body: Bytes,
 }
 
+/// Why there is nothing to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// There is no such event.
+    Event,
+    Body(NoBody),
+    /// The body is in a bucket that nobody named.
+    Bucket,
+}
+
+impl Missing {
+    /// What is missing, and what to do.
+    pub(crate) fn why(self) -> &'static str {
+        match self {
+            Self::Event => "it is not there any more",
+            Self::Body(NoBody::Gone) => "its body is past its keeping, or was erased",
+            Self::Body(NoBody::Damaged) => {
+                "its body is damaged: what is stored is not what arrived"
+            }
+            Self::Bucket => "its body is in the bucket of large ones, which --body-bucket names",
+        }
+    }
+}
+
 impl Stored {
-    /// Reads it; `None` when there is no such event. Nothing is changed by it.
+    /// Reads it. Nothing is changed by it.
     pub(crate) async fn read(
         ledger: &Ledger,
         key: &EventKey,
-    ) -> anyhow::Result<Option<Result<Self, NoBody>>> {
+    ) -> anyhow::Result<Result<Self, Missing>> {
         let Some(row) = ledger.event(key).await? else {
-            return Ok(None);
+            return Ok(Err(Missing::Event));
         };
+        if matches!(row.body_at, BodyAt::Bucket(_)) && !ledger.has_bucket() {
+            return Ok(Err(Missing::Bucket));
+        }
         let Some(body) = ledger.event_body(key).await? else {
-            return Ok(None);
+            return Ok(Err(Missing::Event));
         };
-        Ok(Some(body.map(|body| Self { row, body: body.0 })))
+        let body = body.map_err(Missing::Body);
+        Ok(body.map(|body| Self { row, body: body.0 }))
     }
 
     /// The request as it was kept: with the signature of the provider.

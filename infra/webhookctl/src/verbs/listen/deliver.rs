@@ -2,12 +2,12 @@
 
 use shared::clock::Millis;
 use shared::config::Config;
-use shared::ledger::{Ledger, Listed, NoBody};
+use shared::ledger::{Ledger, Listed};
 use shared::preset::{Location, Scheme};
 
 use super::Signings;
 use super::wanted::Wanted;
-use crate::forward::{Address, Answer, Forwarder, NoAnswer, Stored};
+use crate::forward::{Address, Answer, Forwarder, Missing, NoAnswer, Stored};
 use crate::samples::Signed;
 
 /// All that a delivery needs.
@@ -48,14 +48,9 @@ impl Deliveries {
     pub(super) async fn deliver(&self, item: &Item) -> End {
         let stored = match Stored::read(&self.ledger, &item.event.key).await {
             Err(error) => return End::Trouble(error),
-            Ok(None) => return End::Unwanted,
-            Ok(Some(Err(NoBody::Gone))) => {
-                return End::NoBody("its body is past its keeping, or in a bucket: --body-bucket");
-            }
-            Ok(Some(Err(NoBody::Damaged))) => {
-                return End::NoBody("its body is damaged: what is stored is not what arrived");
-            }
-            Ok(Some(Ok(stored))) => stored,
+            Ok(Err(Missing::Event)) => return End::Unwanted,
+            Ok(Err(missing)) => return End::NoBody(missing.why()),
+            Ok(Ok(stored)) => stored,
         };
         if !self.wanted.takes(&stored.row, &stored.body, &self.config) {
             return End::Unwanted;

@@ -1,7 +1,7 @@
 //! `send --event`: a stored event once more, to this machine.
 
 use shared::clock::Millis;
-use shared::ledger::{Deed, NoBody};
+use shared::ledger::Deed;
 use shared::sign::{Means, means};
 
 use super::target::Target;
@@ -64,18 +64,11 @@ async fn read(args: &SendArgs, inbox: &Inbox) -> anyhow::Result<Stored> {
     let wanted = args.event.as_deref().unwrap_or_default();
     let row = find(inbox, wanted).await?;
     let ledger = forward::ledger(inbox, args.body_bucket.as_deref())?;
-    let id = row.id();
-    let no_body = |what: &str| CliError::failed("send.no_body", format!("the body of {id} {what}"));
-    match Stored::read(&ledger, &row.key).await? {
-        Some(Ok(stored)) => Ok(stored),
-        Some(Err(NoBody::Damaged)) => {
-            Err(no_body("is damaged: what is stored is not what arrived").into())
-        }
-        _ => Err(no_body("cannot be read")
-            .note("it is past its keeping, was erased, or is in a bucket")
-            .tip("--body-bucket NAME, the output BodyBucket of the stack")
-            .into()),
-    }
+    let stored = Stored::read(&ledger, &row.key).await?;
+    Ok(stored.map_err(|missing| {
+        let message = format!("{} cannot be sent: {}", row.id(), missing.why());
+        CliError::failed("send.no_body", message)
+    })?)
 }
 
 impl Way {
