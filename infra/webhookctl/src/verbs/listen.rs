@@ -45,6 +45,8 @@ pub(super) async fn listen(
     let ledger = forward::ledger(&inbox, args.body_bucket.as_deref())?;
     let signing = signing(&args, &inbox, &wanted)?;
 
+    let every = every(&inbox);
+    let news = watch::start(ledger.clone(), Arc::clone(&wanted), now, every).await?;
     let me = others::Listener::new(&inbox.name, &wanted.sources, &address);
     let (_announced, others) = me.announce(out);
     out.say(&format!(
@@ -58,7 +60,6 @@ pub(super) async fn listen(
     }
     say_signing(&args, &inbox, &signing, &wanted, out)?;
 
-    let news = watch::start(ledger.clone(), Arc::clone(&wanted), now, every(&inbox));
     let deliveries = Deliveries {
         ledger,
         forwarder: Forwarder::to(&address)?,

@@ -15,13 +15,16 @@ use tokio::time::Instant;
 use super::deliver::{Deliveries, End, Item};
 use super::keys::{Key, Keys};
 use super::tell::Teller;
-use super::watch::News;
+use super::watch::{News, in_words};
 use crate::forward::NoAnswer;
 use crate::output::{Exit, Printer};
 
 /// How long it waits for a program that is down: a person has just stopped it.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
+
+/// Reads of the inbox that may fail one after the other.
+const MOST_TROUBLE: u32 = 10;
 
 pub(super) struct Run<'o> {
     deliveries: Arc<Deliveries>,
@@ -33,6 +36,9 @@ pub(super) struct Run<'o> {
     paused: bool,
     /// Nothing more comes.
     over: bool,
+    trouble: u32,
+    /// Deliveries that the person did not wait for.
+    cut: usize,
     /// What could not be sent is tried again then.
     retry_at: Option<Instant>,
     /// How long was waited last; zero while the program can be reached.
@@ -50,6 +56,8 @@ impl<'o> Run<'o> {
             last: None,
             paused: false,
             over: false,
+            trouble: 0,
+            cut: 0,
             retry_at: None,
             waited: Duration::ZERO,
         }
@@ -65,12 +73,12 @@ impl<'o> Run<'o> {
         let mut keys = Keys::of_terminal(self.out);
         let mut under_way: FuturesUnordered<BoxFuture<'static, (Item, End)>> =
             FuturesUnordered::new();
-        loop {
+        let exit = loop {
             if under_way.is_empty() {
                 under_way.extend(self.next());
             }
             if self.over && self.waiting.is_empty() && under_way.is_empty() {
-                return Ok(Exit::Done);
+                break Exit::Done;
             }
             let retry_at = self.retry_at;
             tokio::select! {
@@ -79,19 +87,23 @@ impl<'o> Run<'o> {
                 }
                 Some(news) = news.recv(), if !self.over => self.heard(news)?,
                 key = keys.next() => match key {
-                    Key::Stop => return Ok(Exit::Done),
+                    Key::Stop => break Exit::Done,
                     key => self.pressed(key),
                 },
                 () = until(retry_at), if retry_at.is_some() => self.retry_at = None,
-                _ = interrupted.recv() => return Ok(Exit::Interrupted),
-                _ = terminated.recv() => return Ok(Exit::Interrupted),
+                _ = interrupted.recv() => break Exit::Interrupted,
+                _ = terminated.recv() => break Exit::Interrupted,
             }
-        }
+        };
+        self.cut = under_way.len();
+        Ok(exit)
     }
 
     /// The next delivery, unless it has to wait.
     fn next(&mut self) -> Option<BoxFuture<'static, (Item, End)>> {
-        if self.paused || self.retry_at.is_some() {
+        // What a person asks for goes out while the rest is paused.
+        let may_go = |item: &Item| !self.paused || item.again;
+        if self.retry_at.is_some() || !self.waiting.front().is_some_and(may_go) {
             return None;
         }
         let item = self.waiting.pop_front()?;
@@ -112,7 +124,11 @@ impl<'o> Run<'o> {
                 return Ok(());
             }
             End::Trouble(error) => {
-                let why = error.root_cause().to_string();
+                self.trouble += 1;
+                if self.trouble > MOST_TROUBLE {
+                    return Err(error);
+                }
+                let why = in_words(&error);
                 self.waiting.push_front(item);
                 self.wait();
                 self.teller.trouble(&why, self.out);
@@ -134,6 +150,7 @@ impl<'o> Run<'o> {
             }
         }
         self.waited = Duration::ZERO;
+        self.trouble = 0;
         Ok(())
     }
 
@@ -190,7 +207,7 @@ impl<'o> Run<'o> {
 
     /// What it came to, when all is over.
     pub(super) fn summary(&mut self) {
-        self.teller.summary(self.waiting.len(), self.out);
+        self.teller.summary(self.cut, self.waiting.len(), self.out);
     }
 }
 

@@ -228,20 +228,22 @@ impl Teller {
         self.troubled = true;
     }
 
-    pub(super) fn summary(&self, held: usize, out: &mut Printer) {
+    pub(super) fn summary(&self, under_way: usize, held: usize, out: &mut Printer) {
         let sent = self.taken + self.refused + self.unanswered;
         let mut parts = vec![format!("{sent} sent"), format!("{} taken", self.taken)];
         for (count, what) in [
             (self.refused, "refused"),
             (self.unanswered, "unanswered"),
             (self.left_out, "left out"),
+            (under_way, "under way"),
             (held, "held and not sent"),
         ] {
             if count > 0 {
                 parts.push(format!("{count} {what}"));
             }
         }
-        out.say(&format!("\n  {}", parts.join(" · ")));
+        out.say("");
+        out.say(&format!("  {}", parts.join(" · ")));
     }
 }
 

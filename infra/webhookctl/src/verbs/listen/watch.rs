@@ -12,6 +12,7 @@ use shared::ledger::{Ledger, Listed};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::wanted::Wanted;
+use crate::output::aws::{Place, rewrite};
 
 const HOUR_MS: i64 = 3_600_000;
 
@@ -23,15 +24,15 @@ const AT_ONCE: usize = 8;
 
 /// An event may be in the index a little later than another that came after it: each look reaches
 /// so far back.
-const BACK: Duration = Duration::from_secs(60);
+const BACK: Duration = Duration::from_secs(120);
 
 /// One look in this many reaches further back: an event that had to wait for the ledger enters
-/// with the time at which it came.
+/// with the time at which it came, and our clock may be ahead of the catcher's.
 const FAR_LOOK: u32 = 30;
 const FAR_BACK: Duration = Duration::from_secs(900);
 
 /// The catcher's clock may be ahead of ours.
-const AHEAD: Duration = Duration::from_secs(60);
+const AHEAD: Duration = Duration::from_secs(300);
 
 /// Looks that may fail one after the other.
 const MOST_FAILURES: u32 = 10;
@@ -50,13 +51,13 @@ pub(super) enum News {
     Failed(anyhow::Error),
 }
 
-/// Begins to watch. It ends when nobody hears the news any more.
-pub(super) fn start(
+/// Looks at what there is, and begins to watch. It ends when nobody hears the news any more.
+pub(super) async fn start(
     ledger: Ledger,
     wanted: Arc<Wanted>,
     now: Millis,
     every: Duration,
-) -> UnboundedReceiver<News> {
+) -> anyhow::Result<UnboundedReceiver<News>> {
     let (news, heard) = unbounded_channel();
     let mut watch = Watch {
         ledger,
@@ -64,11 +65,17 @@ pub(super) fn start(
         seen: HashMap::new(),
         news,
     };
+    watch.first_look(now).await?;
+    if watch.is_over(now) {
+        let _ = watch.news.send(News::Over);
+        return Ok(heard);
+    }
+    let _ = watch.news.send(News::Live);
     tokio::spawn(async move {
-        let end = watch.everything(now, every).await;
+        let end = watch.live(now - FAR_BACK, every).await;
         let _ = watch.news.send(end);
     });
-    heard
+    Ok(heard)
 }
 
 struct Watch {
@@ -80,28 +87,21 @@ struct Watch {
 }
 
 impl Watch {
-    async fn everything(&mut self, now: Millis, every: Duration) -> News {
-        let from = self.wanted.since.unwrap_or(now);
-        if self.wanted.backfills()
-            && let Err(error) = self.past(from, now).await
-        {
-            return News::Failed(error);
+    /// Tells the past that is wanted, and remembers the rest that a later look would find.
+    async fn first_look(&mut self, now: Millis) -> anyhow::Result<()> {
+        let near = now - FAR_BACK;
+        let since = self.wanted.since;
+        let from = since.map_or(near, |since| since.min(near));
+        let found = self.between(from, self.last(now + AHEAD)).await?;
+        let is_told = |event: &Listed| since.is_some_and(|since| event.received_at >= since);
+        let (told, known): (Vec<_>, Vec<_>) = found.into_iter().partition(is_told);
+        for event in known {
+            self.seen.insert(event.id, event.received_at);
         }
-        if self.is_over(now) {
-            return News::Over;
+        if since.is_some() {
+            let _ = self.news.send(News::Backfill(told.len()));
         }
-        if self.news.send(News::Live).is_err() {
-            return News::Over;
-        }
-        self.live(from, every).await
-    }
-
-    /// Past events, oldest first.
-    async fn past(&mut self, from: Millis, now: Millis) -> anyhow::Result<()> {
-        let to = self.last(now);
-        let found = self.between(from, to).await?;
-        let _ = self.news.send(News::Backfill(found.len()));
-        self.tell(found);
+        self.tell(told);
         Ok(())
     }
 
@@ -178,6 +178,11 @@ impl Watch {
             let _ = self.news.send(News::Event(event));
         }
     }
+}
+
+/// What is wrong with the inbox, in a few words.
+pub(super) fn in_words(error: &anyhow::Error) -> String {
+    rewrite(error, &Place::default()).message
 }
 
 /// The hours of UTC from one time to another: the `time` index is read by them.
