@@ -7,6 +7,9 @@ use reqwest::Url;
 
 use crate::output::{CliError, Exit};
 
+/// The code of the error that says so.
+pub(crate) const ELSEWHERE: &str = "forward.elsewhere";
+
 /// A URL of a program on this machine, or of a host that the operator named expressly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
@@ -37,13 +40,11 @@ impl Address {
         let here = is_this_machine(host);
         if !here && allowed != Some(host) {
             return Err(CliError::new(
-                "forward.elsewhere",
+                ELSEWHERE,
                 Exit::Refused,
                 format!("{host} is not this machine; stored events are forwarded to it only"),
             )
-            .tip(format!(
-                "to send them there all the same: --allow-host {host}"
-            )));
+            .tip("an address such as :3000/webhooks; another machine can be reached by `ssh -L`"));
         }
         Ok(Self { url, here })
     }
@@ -120,10 +121,7 @@ mod tests {
             assert!(Address::parse(text, None).is_err(), "{text}");
         }
         let error = Address::parse("https://example.com/a", Some("example.org")).unwrap_err();
-        assert_eq!(
-            (error.code, error.exit),
-            ("forward.elsewhere", Exit::Refused)
-        );
+        assert_eq!((error.code, error.exit), (ELSEWHERE, Exit::Refused));
         let named = Address::parse("https://example.com/a", Some("example.com")).unwrap();
         assert!(!named.is_here());
     }

@@ -469,7 +469,8 @@ impl Teller<'_> {
              \x20   webhookctl send stripe --wait\n\
              \x20   webhookctl send github --tamper body\n\
              \x20   webhookctl inbox list\n\
-             \x20   webhookctl quarantine list\n\n\
+             \x20   webhookctl quarantine list\n\
+             \x20   webhookctl listen -f :3000/webhooks\n\n\
              \x20 Ctrl-C stops it.\n",
         )
     }

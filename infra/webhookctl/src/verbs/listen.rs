@@ -18,7 +18,7 @@ use shared::clock::Millis;
 use shared::sign::{Means, means};
 
 use crate::cli::{Global, ListenArgs};
-use crate::forward::{self, Address, Forwarder, Signing, scheme_of};
+use crate::forward::{self, Address, ELSEWHERE, Forwarder, Signing, scheme_of};
 use crate::output::{CliError, Exit, Format, Printer};
 use crate::place::Inbox;
 use crate::samples::Signer;
@@ -38,7 +38,11 @@ pub(super) async fn listen(
             .tip("-o jsonl: one object for each delivery")
             .into());
     }
-    let address = Address::parse(&args.forward_to, args.allow_host.as_deref())?;
+    let address = Address::parse(&args.forward_to, args.allow_host.as_deref());
+    let address = address.map_err(|error| match error.code {
+        ELSEWHERE => error.tip("to send them there all the same: --allow-host HOST"),
+        _ => error,
+    })?;
     let inbox = Inbox::open(global)?;
     let now = Millis::now();
     let wanted = Arc::new(Wanted::new(&args, &inbox, now)?);
