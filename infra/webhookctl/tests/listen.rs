@@ -381,7 +381,7 @@ fn past_and_new_events_reach_a_program_byte_for_byte_and_signed_again() -> anyho
     // Another one is told of the first; nothing in the inbox has changed by either.
     let other = world.listen(&["-f", &port, "-s", "orders"])?;
     other.says(&format!(
-        "another listener (pid {}) forwards orders, issues, calls to http://localhost:{port}/hooks",
+        "another listener (pid {}) forwards calls, issues, orders, stripe-main to http://localhost:{port}/hooks",
         listening.child.id()
     ))?;
     assert_eq!(other.interrupt()?.0, Some(130));

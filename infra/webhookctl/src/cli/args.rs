@@ -343,13 +343,7 @@ pub struct SendArgs {
     #[arg(long, conflicts_with = "wait")]
     pub curl: bool,
     /// Bucket of large bodies of a deployment, the output `BodyBucket`
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "MITT_BODY_BUCKET",
-        hide_env = true,
-        requires = "event"
-    )]
+    #[arg(long, value_name = "NAME", env = "MITT_BODY_BUCKET", hide_env = true)]
     pub body_bucket: Option<String>,
 }
 
