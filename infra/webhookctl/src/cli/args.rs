@@ -166,7 +166,8 @@ pub enum Command {
     ///
     /// The inbox is only read: no message is received from a queue, no event changes, and what the
     /// program here answers is told to nobody. While it cannot be reached, events are held and sent
-    /// when it can. On a terminal, r sends the last one again, p pauses, q stops.
+    /// when it can. What is kept apart is left out, unless --status quarantined asks for it. On a
+    /// terminal, r sends the last one again, p pauses, q stops.
     Listen(ListenArgs),
     /// Explain, step by step, why a signature does or does not match
     ///

@@ -65,9 +65,10 @@ impl Signing {
                     || Ok(KeyPair::generate(algorithm)?.expose_pem()),
                 )?;
                 let pair = KeyPair::from_pem(&pem)?;
-                let public = match scheme.needs_secret() {
-                    true => pair.public(scheme.key)?,
-                    false => pair.jwks()?,
+                let public = if scheme.needs_secret() {
+                    pair.public(scheme.key)?
+                } else {
+                    pair.jwks()?
                 };
                 write(&at("pub"), &public)?;
                 (Signer::KeyPair(pair), at("pub"))

@@ -104,7 +104,13 @@ impl Wanted {
     pub(super) fn takes(&self, row: &Row, body: &[u8], config: &Config) -> bool {
         let shown = view(row, config);
         let error = shown.last_error.as_ref().map(|error| &error.fingerprint);
-        (self.status.is_empty() || self.status.contains(&shown.status))
+        // What is kept apart nobody works on, unless somebody asks for it.
+        let status = if self.status.is_empty() {
+            shown.status != Status::Quarantined
+        } else {
+            self.status.contains(&shown.status)
+        };
+        status
             && (self.error.is_none() || self.error.as_ref() == error)
             && (self.via.is_empty() || self.via.contains(&shown.via))
             && self.attempts.is_none_or(|least| row.attempts >= least)
