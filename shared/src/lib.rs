@@ -12,7 +12,7 @@
 //! by its [breaker](breaker::Breakers), and one that takes only so much has a [rate](rates::Rates).
 //! The events of a source that is *paused* ([`pause`]) wait for it to be *resumed*.
 //! Of what a *sync* lists, the events that did not come by webhook are *gaps*, and the [`coverage`] of
-//! a source says how many there were.
+//! a source says how many there were. How many events came at all is counted by the hour ([`hours`]).
 //!
 //! What a provider lists is held against our own state by a *reconcile*, which tells of *drift*
 //! ([`reconcile`]). Whether its subscription still leads to us is the state of an [`endpoint`].
@@ -41,6 +41,7 @@ pub mod config;
 pub mod coverage;
 pub mod effects;
 pub mod endpoint;
+pub mod hours;
 pub mod inbox;
 pub mod keyring;
 pub mod ledger;

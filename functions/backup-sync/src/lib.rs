@@ -8,10 +8,12 @@
 //! sources have fallen silent. `{"task":"reconcile"}` every day: holds
 //! the providers' objects against ours, and reports what differs.
 //! `{"task":"endpoints"}` every hour: looks whether the providers' subscriptions still lead to us;
-//! `{"task":"enable"}`, by an operator, enables one again.
+//! `{"task":"enable"}`, by an operator, enables one again. `{"task":"count"}` every ten minutes:
+//! counts the events of hours that are over.
 
 mod again;
 mod api;
+mod count;
 mod coverage;
 mod drain;
 mod endpoint;
@@ -31,6 +33,7 @@ use tracing::warn;
 
 use endpoint::May;
 
+pub use count::CountReport;
 pub use drain::DrainReport;
 pub use endpoint::{Enabled, Synced};
 pub use keys::KeysReport;
@@ -43,6 +46,7 @@ pub use sync::{Named, Order, SyncReport};
 #[serde(tag = "task", rename_all = "lowercase")]
 pub enum Task {
     Sweep,
+    Count,
     Keys,
     Endpoints {
         /// Only this source.
@@ -87,6 +91,7 @@ impl Task {
 #[serde(tag = "task", rename_all = "lowercase")]
 pub enum Report {
     Sweep(SweepReport),
+    Count(CountReport),
     Keys(KeysReport),
     Endpoints {
         endpoints: Vec<shared::endpoint::Status>,
@@ -157,6 +162,7 @@ impl BackupSync {
                 self.hold_dead_letters().await;
                 Ok(Report::Sweep(report))
             }
+            Task::Count => Ok(Report::Count(self.count_hours().await?)),
             Task::Keys => Ok(Report::Keys(self.keys().await)),
             Task::Endpoints { source } => Ok(Report::Endpoints {
                 endpoints: Box::pin(self.endpoints(source.as_deref())).await?,

@@ -17,6 +17,7 @@ mod replay;
 mod run;
 mod selection;
 mod sources;
+mod stats;
 mod sync;
 mod tree;
 mod values;
@@ -51,6 +52,7 @@ pub use sources::{
     SourcesListArgs, SourcesPauseArgs, SourcesPresetsArgs, SourcesRemoveArgs, SourcesResumeArgs,
     SourcesRotateArgs, SourcesShowArgs, SourcesTestArgs,
 };
+pub use stats::{By, StatsArgs};
 pub use sync::{SyncCommand, SyncRunArgs, SyncSpanArgs, SyncStatusArgs};
 pub use tree::tree;
 pub use values::{Assignment, ColorChoice, Rate, SecretFrom, Tamper, Zone};

@@ -15,6 +15,7 @@ mod reconcile;
 pub mod replay;
 mod send;
 mod sources;
+mod stats;
 mod sync;
 mod verify;
 mod view;
@@ -38,6 +39,9 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Inbox(InboxCommand::Diff(args)) => inbox::diff(args, &global, out).await,
         Command::Inbox(InboxCommand::Tail(args)) => inbox::tail(args, &global, out).await,
         Command::Inbox(InboxCommand::Export(args)) => inbox::export(args, &global, out).await,
+        Command::Inbox(InboxCommand::Stats(args)) => {
+            Box::pin(stats::stats(args, &global, out)).await
+        }
         Command::Erase(args) => Box::pin(erase::erase(args, &global, out)).await,
         Command::Dlq(command) => Box::pin(dlq::run(command, &global, out)).await,
         Command::Log(args) => log::log(args, &global, out).await,

@@ -16,6 +16,7 @@
 //! | bodies of dead letters | `SYS` | `HELD` |
 //! | when a round of backup-sync ended | same | `HB#{task}` |
 //! | paused sources, secrets in rotation | same | `PAUSE#{source}`, `ROTATION#{secret}` |
+//! | how many events came in an hour | same | `STAT#{yyyymmddhh}` |
 //! | sync cursor | `SYNC#{source}` | `CURSOR` |
 //! | which events came which way | same | `DAY#{yyyymmdd}`, of a run between two pages `TALLY` |
 //! | rhythm of the webhooks | same | `RHYTHM` |
@@ -37,6 +38,7 @@ mod dead;
 mod endpoint;
 mod erase;
 mod heartbeat;
+mod hours;
 pub(crate) mod item;
 mod log;
 mod notice;
@@ -72,6 +74,7 @@ pub use claim::{Abandoned, Claim, Lease};
 pub use coverage::{Comparison, DayCount};
 pub use cursor::{Cursor, Paused, SyncLease};
 pub use erase::{By, Erased};
+pub use hours::{Brief, HourCount, Spent};
 pub use log::{Deed, Deeds, Logged};
 pub use notice::{About, Notice, Posted};
 pub use order::{Ahead, EntityLock, Pointer, Raised};

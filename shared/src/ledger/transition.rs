@@ -7,6 +7,7 @@
 pub mod also;
 pub mod apart;
 pub mod coverage;
+pub mod hours;
 pub mod notice;
 pub mod order;
 pub mod plan;

@@ -20,6 +20,7 @@ use super::reconcile::ReconcileCommand;
 use super::replay::ReplayCommand;
 use super::selection::SelectionArgs;
 use super::sources::SourcesCommand;
+use super::stats::StatsArgs;
 use super::sync::SyncCommand;
 use super::values::{self, Assignment, ColorChoice, Rate, SecretFrom, Tamper, Zone};
 use super::verify::VerifyArgs;
@@ -175,7 +176,7 @@ pub enum Command {
     /// --body and -H. The catcher's own verification decides. Where it refuses, the usual causes are
     /// tried one by one, and the one that fits is named. Exit 5 if it is not verified.
     Verify(VerifyArgs),
-    /// Stored events: list, inspect, follow, export
+    /// Stored events: list, inspect, count, follow, export
     #[command(subcommand, arg_required_else_help = true)]
     Inbox(InboxCommand),
     /// Replay a chosen set of events: plan, then apply; every run is recorded
@@ -372,6 +373,11 @@ pub enum InboxCommand {
     Tail(TailArgs),
     /// Write events into a file; what was exported by whom is written down
     Export(ExportArgs),
+    /// Count events: how many came, what is stuck, how long they take
+    ///
+    /// Failed events, dead letters and the oldest one that waits are those of now, whenever they came.
+    /// Duplicates are not counted: they leave no trace but in the metrics and logs.
+    Stats(StatsArgs),
 }
 
 #[derive(Debug, Args)]

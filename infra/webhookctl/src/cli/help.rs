@@ -43,7 +43,8 @@ Exit codes
     3  not found, or more than one match
     4  no credentials, expired, or not allowed (the message names the missing IAM action)
     5  the answer is no: a request is not verified, a sources file has a fault, a test failed,
-       something drifted, the doctor found a fault, the demo went otherwise than expected
+       something drifted, the doctor found a fault, an event waits for longer than --max-lag,
+       the demo went otherwise than expected
     6  done in part: some events failed again, or the outcome waited for is not `done`
     7  refused: confirmation missing or wrong, plan expired or changed, a secret in use,
        context read-only

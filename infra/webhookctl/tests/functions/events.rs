@@ -215,10 +215,10 @@ async fn backup_sync_does_what_its_schedules_send() {
         .iter()
         .map(|schedule| schedule.input.to_string())
         .collect();
-    let [sweep, drain, sync, reconcile, endpoints] =
-        ["sweep", "drain", "sync", "reconcile", "endpoints"]
+    let [sweep, drain, sync, reconcile, endpoints, count] =
+        ["sweep", "drain", "sync", "reconcile", "endpoints", "count"]
             .map(|task| file(&format!("backup-sync-{task}.json")));
-    let all = [&sweep, &drain, &sync, &reconcile, &endpoints];
+    let all = [&sweep, &drain, &sync, &reconcile, &endpoints, &count];
     assert_eq!(sent, all.map(Value::to_string).into());
 
     for (task, event) in [("sweep", &sweep), ("drain", &drain)] {
@@ -229,6 +229,12 @@ async fn backup_sync_does_what_its_schedules_send() {
             "{report}"
         );
     }
+    let report = inbox.invoke("BackupSync", &count).await.json().unwrap();
+    assert_eq!(
+        (&report["task"], &report["left"]),
+        (&json!("count"), &json!(0)),
+        "{report}"
+    );
     for (event, list) in [(&reconcile, "reports"), (&endpoints, "endpoints")] {
         let report = inbox.invoke("BackupSync", event).await.json().unwrap();
         assert_eq!(report[list], json!([]), "{report}");

@@ -18,6 +18,7 @@ mod cursor;
 mod cut;
 mod effects;
 mod erase;
+mod hours;
 mod matrix;
 mod notice;
 mod order;

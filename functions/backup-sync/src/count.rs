@@ -1,0 +1,116 @@
+//! Counts the events of each hour once it is over, so that statistics cost the same however many
+//! events there are.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::hours::{Arrived, Hour};
+use shared::ledger::HourCount;
+
+use crate::BackupSync;
+
+/// The index may be late by this much.
+const SETTLING: Duration = Duration::from_secs(120);
+
+/// When an hour is counted for the second and last time. By then what was spilled in it is drained,
+/// as a rule.
+const FINAL: Duration = Duration::from_secs(24 * 3600);
+
+/// How far back hours are counted that nobody has counted.
+const LOOK_BACK: i64 = 48;
+
+/// Sources that are counted at the same time.
+const AT_ONCE: usize = 8;
+
+/// After this no further hour is begun: the next run goes on.
+const BUDGET: Duration = Duration::from_secs(120);
+
+/// What a count did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CountReport {
+    pub hours: u64,
+    /// Events in them.
+    pub events: u64,
+    /// Hours that are left for the next run.
+    pub left: u64,
+}
+
+impl BackupSync {
+    /// Counts what is due, the newest hour first.
+    pub(crate) async fn count_hours(&self) -> anyhow::Result<CountReport> {
+        let now = (self.clock)();
+        let ledger = &self.parts.inbox.ledger;
+        let last = Hour::of(now - SETTLING).before(1);
+        let first = last.before(LOOK_BACK - 1);
+        let (known, _) = ledger.hour_counts(first, last).await?;
+        let known: BTreeMap<Hour, Millis> = known.iter().map(|c| (c.hour, c.as_of)).collect();
+        let due = first.up_to(last).rev();
+        let due = due.filter(|hour| is_due(*hour, known.get(hour).copied(), now));
+        let until = tokio::time::Instant::now() + BUDGET;
+        let mut report = CountReport::default();
+        for hour in due {
+            if tokio::time::Instant::now() > until {
+                report.left += 1;
+                continue;
+            }
+            let count = HourCount {
+                hour,
+                as_of: now,
+                sources: self.count_hour(hour).await?,
+            };
+            if ledger.keep_hour(&count).await? {
+                report.hours += 1;
+                let events = count.sources.values().map(|arrived| arrived.events);
+                report.events += events.sum::<u64>();
+            }
+        }
+        tracing::info!(
+            hours = report.hours,
+            events = report.events,
+            left = report.left,
+            "counted {} events of {} hours",
+            report.events,
+            report.hours,
+        );
+        Ok(report)
+    }
+
+    async fn count_hour(&self, hour: Hour) -> anyhow::Result<BTreeMap<String, Arrived>> {
+        let ledger = &self.parts.inbox.ledger;
+        let span = (hour.begins(), Millis(hour.ends().0 - 1));
+        let counting = self.parts.config.sources().map(async |source| {
+            let (arrived, _) = ledger.arrived(&source.name, span, usize::MAX).await?;
+            anyhow::Ok((source.name.clone(), arrived))
+        });
+        let counted = stream::iter(counting).buffer_unordered(AT_ONCE);
+        let counted: Vec<(String, Arrived)> = counted.try_collect().await?;
+        let came = counted
+            .into_iter()
+            .filter(|(_, arrived)| arrived.events > 0);
+        Ok(came.collect())
+    }
+}
+
+/// Whether an hour that was counted at a time, or never, is to be counted now.
+fn is_due(hour: Hour, as_of: Option<Millis>, now: Millis) -> bool {
+    let last_time = hour.ends() + FINAL;
+    as_of.is_none_or(|as_of| as_of < last_time && last_time <= now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_hour_is_counted_when_it_is_over_and_a_day_later_for_the_last_time() {
+        let hour = Hour::of(Millis(1_795_169_681_000));
+        let at = |hours: u64| hour.ends() + Duration::from_secs(hours * 3600);
+        assert!(is_due(hour, None, at(0)) && is_due(hour, None, at(40)));
+        assert!(!is_due(hour, Some(at(0)), at(23)));
+        assert!(is_due(hour, Some(at(0)), at(24)));
+        assert!(!is_due(hour, Some(at(24)), at(40)));
+    }
+}

@@ -1,0 +1,144 @@
+//! `inbox stats`: how many events came, what is stuck, and how long they take. Nothing here changes
+//! anything, and nothing that is read grows with the table.
+
+mod chosen;
+mod figures;
+mod gather;
+mod rows;
+mod spark;
+
+use std::time::Duration;
+
+use shared::clock::Millis;
+
+use crate::cli::{By, Global, StatsArgs};
+use crate::output::time::{duration, rfc3339};
+use crate::output::{CliError, Exit, List, Printer};
+use crate::place::Inbox;
+use chosen::Chosen;
+use figures::{Lags, seconds};
+use gather::Gathered;
+use rows::StatRow;
+
+/// An event that has waited for longer makes a source late, where nothing else is said.
+const LATE: Duration = Duration::from_secs(900);
+
+pub(super) async fn stats(
+    args: StatsArgs,
+    global: &Global,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let inbox = Inbox::open(global)?;
+    let now = Millis::now();
+    let chosen = Chosen::of(&args.selection, &inbox, now)?;
+    let gathered = Box::pin(gather::gather(&inbox, &chosen, args.by, now)).await?;
+    let limit = args.max_lag.unwrap_or(LATE);
+    let rows = rows::rows(&gathered, &chosen, args.by, limit, now);
+    let late = late(&gathered, args.max_lag, now);
+    let quiet = out.terminal.talk == crate::output::print::Talk::Quiet;
+    // For cron: the answer is the exit code, and a line of error where it is no.
+    if !(quiet && args.max_lag.is_some() && out.format.is_table()) {
+        print(&inbox, &chosen, &gathered, (args.by, rows), now, out)?;
+    }
+    match late {
+        Some(error) => Err(error.into()),
+        None => Ok(Exit::Done),
+    }
+}
+
+fn print(
+    inbox: &Inbox,
+    chosen: &Chosen,
+    gathered: &Gathered,
+    (by, items): (By, Vec<StatRow>),
+    now: Millis,
+    out: &mut Printer,
+) -> anyhow::Result<()> {
+    let worst = items.iter().find(|row| row.health == "failing");
+    let tip = worst.map_or("webhookctl inbox list".to_owned(), |row| {
+        let source = row.source.as_ref();
+        let source = source.map_or(String::new(), |source| format!(" -s {source}"));
+        format!("webhookctl inbox list --status failed --status dead_letter{source}")
+    });
+    out.list(&List {
+        command: "inbox.stats",
+        context: &inbox.name,
+        as_of: rfc3339(now.0),
+        columns: rows::columns(by, now.0),
+        id: match by {
+            By::Source => "source",
+            By::Type => "type",
+            By::Hour => "hour",
+        },
+        items,
+        next_cursor: None,
+        truncated: false,
+        footer: Some(footer(inbox, chosen, gathered, now)),
+        empty: format!("No events match ({}).", chosen.said(now)),
+        tip: Some(tip),
+    })
+}
+
+/// What the table cannot say: the span, all of it together, what was looked at, and the price.
+fn footer(inbox: &Inbox, chosen: &Chosen, gathered: &Gathered, now: Millis) -> String {
+    let mut parts = vec![chosen.said(now)];
+    let samples = gathered.samples.iter();
+    let mut lags = Lags::new(samples.filter_map(|sample| sample.lag));
+    if let (Some(half), Some(most)) = (lags.within(50), lags.within(95)) {
+        let (half, most) = (seconds(half), seconds(most));
+        let count = lags.len();
+        parts.push(format!(
+            "received→done: p50 {half}, p95 {most} of the newest {count}"
+        ));
+    }
+    parts.extend(spark::line(&gathered.arrived, chosen.from, chosen.to));
+    if gathered.or_more {
+        parts.push("counted in part (+)".to_owned());
+    }
+    if gathered.uncounted > 0 {
+        parts.push(format!("{} hours are not counted", gathered.uncounted));
+    }
+    parts.push(inbox.name.clone());
+    let spent = gathered.spent;
+    parts.push(format!(
+        "{} calls, {:.1} read units",
+        spent.calls, spent.read_units
+    ));
+    parts.join(" · ")
+}
+
+/// The source whose event has waited longest, if that is too long.
+fn late(gathered: &Gathered, limit: Option<Duration>, now: Millis) -> Option<CliError> {
+    let limit = limit?;
+    let mut late: Vec<(&str, Duration)> = Vec::new();
+    for (source, since) in gathered.oldest() {
+        let waits = now.since(since);
+        if waits > limit {
+            late.push((source, waits));
+        }
+    }
+    late.sort_by_key(|(_, waits)| std::cmp::Reverse(*waits));
+    let said = |waits: &Duration| duration(i64::try_from(waits.as_secs()).unwrap_or(i64::MAX));
+    let (source, waits) = late.first()?;
+    let message = format!(
+        "{source}: oldest waiting event is {} old, limit {}",
+        said(waits),
+        said(&limit)
+    );
+    let error = CliError::new("stats.lag", Exit::No, message);
+    let others = late.iter().skip(1);
+    let others: Vec<String> = others
+        .map(|(source, waits)| format!("{source} {}", said(waits)))
+        .collect();
+    let error = if others.is_empty() {
+        error
+    } else {
+        error.note(format!("also late: {}", others.join(", ")))
+    };
+    Some(error.tip(format!("webhookctl inbox list -s {source} --status failed")))
+}
+
+/// Whether lines are about less than a source.
+fn is_finer(by: By) -> bool {
+    by != By::Source
+}

@@ -1,0 +1,167 @@
+//! What is counted: sources, types and a span of time.
+
+use shared::clock::Millis;
+
+use crate::cli::SelectionArgs;
+use crate::output::CliError;
+use crate::output::time::{duration, rfc3339};
+use crate::place::Inbox;
+
+const DAY_MS: i64 = 24 * 3600 * 1000;
+
+/// The counts of hours are read a few hundred at once.
+const MOST_DAYS: i64 = 90;
+
+pub(super) struct Chosen {
+    pub(super) sources: Vec<String>,
+    kinds: Vec<String>,
+    /// Inclusive, both of them.
+    pub(super) from: Millis,
+    pub(super) to: Millis,
+}
+
+impl Chosen {
+    pub(super) fn of(args: &SelectionArgs, inbox: &Inbox, now: Millis) -> Result<Self, CliError> {
+        can_be_counted(args)?;
+        let from = args.since.map_or(now.0 - DAY_MS, |when| when.millis(now.0));
+        let to = args.until.map_or(now.0, |when| when.millis(now.0) - 1);
+        if to < from {
+            return Err(
+                CliError::usage("stats.span", "the end is before the beginning")
+                    .tip("--since and --until are times like 3d or 2026-11-20"),
+            );
+        }
+        if (to - from) / DAY_MS >= MOST_DAYS {
+            return Err(
+                CliError::usage("stats.span", format!("it is at most {MOST_DAYS} days"))
+                    .tip("narrow it with --since and --until"),
+            );
+        }
+        let known = inbox.sources();
+        for asked in &args.source {
+            if !known.iter().any(|name| fits(asked, name)) {
+                let error = CliError::usage(
+                    "usage.source",
+                    format!("there is no source '{asked}' in {}", inbox.name),
+                );
+                let near = crate::output::error::nearest(asked, known.iter().copied());
+                return Err(error.tip(match near {
+                    Some(meant) => format!("did you mean '{meant}'?"),
+                    None => format!("one of: {}", known.join(", ")),
+                }));
+            }
+        }
+        let mut sources: Vec<String> = known.iter().map(ToString::to_string).collect();
+        sources.retain(|name| any(&args.source, name));
+        sources.sort();
+        Ok(Self {
+            sources,
+            kinds: args.event_type.clone(),
+            from: Millis(from),
+            to: Millis(to),
+        })
+    }
+
+    pub(super) fn has_kind(&self, kind: &str) -> bool {
+        any(&self.kinds, kind)
+    }
+
+    pub(super) fn all_kinds(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    pub(super) fn has_source(&self, source: &str) -> bool {
+        self.sources.iter().any(|name| name == source)
+    }
+
+    /// `last 24h`, or from when until when.
+    pub(super) fn said(&self, now: Millis) -> String {
+        let mut said = if self.to == now {
+            format!("last {}", duration((now.0 - self.from.0) / 1000))
+        } else {
+            let to = rfc3339(self.to.0 + 1);
+            format!("{} to {to}", rfc3339(self.from.0))
+        };
+        if !self.kinds.is_empty() {
+            said = format!("{said}, type {}", self.kinds.join(" or "));
+        }
+        said
+    }
+}
+
+/// Counts know source, type and time; for the rest each event would have to be read.
+fn can_be_counted(args: &SelectionArgs) -> Result<(), CliError> {
+    let given = [
+        ("--status", !args.status.is_empty()),
+        ("--error", args.error.is_some()),
+        ("--via", !args.via.is_empty()),
+        ("--attempts", args.attempts.is_some()),
+        ("--id", !args.id.is_empty()),
+        ("--where", !args.where_.is_empty()),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => Err(CliError::usage(
+            "stats.selection",
+            format!("counts know source, type and time, but not {flag}"),
+        )
+        .tip(format!("webhookctl inbox list {flag} …"))),
+    }
+}
+
+fn any(patterns: &[String], text: &str) -> bool {
+    patterns.is_empty() || patterns.iter().any(|pattern| fits(pattern, text))
+}
+
+/// Whether a text fits a pattern in which `*` stands for anything.
+fn fits(pattern: &str, text: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(mut left) = text.strip_prefix(start) else {
+        return false;
+    };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let end = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some((_, behind)) = left.split_once(part) else {
+            return false;
+        };
+        left = behind;
+    }
+    left.ends_with(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_anything() {
+        for (pattern, text, expected) in [
+            ("invoice.*", "invoice.paid", true),
+            ("invoice.*", "invoice", false),
+            ("*", "", true),
+            ("*.paid", "invoice.paid", true),
+            ("*.paid", "invoice.paid.late", false),
+            ("a*b*c", "aXbYc", true),
+            ("a*b*c", "acb", false),
+            ("ab*b", "ab", false),
+            ("github", "github-org", false),
+        ] {
+            assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn what_no_count_knows_is_refused_by_its_flag() {
+        let args = SelectionArgs {
+            attempts: Some(2),
+            ..SelectionArgs::default()
+        };
+        let error = can_be_counted(&args).unwrap_err();
+        assert_eq!(error.code, "stats.selection");
+        assert!(error.message.contains("--attempts"));
+        assert!(can_be_counted(&SelectionArgs::default()).is_ok());
+    }
+}

@@ -1,0 +1,221 @@
+//! How many events came in an hour: counted from the index, kept once the hour is over, and a newer
+//! count takes the place of an older one.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use shared::clock::Millis;
+use shared::event::{Event, EventKey, Fetched, Via};
+use shared::hours::{Arrived, Hour};
+use shared::ledger::{Brief, HourCount, State, Waiting};
+
+use crate::support::{NOW, Table, after, dead, event, leased, n, number, retry_at, s};
+
+const SOURCE: &str = "stripe-main";
+
+fn hour() -> Hour {
+    Hour::of(NOW)
+}
+
+fn came(id: &str, kind: &str, at: Millis) -> Event {
+    Event::fetched(Fetched {
+        source: SOURCE,
+        provider: "stripe",
+        preset: "stripe",
+        id,
+        kind,
+        body: format!("{{\"id\":\"{id}\"}}").into(),
+        now: at,
+        via: Via::Webhook,
+        config: "0123456789ab",
+    })
+}
+
+fn counted(events: u64, as_of: Millis) -> HourCount {
+    let arrived = Arrived {
+        events,
+        kinds: BTreeMap::from([("invoice.paid".to_owned(), events)]),
+        ..Arrived::default()
+    };
+    HourCount {
+        hour: hour(),
+        as_of,
+        sources: BTreeMap::from([(SOURCE.to_owned(), arrived)]),
+    }
+}
+
+impl Table {
+    async fn kept_hours(&self) -> Vec<HourCount> {
+        let (from, to) = (hour().before(2), hour().next());
+        self.ledger.hour_counts(from, to).await.unwrap().0
+    }
+
+    async fn arrived(&self, from: Millis, to: Millis) -> Arrived {
+        let span = (from, to);
+        self.ledger.arrived(SOURCE, span, 10).await.unwrap().0
+    }
+}
+
+#[tokio::test]
+async fn a_count_is_kept_and_only_a_newer_one_takes_its_place() {
+    let table = Table::fresh().await;
+    assert!(table.kept_hours().await.is_empty());
+    let (first, older, newer) = (
+        counted(3, after(1000)),
+        counted(2, after(999)),
+        counted(5, after(1001)),
+    );
+    assert!(table.ledger.keep_hour(&first).await.unwrap());
+    assert_eq!(table.kept_hours().await, [first.clone()]);
+    assert!(!table.ledger.keep_hour(&older).await.unwrap());
+    assert_eq!(table.kept_hours().await, [first]);
+    assert!(table.ledger.keep_hour(&newer).await.unwrap());
+    assert_eq!(table.kept_hours().await, [newer]);
+}
+
+#[tokio::test]
+async fn a_count_whose_answer_was_lost_is_kept_and_known_to_be() {
+    let table = Table::fresh().await;
+    let (proxy, ledger) = table.through_proxy().await;
+    proxy.lose_answer("UpdateItem", "STAT#");
+    assert!(ledger.keep_hour(&counted(3, NOW)).await.unwrap());
+    assert_eq!(table.kept_hours().await, [counted(3, NOW)]);
+}
+
+#[tokio::test]
+async fn a_count_keeps_what_newer_code_wrote_beside_it_and_expires() {
+    let table = Table::fresh().await;
+    table.ledger.keep_hour(&counted(3, NOW)).await.unwrap();
+    let sk = format!("STAT#{}", hour().name());
+    let mut item = table.item("SYS", &sk).await.unwrap();
+    assert_eq!(number(&item, "ttl"), hour().ends().secs() + 180 * 24 * 3600);
+    item.insert("later_code".into(), s("keeps this"));
+    item.insert("sv".into(), n(2));
+    table.put(item).await;
+    let again = counted(4, after(1));
+    assert!(table.ledger.keep_hour(&again).await.unwrap());
+    let item = table.item("SYS", &sk).await.unwrap();
+    assert_eq!(item.get("later_code"), Some(&s("keeps this")));
+    assert_eq!(table.kept_hours().await, [again]);
+}
+
+#[tokio::test]
+async fn events_are_counted_by_type_and_minute_in_the_span_alone() {
+    let table = Table::fresh().await;
+    let begin = hour().begins();
+    let at = |seconds: u64| begin + Duration::from_secs(seconds);
+    for (id, kind, seconds) in [
+        ("evt_1", "invoice.paid", 0),
+        ("evt_2", "invoice.paid", 61),
+        ("evt_3", "charge.updated", 62),
+        ("evt_4", "charge.updated", 3599),
+        ("evt_5", "charge.updated", 3600),
+    ] {
+        let event = came(id, kind, at(seconds));
+        table.ledger.receive(&event, at(seconds)).await.unwrap();
+    }
+    // The same key with another body is kept apart, and is no event that came.
+    let other = Event::fetched(Fetched {
+        source: SOURCE,
+        provider: "stripe",
+        preset: "stripe",
+        id: "evt_1",
+        kind: "invoice.paid",
+        body: "{}".into(),
+        now: at(5),
+        via: Via::Webhook,
+        config: "0123456789ab",
+    });
+    table.ledger.receive(&other, at(5)).await.unwrap();
+
+    let whole = table.arrived(begin, Millis(hour().ends().0 - 1)).await;
+    assert_eq!((whole.events, whole.or_more), (4, false));
+    let kinds = [("charge.updated", 2), ("invoice.paid", 2)];
+    assert_eq!(whole.kinds, kinds.map(|(k, n)| (k.to_owned(), n)).into());
+    let minute = begin.0 / 60_000;
+    assert_eq!(
+        whole.minutes,
+        BTreeMap::from([(minute, 1), (minute + 1, 2), (minute + 59, 1)])
+    );
+    // Both ends are in it.
+    assert_eq!(table.arrived(at(61), at(62)).await.events, 2);
+    assert_eq!(table.arrived(at(63), at(3598)).await.events, 0);
+}
+
+#[tokio::test]
+async fn what_waits_is_told_apart_and_what_is_done_says_how_long_it_took() {
+    let table = Table::fresh().await;
+    let open = table.receive(&event("evt_open")).await;
+    let lease = {
+        let key = table.receive(&event("evt_failed")).await;
+        table.lease(&key, NOW).await
+    };
+    table.settle(lease, retry_at(after(60_000))).await;
+    let lease = {
+        let key = table.receive(&event("evt_dead")).await;
+        table.lease(&key, NOW).await
+    };
+    table.settle(lease, dead()).await;
+    let done = table.receive(&event("evt_done")).await;
+    let lease = leased(table.claim(&done, NOW).await);
+    let settlement = shared::ledger::Settlement::Done;
+    table.settle(lease, settlement).await;
+
+    let waiting = async |what| {
+        let (mut keys, more, spent) = table.ledger.all_waiting(what, 10).await.unwrap();
+        assert!(!more);
+        assert_eq!(spent.calls, u64::from(Waiting::SHARDS));
+        keys.sort_by(|a, b| a.id().cmp(b.id()));
+        keys
+    };
+    let key = |id| EventKey::new(SOURCE, id);
+    assert_eq!(
+        waiting(Waiting::Open).await,
+        [key("evt_failed"), open.clone()]
+    );
+    assert_eq!(waiting(Waiting::Dead).await, [key("evt_dead")]);
+    let limited = table.ledger.all_waiting(Waiting::Open, 1).await.unwrap();
+    assert!(limited.1 || limited.0.len() == 2, "{limited:?}");
+
+    let asked = [open, done.clone(), key("evt_dead"), key("evt_never")];
+    let (mut briefs, spent) = table.ledger.briefs(&asked).await.unwrap();
+    assert_eq!(spent.calls, 1);
+    assert!(spent.read_units > 0.0);
+    briefs.sort_by(|a, b| a.key.id().cmp(b.key.id()));
+    let said: Vec<(&str, State, Option<Millis>)> = briefs
+        .iter()
+        .map(|brief: &Brief| (brief.key.id(), brief.state, brief.done_at))
+        .collect();
+    assert_eq!(
+        said,
+        [
+            ("evt_dead", State::DeadLetter, None),
+            ("evt_done", State::Done, Some(after(1_000))),
+            ("evt_open", State::Received, None),
+        ]
+    );
+    // Of an event that was replayed nobody can say how long it took.
+    table
+        .edit(&done, |row| {
+            row.insert("run".into(), n(1));
+        })
+        .await;
+    let (briefs, _) = table.ledger.briefs(&[done]).await.unwrap();
+    assert_eq!(briefs[0].done_at, None);
+}
+
+#[tokio::test]
+async fn more_events_than_fit_one_request_are_looked_at() {
+    let table = Table::fresh().await;
+    let mut keys = Vec::new();
+    for id in 0..130 {
+        keys.push(table.receive(&event(&format!("evt_{id}"))).await);
+    }
+    let (briefs, spent) = table.ledger.briefs(&keys).await.unwrap();
+    assert_eq!((briefs.len(), spent.calls), (130, 2));
+    let span = (hour().begins(), Millis(hour().ends().0 - 1));
+    let newest = table.ledger.newest_of_hour(SOURCE, span, 40).await;
+    let (keys, spent) = newest.unwrap();
+    assert!(keys.len() <= 40 && keys.len() > 30, "{}", keys.len());
+    assert_eq!(spent.calls, 4);
+}
