@@ -83,7 +83,7 @@ fn print(
 fn footer(inbox: &Inbox, chosen: &Chosen, gathered: &Gathered, now: Millis) -> String {
     let mut parts = vec![chosen.said(now)];
     let samples = gathered.samples.iter();
-    let mut lags = Lags::new(samples.filter_map(|sample| sample.lag));
+    let lags = Lags::new(samples.filter_map(|sample| sample.lag));
     if let (Some(half), Some(most)) = (lags.within(50), lags.within(95)) {
         let (half, most) = (seconds(half), seconds(most));
         let count = lags.len();

@@ -61,9 +61,8 @@ pub(super) struct Waits {
     pub(super) by_source: BTreeMap<String, u64>,
     /// Those that were looked at.
     pub(super) briefs: Vec<Brief>,
-    /// Whether there are more than are in `by_source`, and in `briefs`.
+    /// Whether there are more.
     pub(super) or_more: bool,
-    pub(super) more_briefs: bool,
 }
 
 /// One of the newest events.
@@ -106,10 +105,7 @@ pub(super) async fn gather(
     if !is_finer(by) {
         silent = self::silent(inbox, chosen, now, &mut spent).await?;
     }
-    let or_more = open.or_more
-        || dead.or_more
-        || (each && dead.more_briefs)
-        || arrived.values().any(|arrived| arrived.or_more);
+    let or_more = open.or_more || dead.or_more || arrived.values().any(|arrived| arrived.or_more);
     Ok(Gathered {
         arrived,
         open,
@@ -216,7 +212,6 @@ impl Waits {
             by_source,
             briefs,
             or_more: more,
-            more_briefs: more,
         }
     }
 }

@@ -156,20 +156,18 @@ fn wait(sums: &mut BTreeMap<About, Sum>, gathered: &Gathered, chosen: &Chosen, b
         let since = sum.oldest.unwrap_or(brief.received_at);
         sum.oldest = Some(since.min(brief.received_at));
     }
-    // Of sources they were counted without being looked at.
-    let each = by != By::Source || !chosen.all_kinds();
-    for brief in gathered.dead.briefs.iter().filter(|_| each) {
-        let Some(about) = about(brief) else { continue };
-        let sum = sums.entry(about).or_default();
-        if by != By::Source {
-            sum.dead.count += 1;
-        }
+    // Of sources they were counted already.
+    if by == By::Source {
+        return;
+    }
+    for about in gathered.dead.briefs.iter().filter_map(about) {
+        sums.entry(about).or_default().dead.count += 1;
     }
 }
 
 fn row(about: About, sum: Sum, limit: Duration, now: Millis) -> StatRow {
     let health = sum.health(limit, now);
-    let mut lags = Lags::new(sum.lags);
+    let lags = Lags::new(sum.lags);
     let (half, most) = (lags.within(50), lags.within(95));
     let (source, kind, hour) = match about {
         About::Source(source) => (Some(source), None, None),
@@ -213,18 +211,15 @@ impl Sum {
 
 pub(super) fn columns(by: By, now: i64) -> Vec<Column<'static, StatRow>> {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let name = |head, field| Column::whole(head, field).weight(Weight::Essential);
     let mut columns = match by {
-        By::Source => vec![Column::whole("SOURCE", "source")],
+        By::Source => vec![name("SOURCE", "source")],
         By::Type => vec![
-            Column::whole("SOURCE", "source"),
+            name("SOURCE", "source"),
             Column::text("TYPE", "type", 16).weight(Weight::Essential),
         ],
-        By::Hour => vec![Column::whole("HOUR", "hour")],
+        By::Hour => vec![name("HOUR", "hour")],
     };
-    if let Some(first) = columns.first_mut() {
-        let essential = std::mem::replace(first, Column::whole("", ""));
-        *first = essential.weight(Weight::Essential);
-    }
     let number = |name, field| Column::whole(name, field).right();
     columns.extend([
         number("RECEIVED", "received.count").shown(|row: &StatRow| row.received.to_string()),

@@ -1,0 +1,17 @@
+//! The commands as people run them on a running stack: what they say, in which shape, and what they
+//! ask of the services.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod examples;
+mod policy;
+mod provider;
+mod recorder;
+mod roles;
+mod shapes;
+mod stats;
+mod verbs;
+#[expect(dead_code, reason = "the storm needs more of it")]
+#[path = "../chaos/wire.rs"]
+mod wire;
+mod world;

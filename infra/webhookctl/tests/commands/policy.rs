@@ -1,0 +1,146 @@
+//! The policies of `infra/policies`, read as IAM reads them as far as they go: allowed is what one
+//! statement allows, by exact actions, resources with stars, and leading keys.
+//! <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html>
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use webhookctl::stack::names::{ACCOUNT, REGION};
+
+use crate::recorder::Call;
+use crate::world::World;
+
+pub(crate) struct Policy {
+    pub(crate) name: String,
+    statements: Vec<Statement>,
+}
+
+struct Statement {
+    sid: String,
+    actions: Vec<String>,
+    resources: Vec<String>,
+    /// Patterns; `None` where the statement asks for none.
+    keys: Option<Vec<String>>,
+}
+
+impl Policy {
+    /// Reads a policy, with the names of this stack in it.
+    pub(crate) fn read(name: &str, world: &World) -> Self {
+        let path = format!("{}/../policies/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text = filled(&text, world);
+        assert!(
+            !text.contains("${"),
+            "{path} has a name that nobody fills in"
+        );
+        let document: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(document["Version"], "2012-10-17");
+        let statements = document["Statement"].as_array().unwrap();
+        Self {
+            name: name.to_owned(),
+            statements: statements.iter().map(Statement::read).collect(),
+        }
+    }
+
+    /// The parts of the policy that allow a call: none where it does not.
+    pub(crate) fn allows(&self, call: &Call) -> BTreeSet<String> {
+        let found = self.statements.iter().flat_map(|s| s.allows(call));
+        found.map(|part| format!("{}: {part}", self.name)).collect()
+    }
+
+    /// All of its parts.
+    pub(crate) fn parts(&self) -> BTreeSet<String> {
+        let found = self.statements.iter().flat_map(Statement::parts);
+        found.map(|part| format!("{}: {part}", self.name)).collect()
+    }
+}
+
+/// The names that `infra/docs/permissions.md` tells of.
+fn filled(text: &str, world: &World) -> String {
+    let secrets = world.stack.secrets_path("Catcher").unwrap();
+    let queue = world.stack.queue_url("Doorbell").unwrap();
+    [
+        ("Partition", "aws"),
+        ("Region", REGION),
+        ("Account", ACCOUNT),
+        ("Table", world.table()),
+        ("BodyBucket", world.stack.bucket("Bodies").unwrap()),
+        ("Queue", queue.rsplit('/').next().unwrap()),
+        ("SecretsPath", secrets.trim_end_matches("/ingress")),
+        ("BackupSyncFunction", &world.backup_sync()),
+    ]
+    .iter()
+    .fold(text.to_owned(), |text, (name, value)| {
+        text.replace(&format!("${{{name}}}"), value)
+    })
+}
+
+impl Statement {
+    fn read(statement: &Value) -> Self {
+        let keys = &statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"];
+        if !keys.is_null() {
+            // Without it, a request that names no key at all would pass.
+            let none = &statement["Condition"]["Null"]["dynamodb:LeadingKeys"];
+            assert_eq!(none, &json!("false"), "{statement}");
+        }
+        assert_eq!(statement["Effect"], "Allow");
+        let statement = Self {
+            sid: statement["Sid"].as_str().unwrap().to_owned(),
+            actions: listed(&statement["Action"]),
+            resources: listed(&statement["Resource"]),
+            keys: (!keys.is_null()).then(|| listed(keys)),
+        };
+        for action in &statement.actions {
+            assert!(!action.contains('*'), "{action} is not exact");
+        }
+        // So that each action is allowed on the items alone that it is used on.
+        let one = statement.actions.len() == 1;
+        assert!(statement.keys.is_none() || one, "{}", statement.sid);
+        statement
+    }
+
+    fn allows(&self, call: &Call) -> Vec<String> {
+        let action = self.actions.iter().find(|action| **action == call.action);
+        let resource = self.resources.iter().find(|on| like(on, &call.on));
+        let (Some(action), Some(resource)) = (action, resource) else {
+            return Vec::new();
+        };
+        let mut parts = vec![
+            format!("{} {action}", self.sid),
+            format!("{} {resource}", self.sid),
+        ];
+        if let Some(patterns) = &self.keys {
+            for key in &call.keys {
+                match patterns.iter().find(|pattern| like(pattern, key)) {
+                    Some(pattern) => parts.push(format!("{} {pattern}", self.sid)),
+                    None => return Vec::new(),
+                }
+            }
+        }
+        parts
+    }
+
+    fn parts(&self) -> Vec<String> {
+        let keys = self.keys.iter().flatten();
+        let parts = self.actions.iter().chain(&self.resources).chain(keys);
+        parts.map(|part| format!("{} {part}", self.sid)).collect()
+    }
+}
+
+fn listed(value: &Value) -> Vec<String> {
+    let texts = value.as_array().cloned().unwrap_or(vec![value.clone()]);
+    let texts = texts.iter().map(|text| text.as_str().unwrap().to_owned());
+    texts.collect()
+}
+
+/// `*` stands for anything; our policies have it at the end alone.
+fn like(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((start, rest)) => {
+            assert!(rest.is_empty(), "{pattern} has a star inside");
+            // `parameter/path/*` is also for the path itself, as SSM counts it.
+            text.starts_with(start) || text == start.trim_end_matches('/')
+        }
+    }
+}

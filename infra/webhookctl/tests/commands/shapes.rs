@@ -1,0 +1,113 @@
+//! Whatever reads can be read by a script: -o json and -o jsonl parse, nothing is coloured where no
+//! terminal is, and a reader that has seen enough may go.
+
+use std::process::Stdio;
+
+use serde_json::Value;
+use tokio::io::AsyncReadExt as _;
+use tokio::process::Command;
+
+use crate::verbs::table;
+use crate::world::World;
+
+/// The commands that are told on stdout as text alone.
+const TEXT_ALONE: [&str; 1] = ["sources presets --markdown"];
+
+#[tokio::test]
+async fn every_command_that_reads_answers_in_json_and_without_colours() {
+    let world = World::start().await;
+    world.text(&["send", "stripe", "--wait", "-q"]).await;
+    world.run(&["send", "stripe", "--tamper", "body"]).await;
+    world.invoke("reconcile").await;
+    let event = first(&world, &["inbox", "list"]).await;
+    let held = first(&world, &["quarantine", "list"]).await;
+    let report = first(&world, &["reconcile", "report"]).await;
+    let mut tried = 0;
+    for line in table()
+        .iter()
+        .filter(|verb| verb.reads)
+        .flat_map(|verb| &verb.run)
+    {
+        let line = line
+            .trim_end_matches(" -o json")
+            .replace("{event}", &event)
+            .replace("{middling}", &event)
+            .replace("{held}", &held)
+            .replace("{report}", &report)
+            .replace("{folder}", world.folder.to_str().unwrap());
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let text = world.run(&words).await;
+        inert(&line, &text.stdout);
+        inert(&line, &text.stderr);
+        if TEXT_ALONE.contains(&line.as_str()) {
+            continue;
+        }
+        let json = world.run(&[&words[..], &["-o", "json"]].concat()).await;
+        assert_eq!(json.status, text.status, "{line}: {json:?}");
+        inert(&line, &json.stdout);
+        let document: Value = serde_json::from_slice(&json.stdout)
+            .unwrap_or_else(|error| panic!("{line} -o json: {error}: {json:?}"));
+        let schema = document["schema"].as_str().unwrap_or_default();
+        assert!(
+            schema.starts_with("webhookctl/") && schema.ends_with("/v1"),
+            "{line}: {schema:?}"
+        );
+        let lines = world.run(&[&words[..], &["-o", "jsonl"]].concat()).await;
+        for object in String::from_utf8(lines.stdout).unwrap().lines() {
+            let object: Value = serde_json::from_str(object).unwrap();
+            assert!(object.is_object(), "{line} -o jsonl: {object}");
+        }
+        tried += 1;
+    }
+    assert!(tried > 20, "only {tried} lines were tried");
+    world.end().await;
+}
+
+/// The first id that a list prints, whatever its exit code says.
+async fn first(world: &World, args: &[&str]) -> String {
+    let output = world.run(&[args, &["-o", "ids"]].concat()).await;
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().next().expect("there is one").to_owned()
+}
+
+fn inert(line: &str, bytes: &[u8]) {
+    assert!(
+        !bytes.contains(&0x1b),
+        "{line} writes an escape where no terminal is"
+    );
+}
+
+#[tokio::test]
+async fn a_reader_that_goes_away_is_no_error() {
+    let world = World::start().await;
+    for n in 0..60 {
+        let id = format!("evt_{n}");
+        world.put("acme", &id, "job.completed", world.ago(n)).await;
+    }
+    for line in [
+        &["sources", "presets"][..],
+        &["inbox", "list", "-n", "60", "-o", "jsonl"],
+        &["inbox", "stats", "--by", "hour"],
+        &["help", "output"],
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_webhookctl"))
+            .args(line)
+            .current_dir(&world.folder)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The pipe is closed before the first byte is written, or soon after.
+        drop(child.stdout.take());
+        let mut said = String::new();
+        let mut stderr = child.stderr.take().unwrap();
+        stderr.read_to_string(&mut said).await.unwrap();
+        let status = child.wait().await.unwrap();
+        assert_eq!(status.code(), Some(0), "{line:?}: {said}");
+        assert!(
+            !said.contains("error") && !said.contains("panicked"),
+            "{line:?}: {said}"
+        );
+    }
+    world.end().await;
+}
