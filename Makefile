@@ -14,9 +14,10 @@ SECONDS := 60
 SEED := 1
 EVENTS := 100000
 COUNT := 0
+ROWS := 1000 100000
 MAN := target/man
 
-.PHONY: help run dev build release check test test-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions test-long properties foreign-signers fuzz clauses mutants bench-verify bench-cli man \
+.PHONY: help run dev build release check test test-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions test-long properties foreign-signers fuzz clauses mutants bench-verify bench-cli bench-scale man \
 	venv clean
 
 help: ## What there is
@@ -105,6 +106,9 @@ bench-cli: ## What the commands of webhookctl cost in processor time, in millise
 
 man: build ## A man page for each command of webhookctl, in MAN=folder
 	target/debug/webhookctl man $(MAN)
+
+bench-scale: test-build ## What list, inspect, stats and the like cost as the inbox grows; ROWS="1000 100000 1000000"
+	$(CARGO) bench --profile dev --workspace --locked --bench scale -- $(ROWS)
 
 venv: $(CHECK)/stamp $(MINISTACK)/stamp ## The Python tools, each set in a folder of its own
 

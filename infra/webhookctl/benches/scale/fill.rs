@@ -1,0 +1,197 @@
+//! A table with many events, as thirty days leave it: almost all are done, a few hundred are open,
+//! a thousand are dead.
+
+use std::path::{Path, PathBuf};
+
+use dynoxide::{AttributeValue, Database, ImportOptions, Item, server};
+use shared::clock::Millis;
+use shared::event::{EventId, EventKey};
+use shared::hours::Hour;
+use shared::ledger::transition::{dead_partition, work_partition};
+use shared::ledger::{HourCount, Ledger};
+use webhookctl::stack::{Naming, Template, clients, create_table};
+
+pub(crate) const SOURCES: usize = 10;
+
+const DAYS: i64 = 30;
+const DAY_MS: i64 = 24 * 3600 * 1000;
+
+/// However large the inbox is, so many are open and dead, but no more than one in ten.
+const OPEN: usize = 200;
+const DEAD: usize = 1_000;
+
+/// Items that are written at once.
+const AT_ONCE: usize = 20_000;
+
+/// Hours that are counted, as backup-sync would have.
+const COUNTED: i64 = DAYS * 24;
+
+pub(crate) struct Inbox {
+    pub(crate) url: String,
+    pub(crate) table: String,
+    /// An event of the middle of the time, by its id and by its key.
+    pub(crate) an_event: String,
+    pub(crate) a_key: String,
+    file: PathBuf,
+}
+
+impl Inbox {
+    pub(crate) async fn fill(folder: &Path, rows: usize, now: Millis) -> Self {
+        let file = folder.join("table.sqlite");
+        let database = Database::new(file.to_str().unwrap()).unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let served = database.clone();
+        tokio::spawn(async move {
+            let never = std::future::pending();
+            server::serve_with_shutdown(listener, served, never).await
+        });
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
+        let template = Template::load(Path::new(path), &Naming::default()).unwrap();
+        let definition = template.table_definition().unwrap();
+        let table = definition.name.clone();
+        let client = clients::dynamodb(&url);
+        Box::pin(create_table(&client, definition, &table))
+            .await
+            .unwrap();
+        let writing = table.clone();
+        let (a_key, at) =
+            tokio::task::spawn_blocking(move || write(&database, &writing, rows, now))
+                .await
+                .unwrap();
+        count(&Ledger::new(client, &table, None), now).await;
+        Self {
+            an_event: EventId::new(at, &a_key).to_string(),
+            a_key: format!("{}:{}", a_key.source(), a_key.id()),
+            url,
+            table,
+            file,
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        let wal = self.file.with_extension("sqlite-wal");
+        let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+        size(&self.file) + size(&wal)
+    }
+}
+
+/// Writes the events, and returns the one of the middle.
+fn write(database: &Database, table: &str, rows: usize, now: Millis) -> (EventKey, Millis) {
+    database.enable_bulk_loading().unwrap();
+    let step = DAYS * DAY_MS / i64::try_from(rows).unwrap();
+    let (open, dead) = (OPEN.min(rows / 10), DEAD.min(rows / 10));
+    let place = |n: usize| {
+        let key = EventKey::new(&format!("source-{}", n % SOURCES), &format!("evt_{n:08}"));
+        let back = i64::try_from(n).unwrap() * step + 1_000;
+        (key, Millis(now.0 - back))
+    };
+    // The newest are open; those that died did so at any time.
+    let fate = |n: usize| match n {
+        n if n < open => Fate::Failed,
+        n if n % (rows / dead.max(1)).max(1) == 0 => Fate::Dead,
+        _ => Fate::Done,
+    };
+    let numbers: Vec<usize> = (0..rows).collect();
+    for numbers in numbers.chunks(AT_ONCE) {
+        let items = numbers.iter().map(|n| {
+            let (key, at) = place(*n);
+            row(&key, at, &fate(*n))
+        });
+        let imported = database.import_items(table, items.collect(), ImportOptions::default());
+        assert_eq!(imported.unwrap().items_imported, numbers.len());
+    }
+    database.disable_bulk_loading().unwrap();
+    place(rows / 2)
+}
+
+enum Fate {
+    Done,
+    Failed,
+    Dead,
+}
+
+/// A state row with a small body in it.
+fn row(key: &EventKey, at: Millis, fate: &Fate) -> Item {
+    let pk = key.pk();
+    let kind = "payment_intent.succeeded";
+    let s = |text: &str| AttributeValue::S(text.to_owned());
+    let n = |number: i64| AttributeValue::N(number.to_string());
+    let time = format!("T#{}#{}#{}", key.source(), at.hour(), time_shard(&pk));
+    let mut row = Item::from([
+        ("pk".to_owned(), s(&pk)),
+        ("sk".to_owned(), s("M")),
+        ("sv".to_owned(), n(1)),
+        ("epoch".to_owned(), n(1)),
+        ("run".to_owned(), n(0)),
+        ("gen".to_owned(), n(0)),
+        ("att".to_owned(), n(1)),
+        ("cr".to_owned(), n(0)),
+        ("rcv".to_owned(), n(at.0)),
+        ("wid".to_owned(), s("0123456789abcdef01")),
+        ("len".to_owned(), n(300)),
+        ("via".to_owned(), s("webhook")),
+        ("ty".to_owned(), s(kind)),
+        ("pvd".to_owned(), s("stripe")),
+        ("pre".to_owned(), s("stripe")),
+        ("prv".to_owned(), s("body")),
+        ("cfg".to_owned(), s("0123456789ab")),
+        ("bref".to_owned(), s("i")),
+        ("b".to_owned(), AttributeValue::B(vec![b'x'; 300])),
+        (
+            "fx".to_owned(),
+            AttributeValue::M(std::collections::HashMap::new()),
+        ),
+        ("h".to_owned(), AttributeValue::L(Vec::new())),
+        ("tpk".to_owned(), s(&time)),
+        ("tsk".to_owned(), s(&format!("{:013}#{kind}", at.0))),
+    ]);
+    let more = match fate {
+        Fate::Done => vec![("st", s("done")), ("done_at", n(at.0 + 310))],
+        Fate::Failed => vec![
+            ("st", s("failed")),
+            ("due", n(at.0 + 600_000)),
+            ("err", s("the destination answered 502")),
+            ("gpk", s(&work_partition(&pk))),
+            ("gsk", n(at.0 + 600_000)),
+        ],
+        Fate::Dead => vec![
+            ("st", s("dead_letter")),
+            ("dead_at", n(at.0 + 1_000)),
+            ("reason", s("permanent")),
+            ("err", s("the destination answered 404")),
+            ("gpk", s(&dead_partition(&pk))),
+            ("gsk", n(at.0 + 1_000)),
+        ],
+    };
+    row.extend(
+        more.into_iter()
+            .map(|(name, value)| (name.to_owned(), value)),
+    );
+    row
+}
+
+/// The part of an hour that an event is in: the `work` index is cut by the same hash, twice as often.
+fn time_shard(pk: &str) -> u8 {
+    let part = work_partition(pk);
+    part.trim_start_matches("W#").parse::<u8>().unwrap() % 4
+}
+
+async fn count(ledger: &Ledger, now: Millis) {
+    let last = Hour::of(now).before(1);
+    for hour in last.before(COUNTED - 1).up_to(last) {
+        let span = (hour.begins(), Millis(hour.ends().0 - 1));
+        let mut sources = std::collections::BTreeMap::new();
+        for n in 0..SOURCES {
+            let name = format!("source-{n}");
+            let (arrived, _) = ledger.arrived(&name, span, usize::MAX).await.unwrap();
+            sources.insert(name, arrived);
+        }
+        let count = HourCount {
+            hour,
+            as_of: now,
+            sources,
+        };
+        assert!(ledger.keep_hour(&count).await.unwrap());
+    }
+}

@@ -1,0 +1,245 @@
+//! What the commands cost as the inbox grows: calls, read units and processor time, on tables of
+//! several sizes whose events came over the last thirty days.
+//!
+//! Each command runs as people run it, against the embedded DynamoDB; a proxy counts. The numbers
+//! must not grow with the table. `make bench-scale ROWS="1000 100000"`.
+
+#![expect(clippy::unwrap_used, reason = "a wrong number is worse than none")]
+#![expect(clippy::print_stdout, reason = "printing a table is its job")]
+
+mod fill;
+mod meter;
+#[expect(dead_code, reason = "the storm needs more of it")]
+#[path = "../../tests/chaos/wire.rs"]
+mod wire;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::CommandFactory as _;
+use shared::clock::Millis;
+use webhookctl::cli::Cli;
+use webhookctl::place::Local;
+
+use fill::{Inbox, SOURCES};
+use meter::{Cost, Meter};
+
+/// How often a command runs, for a time that means something.
+const RUNS: u32 = 5;
+
+/// What may be more in a larger table: events of the same second, an hour that is fuller.
+const SLACK: f64 = 1.5;
+
+/// Tables that are smaller show too little: a list of twenty looks back for hours.
+const LARGE: usize = 100_000;
+
+/// What is measured, in words and as it is typed; `{event}` is one that is there.
+const LINES: [(&str, &str); 9] = [
+    ("list", "inbox list"),
+    ("list by source", "inbox list -s source-3"),
+    ("inspect by id", "inbox inspect {event}"),
+    ("inspect by key", "inbox inspect {key}"),
+    ("stats", "inbox stats"),
+    ("stats of a month", "inbox stats --since 30d"),
+    (
+        "plan of 1,000",
+        "replay plan --status dead_letter --since 30d --max 1000 -m bench",
+    ),
+    ("dlq list", "dlq list"),
+    ("sources list", "sources list"),
+];
+
+struct Measured {
+    rows: usize,
+    name: &'static str,
+    cost: Cost,
+    cpu: Duration,
+    wall: Duration,
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 4)]
+async fn main() {
+    let sizes = std::env::args().skip(1).filter_map(|arg| arg.parse().ok());
+    let mut sizes: Vec<usize> = sizes.collect();
+    if sizes.is_empty() {
+        sizes = vec![1_000, 100_000];
+    }
+    sizes.sort_unstable();
+    println!(
+        "{:>9}  {:<16}  {:>6}  {:>10}  {:>8}  {:>8}",
+        "rows", "command", "calls", "read units", "CPU", "time"
+    );
+    let mut all = Vec::new();
+    for rows in sizes {
+        all.extend(measure(rows).await);
+    }
+    let grown = grown(&all);
+    for line in &grown {
+        println!("GROWS: {line}");
+    }
+    std::process::exit(i32::from(!grown.is_empty()));
+}
+
+async fn measure(rows: usize) -> Vec<Measured> {
+    let folder = Folder::new(rows);
+    let begun = Instant::now();
+    let inbox = Inbox::fill(&folder.0, rows, Millis::now()).await;
+    let meter = Meter::stand_before(&inbox.url).await;
+    announce(&folder.0, &meter.url, &inbox.table);
+    println!(
+        "{rows:>9}  filled in {:.1}s, {} MB on disk",
+        begun.elapsed().as_secs_f64(),
+        inbox.bytes() / 1_000_000
+    );
+    let mut measured = Vec::new();
+    for (name, line) in LINES {
+        let line = line
+            .replace("{event}", &inbox.an_event)
+            .replace("{key}", &inbox.a_key);
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if !exists(&words) {
+            println!("{rows:>9}  {name:<16}  there is no such command");
+            continue;
+        }
+        let Some(one) = run(&folder.0, &meter, &words, (rows, name)).await else {
+            println!("{rows:>9}  {name:<16}  failed");
+            continue;
+        };
+        println!(
+            "{rows:>9}  {name:<16}  {:>6}  {:>10.1}  {:>6}ms  {:>6}ms",
+            one.cost.calls,
+            one.cost.read_units,
+            one.cpu.as_millis(),
+            one.wall.as_millis()
+        );
+        measured.push(one);
+    }
+    measured
+}
+
+/// Whether the words begin with a command of the tree.
+fn exists(words: &[&str]) -> bool {
+    let mut command = Cli::command();
+    for word in words {
+        match command.find_subcommand(word) {
+            Some(below) => command = below.clone(),
+            None => break,
+        }
+    }
+    !command.has_subcommands()
+}
+
+async fn run(
+    folder: &Path,
+    meter: &Meter,
+    words: &[&str],
+    (rows, name): (usize, &'static str),
+) -> Option<Measured> {
+    let (before, begun) = (children(), Instant::now());
+    meter.take();
+    for _ in 0..RUNS {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
+        command
+            .args(words)
+            .current_dir(folder)
+            .env_remove("MITT_TABLE");
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let done = tokio::task::spawn_blocking(move || command.status());
+        // An answer of `no` is an answer.
+        let code = done.await.unwrap().unwrap().code();
+        if !matches!(code, Some(0 | 5)) {
+            return None;
+        }
+    }
+    let cost = meter.take();
+    Some(Measured {
+        rows,
+        name,
+        cost: cost.each(RUNS),
+        cpu: (children() - before) / RUNS,
+        wall: begun.elapsed() / RUNS,
+    })
+}
+
+/// Processor time of the children that have ended, in ticks of ten milliseconds.
+/// <https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html>
+fn children() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let behind = stat.rsplit(')').next().unwrap_or_default();
+    let fields = behind.split_whitespace().skip(13).take(2);
+    let ticks: u64 = fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10)
+}
+
+fn grown(all: &[Measured]) -> Vec<String> {
+    let mut grown = Vec::new();
+    let large = all.iter().filter(|one| one.rows >= LARGE);
+    for one in large.clone() {
+        let least = large.clone().filter(|other| other.name == one.name);
+        let Some(least) = least.min_by_key(|other| other.rows) else {
+            continue;
+        };
+        for (what, now, then) in [
+            ("calls", one.cost.calls, least.cost.calls),
+            ("read units", one.cost.read_units, least.cost.read_units),
+        ] {
+            if now > then * SLACK + 4.0 {
+                grown.push(format!(
+                    "{}: {then:.1} {what} at {} rows, {now:.1} at {}",
+                    one.name, least.rows, one.rows
+                ));
+            }
+        }
+    }
+    grown
+}
+
+/// Tells the commands where the table is, as `dev` does.
+fn announce(folder: &Path, dynamodb: &str, table: &str) {
+    let sources = folder.join("sources.toml");
+    let mut text = "schema = 1\n".to_owned();
+    for n in 0..SOURCES {
+        text += &format!(
+            "[[source]]\nname = \"source-{n}\"\npreset = \"stripe\"\n[[source.action]]\nkind = \"keep\"\n"
+        );
+    }
+    std::fs::write(&sources, text).unwrap();
+    let nobody = "http://127.0.0.1:9".to_owned();
+    let local = Local {
+        pid: std::process::id(),
+        url: nobody.clone(),
+        dynamodb: dynamodb.to_owned(),
+        sqs: nobody.clone(),
+        s3: nobody.clone(),
+        ssm: nobody.clone(),
+        table: table.to_owned(),
+        bucket: "nobody".to_owned(),
+        queue_url: nobody,
+        secrets_path: "/nobody".to_owned(),
+        sources,
+        lambda: None,
+        backup_sync: None,
+    };
+    std::fs::create_dir_all(folder.join(".mitt")).unwrap();
+    let text = serde_json::to_string(&local).unwrap();
+    std::fs::write(folder.join(".mitt/local.json"), text).unwrap();
+}
+
+/// A folder that goes with this.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(rows: usize) -> Self {
+        let name = format!("scale-{rows}-{}", std::process::id());
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        Self(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

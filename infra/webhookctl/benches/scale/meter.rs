@@ -1,0 +1,87 @@
+//! Stands before DynamoDB, and counts what is asked and what it costs.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::wire::{Message, Socket};
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cost {
+    pub(crate) calls: f64,
+    pub(crate) read_units: f64,
+}
+
+impl Cost {
+    pub(crate) fn each(self, runs: u32) -> Self {
+        Self {
+            calls: self.calls / f64::from(runs),
+            read_units: self.read_units / f64::from(runs),
+        }
+    }
+}
+
+#[derive(Clone)]
+pub(crate) struct Meter {
+    pub(crate) url: String,
+    cost: Arc<Mutex<Cost>>,
+}
+
+impl Meter {
+    pub(crate) async fn stand_before(url: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let meter = Self {
+            url: format!("http://{}", listener.local_addr().unwrap()),
+            cost: Arc::default(),
+        };
+        let address = url.trim_start_matches("http://").to_owned();
+        let counting = meter.clone();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (meter, address) = (counting.clone(), address.clone());
+                tokio::spawn(async move { meter.pass(client, &address).await });
+            }
+        });
+        meter
+    }
+
+    pub(crate) fn take(&self) -> Cost {
+        std::mem::take(&mut self.cost.lock().unwrap())
+    }
+
+    async fn pass(&self, client: TcpStream, address: &str) -> Option<()> {
+        let server = TcpStream::connect(address).await.ok()?;
+        let _ = (client.set_nodelay(true), server.set_nodelay(true));
+        let (mut client, mut server) = (Socket::new(client), Socket::new(server));
+        while let Some(request) = Message::read(&mut client).await {
+            asking(&request).write(&mut server).await.ok()?;
+            let answer = Message::read(&mut server).await?;
+            self.count(&answer);
+            answer.write(&mut client).await.ok()?;
+        }
+        Some(())
+    }
+
+    fn count(&self, answer: &Message) {
+        let told: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        let told = &told["ConsumedCapacity"];
+        let of = |told: &Value| told["CapacityUnits"].as_f64().unwrap_or(0.0);
+        let units = match told.as_array() {
+            Some(tables) => tables.iter().map(of).sum(),
+            None => of(told),
+        };
+        let mut cost = self.cost.lock().unwrap();
+        cost.calls += 1.0;
+        cost.read_units += units;
+    }
+}
+
+/// The same request, asking for its price too.
+fn asking(request: &Message) -> Message {
+    let Ok(Value::Object(mut body)) = serde_json::from_slice(&request.body) else {
+        return request.clone();
+    };
+    body.insert("ReturnConsumedCapacity".to_owned(), "TOTAL".into());
+    request.with_body(Value::Object(body).to_string().into())
+}
