@@ -75,16 +75,17 @@ impl<'a> Follow<'a> {
             .extend(rows.iter().map(|stored| stored.row.key.clone()));
         let mut lines = Vec::new();
         for stored in self.selection.by_body(self.inbox, rows).await? {
-            lines.extend(self.told(&stored, true, now));
+            lines.extend(self.told(&stored, now));
         }
         let rows = self.selection.now(self.inbox, &open).await?;
-        let (known, new) = rows
+        let (known, new): (Vec<Stored>, Vec<Stored>) = rows
             .into_iter()
-            .partition(|stored: &Stored| self.known.contains_key(&stored.row.key));
-        // An older one that was not looked at yet is only remembered.
+            .partition(|stored| self.known.contains_key(&stored.row.key));
+        self.others
+            .extend(new.iter().map(|stored| stored.row.key.clone()));
         let new = self.selection.by_body(self.inbox, new).await?;
         for stored in known.iter().chain(&new) {
-            lines.extend(self.told(stored, false, now));
+            lines.extend(self.told(stored, now));
         }
         lines.sort_by_key(|line| line.at);
         self.looked = Some(now);
@@ -99,12 +100,14 @@ impl<'a> Follow<'a> {
         due.map(|(key, _)| key.clone()).collect()
     }
 
-    fn told(&mut self, stored: &Stored, new: bool, now: i64) -> Vec<Line> {
+    /// What is to be told of a row. An older event that was not looked at yet is only remembered.
+    fn told(&mut self, stored: &Stored, now: i64) -> Vec<Line> {
         let row = &stored.row;
         let view = view(row, &self.inbox.config);
         self.others.remove(&row.key);
         let before = self.known.insert(row.key.clone(), Known::of(row, &view));
-        if !new && before.is_none() || !self.selection.follows(row, self.inbox) {
+        let is_older = row.received_at.0 < self.began;
+        if is_older && before.is_none() || !self.selection.follows(row, self.inbox) {
             return Vec::new();
         }
         changes(before.as_ref(), row, &view, now)
