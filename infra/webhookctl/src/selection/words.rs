@@ -112,3 +112,89 @@ impl Selection {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use shared::json_path::JsonPath;
+
+    use super::*;
+    use crate::inspect::Status;
+    use crate::inspect::tests::NOW;
+    use crate::selection::Field;
+
+    fn nothing() -> Selection {
+        Selection {
+            asked_sources: Vec::new(),
+            sources: vec!["github-org".to_owned()],
+            kinds: Vec::new(),
+            statuses: Vec::new(),
+            since: None,
+            until: None,
+            error: None,
+            via: Vec::new(),
+            attempts: None,
+            ids: Vec::new(),
+            fields: Vec::new(),
+            thorough: false,
+            now: NOW,
+        }
+    }
+
+    fn outage() -> Selection {
+        Selection {
+            asked_sources: vec!["github-org".to_owned()],
+            statuses: vec![Status::Failed, Status::DeadLetter],
+            since: Some(NOW - 3_881_000),
+            fields: vec![Field {
+                name: "user.email".to_owned(),
+                path: JsonPath::parse("user.email").unwrap(),
+                value: "anna@example.test".to_owned(),
+            }],
+            ..nothing()
+        }
+    }
+
+    #[test]
+    fn a_selection_is_told_without_the_values_of_fields() {
+        assert_eq!(nothing().words(), "everything");
+        assert_eq!(nothing().asked(), "source=any, status=any, since=24h");
+        assert_eq!(
+            outage().words(),
+            "github-org failed,dead_letter since 09:10 where user.email"
+        );
+        assert!(!outage().asked().contains("anna"));
+        let ids = |count: usize| Selection {
+            ids: (0..count).map(|number| format!("evt_{number}")).collect(),
+            ..nothing()
+        };
+        assert_eq!(ids(2).words(), "id evt_0 evt_1");
+        assert_eq!(ids(21).words(), "21 ids");
+    }
+
+    #[test]
+    fn its_document_holds_what_was_said_and_no_more() {
+        assert_eq!(nothing().document(), json!({}));
+        assert_eq!(
+            outage().document(),
+            json!({
+                "source": ["github-org"],
+                "status": ["failed", "dead_letter"],
+                "since": "2026-11-20T09:10:00Z",
+                "where": ["user.email"],
+            })
+        );
+    }
+
+    #[test]
+    fn only_what_may_be_settled_is_bounded_to_a_day() {
+        let of = |statuses: &[Status]| Selection {
+            statuses: statuses.to_vec(),
+            ..nothing()
+        };
+        let day_ago = NOW - 24 * 3_600_000;
+        assert_eq!(nothing().span().0, day_ago);
+        assert_eq!(of(&[Status::Failed, Status::DeadLetter]).span().0, 0);
+        assert_eq!(of(&[Status::Failed, Status::Done]).span().0, day_ago);
+        assert_eq!(of(&[Status::Quarantined]).span().0, day_ago);
+    }
+}

@@ -138,3 +138,93 @@ fn elapsed(millis: i64) -> String {
         duration(millis / 1000)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::AttributeValue;
+    use shared::config::{Config, EMBEDDED};
+    use shared::ledger::Item;
+
+    use super::*;
+    use crate::verbs::view;
+
+    const NOW: i64 = 1_795_169_681_000;
+
+    /// A row in this state, with these entries of its history.
+    fn row(state: &str, epoch: u64, run: u64, history: &[&str]) -> Row {
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let number = |number: i64| AttributeValue::N(number.to_string());
+        let history = history.iter().map(|entry| text(entry)).collect();
+        let row = Item::from([
+            ("pk".to_owned(), text("E#stripe-main#evt_1")),
+            ("sv".to_owned(), number(1)),
+            ("st".to_owned(), text(state)),
+            ("epoch".to_owned(), AttributeValue::N(epoch.to_string())),
+            ("run".to_owned(), AttributeValue::N(run.to_string())),
+            ("att".to_owned(), number(1)),
+            ("cr".to_owned(), number(0)),
+            ("rcv".to_owned(), number(NOW - 5_000)),
+            ("lu".to_owned(), number(NOW + 30_000)),
+            ("due".to_owned(), number(NOW + 60_000)),
+            ("bref".to_owned(), text("d")),
+            ("fx".to_owned(), AttributeValue::M(Item::new())),
+            ("h".to_owned(), AttributeValue::L(history)),
+        ]);
+        Row::read(&row).unwrap()
+    }
+
+    fn told(before: Option<&Row>, after: &Row) -> Vec<String> {
+        let config = Config::parse(EMBEDDED).unwrap();
+        let known = before.map(|row| Known::of(row, &view(row, &config)));
+        let lines = changes(known.as_ref(), after, &view(after, &config), NOW);
+        let line = |line: Line| format!("{} {}", line.change.as_str(), line.detail);
+        lines.into_iter().map(line).collect()
+    }
+
+    const FAILED: &str = "1795169680000|failed|1|1795169715000|processor/1|GitHub API 502";
+    const DONE: &str = "1795169680800|done|2|1795169715000|processor/1|";
+
+    #[test]
+    fn a_new_event_is_told_from_its_beginning() {
+        let new = row("received", 0, 0, &[]);
+        assert_eq!(told(None, &new), ["stored by webhook"]);
+        let done = row("done", 2, 0, &[FAILED, DONE]);
+        assert_eq!(
+            told(None, &done),
+            [
+                "stored by webhook",
+                "failed attempt 1: GitHub API 502; retry in 1m01s",
+                "done attempt 2"
+            ]
+        );
+    }
+
+    #[test]
+    fn only_what_is_new_is_told_of_a_known_one() {
+        let new = row("received", 0, 0, &[]);
+        let first = row("processing", 1, 0, &[]);
+        let failed = row("failed", 1, 0, &[FAILED]);
+        let second = row("processing", 2, 0, &[FAILED]);
+        assert_eq!(told(Some(&new), &new), Vec::<String>::new());
+        assert_eq!(told(Some(&new), &first), ["processing attempt 1"]);
+        let retry = "failed attempt 1: GitHub API 502; retry in 1m01s";
+        assert_eq!(told(Some(&first), &failed), [retry]);
+        assert_eq!(told(Some(&failed), &second), ["processing attempt 1"]);
+        assert_eq!(
+            told(Some(&second), &row("done", 2, 0, &[FAILED, DONE])),
+            ["done attempt 2"]
+        );
+    }
+
+    #[test]
+    fn a_takeover_and_a_replay_are_told() {
+        let first = row("processing", 1, 0, &[]);
+        assert_eq!(
+            told(Some(&first), &row("processing", 2, 0, &[])),
+            ["processing attempt 1"]
+        );
+        let done = row("done", 2, 0, &[FAILED, DONE]);
+        let again = row("received", 3, 1, &[FAILED, DONE]);
+        assert_eq!(told(Some(&done), &again), ["again run 2"]);
+    }
+}
