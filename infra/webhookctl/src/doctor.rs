@@ -142,8 +142,8 @@ impl Finding {
         match lines.as_slice() {
             [] => Self::pass(well),
             [only] => Self::new(bad, only.clone()),
-            [first, ..] => Self {
-                details: lines[1..].to_vec(),
+            [first, others @ ..] => Self {
+                details: others.to_vec(),
                 ..Self::new(bad, first.clone())
             },
         }

@@ -5,10 +5,6 @@ use std::path::PathBuf;
 use clap::Args;
 
 #[derive(Debug, Clone, Default, Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "one for each switch of the command line"
-)]
 pub struct DoctorArgs {
     /// Only these checks, by name or group: queue, timing.chain (repeatable, or with commas)
     #[arg(long, value_name = "NAME", value_delimiter = ',')]

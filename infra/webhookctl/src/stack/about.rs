@@ -67,9 +67,10 @@ async fn mappings(
 fn mapping(template: &Template, at: usize, mapping: &Mapping) -> Value {
     let queue = template.queues.get(&mapping.queue);
     let function = template.functions.get(&mapping.function);
-    let types: &[&str] = match mapping.reports_item_failures {
-        true => &["ReportBatchItemFailures"],
-        false => &[],
+    let types: &[&str] = if mapping.reports_item_failures {
+        &["ReportBatchItemFailures"]
+    } else {
+        &[]
     };
     json!({
         "UUID": format!("00000000-0000-4000-8000-{at:012}"),

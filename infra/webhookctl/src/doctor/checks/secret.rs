@@ -42,13 +42,10 @@ fn present(facts: &Facts) -> Result<Finding, Unknown> {
     for source in known(&facts.sources)? {
         for secret in &source.secrets {
             wanted.insert(secret);
-            let is_it =
-                |it: &&crate::doctor::Stored| it.kind == secret.kind && it.name == secret.name;
-            if !stored.iter().any(|it| is_it(&it)) {
-                lines.push(format!(
-                    "{}: no {}/{}",
-                    source.name, secret.kind, secret.name
-                ));
+            let mut of_kind = stored.iter().filter(|it| it.kind == secret.kind);
+            if !of_kind.any(|it| it.name == secret.name) {
+                let (kind, name) = (secret.kind, &secret.name);
+                lines.push(format!("{}: no {kind}/{name}", source.name));
             }
         }
     }

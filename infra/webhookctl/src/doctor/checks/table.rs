@@ -69,9 +69,10 @@ fn ttl(facts: &Facts) -> Result<Finding, Unknown> {
 }
 
 fn recovery(facts: &Facts) -> Result<Finding, Unknown> {
-    Ok(match known(&facts.recovery)? {
-        true => Finding::pass("on"),
-        false => Finding::fail("off").want("on"),
+    Ok(if *known(&facts.recovery)? {
+        Finding::pass("on")
+    } else {
+        Finding::fail("off").want("on")
     })
 }
 

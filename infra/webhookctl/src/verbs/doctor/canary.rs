@@ -17,7 +17,7 @@ pub(super) async fn canary(args: &DoctorArgs, global: &Global) -> anyhow::Result
             "not checked: no source only keeps what comes; add one, or name it with --canary",
         ));
     };
-    Ok(match send::canary(inbox, &source).await {
+    Ok(match Box::pin(send::canary(inbox, &source)).await {
         Ok(canary) => judged(&canary),
         Err(error) => match error.downcast_ref::<CliError>() {
             Some(ours) if ours.exit == Exit::Usage => return Err(error),
