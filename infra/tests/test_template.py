@@ -647,6 +647,8 @@ BROKEN = [
     (test_only_this_account_may_use_a_role, "aws:SourceAccount: !Ref AWS::AccountId", "aws:SourceAccount: '*'"),
     (test_a_second_stack_fits_into_the_same_account, "Name: !Sub ${AWS::StackName}-sweep", "Name: mitt-sweep"),
     (test_a_second_stack_fits_into_the_same_account, "/aws/lambda/${AWS::StackName}/catcher", "/aws/lambda/catcher"),
+    (test_the_stack_says_its_names_in_one_parameter, "/${AWS::StackName}/names", "/${AWS::StackName}/ingress/names"),
+    (test_the_stack_says_its_names_in_one_parameter, '"spill_queue_url":"${Spill}"', '"spill_queue_url":"${Spills}"'),
 ]  # fmt: skip
 
 

@@ -43,7 +43,9 @@ enum With<'k> {
 /// What it takes to sign so.
 pub fn means(scheme: &Scheme) -> Means {
     match &scheme.kind {
-        Kind::Hmac | Kind::Hash | Kind::Token | Kind::Basic => Means::Secret,
+        Kind::Hmac | Kind::Hash | Kind::Token | Kind::Basic | Kind::Code(Code::Plivo) => {
+            Means::Secret
+        }
         Kind::Ed25519 => Means::KeyPair(Algorithm::Ed25519),
         Kind::EcdsaP256 => Means::KeyPair(Algorithm::EcdsaP256),
         Kind::RsaSha256 => Means::KeyPair(Algorithm::RsaSha256),
@@ -63,7 +65,6 @@ pub fn means(scheme: &Scheme) -> Means {
         Kind::Code(Code::Ebay) => {
             Means::No("eBay signs with keys of its own, which are fetched from eBay by their name")
         }
-        Kind::Code(Code::Plivo) => Means::Secret,
         Kind::Code(Code::Keygen(kind)) => Means::KeyPair(match **kind {
             Kind::Ed25519 => Algorithm::Ed25519,
             Kind::RsaSha256 => Algorithm::RsaSha256,

@@ -222,6 +222,10 @@ async fn hooks<T: DeserializeOwned>(api: &Api<'_>, url: &str) -> anyhow::Result<
     Ok(hooks)
 }
 
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "as an answer is read elsewhere"
+)]
 fn json<T: DeserializeOwned>(body: Bytes) -> anyhow::Result<T> {
     // What is wrong with it would quote it.
     serde_json::from_slice(&body).map_err(|_| anyhow::anyhow!("the answer cannot be read"))

@@ -139,12 +139,12 @@ impl Finding {
 
     /// Bad if there is anything to say, and then each in a line of its own.
     fn of_each(bad: Verdict, lines: Vec<String>, well: impl Into<String>) -> Self {
-        match lines.as_slice() {
-            [] => Self::pass(well),
-            [only] => Self::new(bad, only.clone()),
-            [first, others @ ..] => Self {
-                details: others.to_vec(),
-                ..Self::new(bad, first.clone())
+        let mut lines = lines.into_iter();
+        match lines.next() {
+            None => Self::pass(well),
+            Some(first) => Self {
+                details: lines.collect(),
+                ..Self::new(bad, first)
             },
         }
     }

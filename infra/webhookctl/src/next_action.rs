@@ -71,14 +71,14 @@ pub fn next_action(view: &EventView, now_millis: i64) -> NextAction {
 }
 
 fn quarantined(view: &EventView) -> (Code, String) {
-    if view.proven != "nothing" {
+    if view.proven == "nothing" {
+        (Code::FixSecret, "fix the secret, then reverify".to_owned())
+    } else {
         // It is genuine, but its id or its body belongs to another event.
         (
             Code::Decide,
             "release or discard it; last_error says why it is kept apart".to_owned(),
         )
-    } else {
-        (Code::FixSecret, "fix the secret, then reverify".to_owned())
     }
 }
 

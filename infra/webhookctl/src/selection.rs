@@ -18,6 +18,7 @@ pub use shared::ledger::Cost;
 use shared::ledger::Row;
 
 use crate::cli::{Assignment, SelectionArgs};
+use crate::fingerprint::Fingerprint;
 use crate::inspect::Status;
 use crate::output::CliError;
 use crate::output::error::nearest;
@@ -162,8 +163,7 @@ impl Selection {
         let seen = view(row, &inbox.config);
         (self.statuses.is_empty() || self.statuses.contains(&seen.status))
             && self.error.as_deref().is_none_or(|error| {
-                let last = seen.last_error.as_ref();
-                last.is_some_and(|last| last.fingerprint.starts_with(error))
+                Fingerprint::of_row(row).is_some_and(|it| it.is_named_by(error))
                     || row.reason.as_deref() == Some(error)
             })
     }

@@ -13,6 +13,7 @@ mod meter;
 #[path = "../../tests/chaos/wire.rs"]
 mod wire;
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -157,7 +158,7 @@ async fn run(
         rows,
         name,
         cost: cost.each(RUNS),
-        cpu: (children() - before) / RUNS,
+        cpu: children().checked_sub(before).unwrap() / RUNS,
         wall: begun.elapsed() / RUNS,
     })
 }
@@ -200,7 +201,8 @@ fn announce(folder: &Path, dynamodb: &str, table: &str) {
     let sources = folder.join("sources.toml");
     let mut text = "schema = 1\n".to_owned();
     for n in 0..SOURCES {
-        text += &format!(
+        let _ = write!(
+            text,
             "[[source]]\nname = \"source-{n}\"\npreset = \"stripe\"\n[[source.action]]\nkind = \"keep\"\n"
         );
     }
@@ -220,6 +222,7 @@ fn announce(folder: &Path, dynamodb: &str, table: &str) {
         sources,
         lambda: None,
         backup_sync: None,
+        names: webhookctl::place::Names::default(),
     };
     std::fs::create_dir_all(folder.join(".mitt")).unwrap();
     let text = serde_json::to_string(&local).unwrap();

@@ -62,7 +62,7 @@ pub struct Global {
     )]
     pub output: Format,
 
-    /// JMESPath over the JSON document, as in the AWS CLI; implies -o json
+    /// `JMESPath` over the JSON document, as in the AWS CLI; implies -o json
     #[arg(long, global = true, value_name = "JMESPATH", value_parser = Query::parse)]
     pub query: Option<Query>,
 
@@ -271,7 +271,7 @@ pub struct SendArgs {
     /// Send a stored event again, signed afresh: to the running local stack, or --to this machine
     ///
     /// Its id, a unique prefix of it, the provider's event id, or `source:event-id`. Signed with
-    /// the secret of the local stack, or of this machine as `listen --resign` does; the signature
+    /// the secret of the local stack, or of this machine as `webhookctl listen --resign` does; the signature
     /// that it had is in `X-Webhookctl-Original-Signature`. Of a deployment this is a read, and is
     /// written down there as one.
     #[arg(long, value_name = "ID", conflicts_with_all = [
@@ -389,7 +389,7 @@ pub struct ListArgs {
     /// Go on where a list stopped
     #[arg(long, value_name = "CURSOR")]
     pub after: Option<String>,
-    /// Columns of a table or of CSV, such as id,status,next_action.text
+    /// Columns of a table or of CSV, such as `id,status,next_action.text`
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
     /// Oldest first

@@ -11,7 +11,7 @@ pub enum DlqCommand {
     ///
     /// It reads the table, never the queue: to look at a message of a queue is to receive it.
     #[command(visible_alias = "ls")]
-    List(DlqListArgs),
+    List(Box<DlqListArgs>),
     /// Explain one error, or one dead letter
     #[command(visible_alias = "show")]
     Inspect(DlqInspectArgs),

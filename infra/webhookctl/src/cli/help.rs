@@ -14,7 +14,7 @@ Start here:
   webhookctl sources list                    who sends, when last, and with how many secrets
   webhookctl sync coverage                   how many events never came by webhook
   webhookctl verify <ID>                     why its signature does not match
-  webhookctl context add prod --stack STACK  talk to a deployment, by name
+  webhookctl context add prod --stack S      talk to a deployment, by name
   webhookctl doctor                          whether all is set up and at work
 
 Exit codes, JSON shapes and environment variables: webhookctl help output";

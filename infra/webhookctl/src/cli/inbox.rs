@@ -44,7 +44,7 @@ pub struct DiffArgs {
 
 #[derive(Debug, Args)]
 pub struct TailArgs {
-    /// Only such changes: stored, processing, done, failed, dead_letter (repeatable)
+    /// Only such changes: stored, processing, done, failed, `dead_letter` (repeatable)
     #[arg(long, value_name = "CHANGE", hide_possible_values = true)]
     pub only: Vec<Change>,
     #[command(flatten)]

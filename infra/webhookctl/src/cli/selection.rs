@@ -21,6 +21,8 @@ pub struct SelectionArgs {
     #[arg(
         long,
         value_name = "STATUS",
+        value_parser = values::StatusWord,
+        hide_possible_values = true,
         help = "received, processing, done, failed, dead_letter or quarantined (repeatable)"
     )]
     pub status: Vec<Status>,
@@ -48,7 +50,7 @@ pub struct SelectionArgs {
     /// reads one a line from stdin
     #[arg(long, value_name = "ID|-")]
     pub id: Vec<String>,
-    /// Field of the body equals: --where data.object.customer=cus_9 (reads bodies; repeatable)
+    /// Field of the body equals: --where `data.object.customer=cus_9` (reads bodies; repeatable)
     #[arg(long = "where", value_name = "PATH=VALUE", value_parser = values::assignment)]
     pub where_: Vec<Assignment>,
 }

@@ -1,10 +1,13 @@
 //! Values of options that are more than a word.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 
+use crate::inspect::{STATUSES, Status};
 use crate::output::CliError;
 use crate::output::time::When;
 
@@ -23,6 +26,29 @@ pub enum Zone {
     Utc,
     /// That of this machine.
     Local,
+}
+
+/// A status by its word, which completions know too.
+#[derive(Clone)]
+pub(super) struct StatusWord;
+
+impl TypedValueParser for StatusWord {
+    type Value = Status;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<Status, clap::Error> {
+        let words = StringValueParser::new().try_map(|text| text.parse::<Status>());
+        words.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let words = STATUSES.iter().map(|status| status.as_str());
+        Some(Box::new(words.map(PossibleValue::new)))
+    }
 }
 
 /// What to falsify after signing.

@@ -54,6 +54,8 @@ pub static ALL: &[&Check] = &[
     &source::SILENT,
     &source::SUBSCRIPTION,
     &source::BREAKER,
+    &source::PAUSED,
+    &source::ROTATION,
     &event::DEAD_LETTERS,
     &iam::READ,
     &iam::WRITE,

@@ -170,6 +170,10 @@ pub struct SourceFacts {
     pub reconciled: bool,
     /// How that subscription stands, if it is not well.
     pub dark: Option<Dark>,
+    /// `paused 3m ago by alice: a bad release`
+    pub paused: Option<String>,
+    /// That a rotation of its secret should have ended.
+    pub overdue: Option<String>,
     /// Destinations that are not called for now.
     pub breakers: Vec<OpenBreaker>,
 }

@@ -86,7 +86,7 @@ fn no_answer(error: reqwest::Error) -> NoAnswer {
     let error = anyhow::Error::new(error.without_url());
     let refused = error
         .downcast_ref::<reqwest::Error>()
-        .is_some_and(|error| is_refused(error));
+        .is_some_and(is_refused);
     let cause = if refused {
         "connection refused".to_owned()
     } else {

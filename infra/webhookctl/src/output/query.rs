@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::error::CliError;
 
-/// A JMESPath expression, known to be one.
+/// A `JMESPath` expression, known to be one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query(String);
 

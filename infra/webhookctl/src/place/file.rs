@@ -146,7 +146,7 @@ impl Contexts {
     }
 
     /// Whether a context may be called so.
-    pub(crate) fn check_new_name(&self, name: &str) -> Result<(), CliError> {
+    pub(crate) fn check_new_name(name: &str) -> Result<(), CliError> {
         check_name(name)
     }
 

@@ -33,10 +33,17 @@ const AT_ONCE: usize = 16;
 pub async fn find(inbox: &Inbox, wanted: &str) -> anyhow::Result<Row> {
     let sources = inbox.sources();
     let mut found: Vec<Row> = Vec::new();
-    if let Some((source, id)) = wanted.split_once(':')
-        && let Some(row) = inbox.ledger.event(&EventKey::new(source, id)).await?
-    {
-        return Ok(row);
+    if let Some((source, id)) = wanted.split_once(':') {
+        // As the provider names it, or as we do: what was kept apart has a mark in its name.
+        let ours = EventKey::from_pk(&format!("E#{source}#{id}"));
+        for key in [Some(EventKey::new(source, id)), ours]
+            .into_iter()
+            .flatten()
+        {
+            if let Some(row) = inbox.ledger.event(&key).await? {
+                return Ok(row);
+            }
+        }
     }
     if let Some((from, to)) = EventId::times(wanted)
         && to.0 - from.0 <= WIDEST_PREFIX_MS

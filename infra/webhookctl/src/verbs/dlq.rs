@@ -29,7 +29,7 @@ pub(super) async fn run(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     match command {
-        DlqCommand::List(args) => list::list(args, global, out).await,
+        DlqCommand::List(args) => list::list(*args, global, out).await,
         DlqCommand::Inspect(args) => inspect::inspect(args, global, out).await,
         DlqCommand::Redrive(args) if args.native => native::redrive(*args, global, out).await,
         DlqCommand::Redrive(args) => redrive::redrive(*args, global, out).await,

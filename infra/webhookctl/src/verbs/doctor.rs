@@ -46,7 +46,7 @@ pub(super) async fn doctor(
 fn wanted(args: &DoctorArgs) -> Result<Vec<&'static Check>, CliError> {
     for name in &args.only {
         let known = |check: &&Check| check.name == name || check.group() == name;
-        if !ALL.iter().any(|check| known(check)) {
+        if !ALL.iter().any(known) {
             return Err(unknown(name));
         }
     }

@@ -74,7 +74,7 @@ pub(super) async fn listen(
     };
     let teller = Teller::new(args.show_response, deliveries.wanted.longest_source());
     let mut run = Run::new(Arc::new(deliveries), teller, out);
-    let exit = run.to_the_end(news).await;
+    let exit = run.until_the_end(news).await;
     run.summary();
     exit
 }

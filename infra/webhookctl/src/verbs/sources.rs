@@ -31,6 +31,9 @@ use crate::output::error::nearest;
 use crate::output::{CliError, Exit, Printer};
 use crate::place::{Chosen, Inbox, Local};
 
+pub(in crate::verbs) use pause::Pause;
+pub(in crate::verbs) use rotation::Rotation;
+
 pub(super) async fn run(
     command: SourcesCommand,
     global: &Global,

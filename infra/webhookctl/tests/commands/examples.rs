@@ -14,7 +14,7 @@ use tokio::process::Command;
 use crate::world::World;
 
 /// Blocks that are not run. Whoever adds one raises this, and says why in the page.
-const NOT_RUN: usize = 0;
+const NOT_RUN: usize = 3;
 
 /// Fewer would mean that they are not found any more.
 const LEAST: usize = 2;
@@ -224,7 +224,13 @@ fn words(line: &str) -> Vec<String> {
 /// The same text with what differs from run to run taken out.
 fn masked(text: &str) -> String {
     let lines = text.lines().map(|line| {
-        let words = line.split_whitespace().map(mask).collect::<Vec<_>>();
+        let mut words = line.split_whitespace().map(mask).collect::<Vec<_>>();
+        // How often was asked depends on the minute of the hour.
+        if let Some(calls) = words.iter().position(|word| word.starts_with("calls"))
+            && let Some(count) = words.get_mut(calls.wrapping_sub(1))
+        {
+            "COUNT".clone_into(count);
+        }
         words.join(" ")
     });
     lines.collect::<Vec<_>>().join("\n").trim().to_owned()
@@ -271,6 +277,7 @@ fn only_what_differs_from_run_to_run_is_masked() {
         ("p50 0.31s, p95", "p50 TIME, p95"),
         ("per hour ▁▁█", "per hour BARS"),
         ("12.5 read units", "PRICE read units"),
+        ("335 calls, 1", "COUNT calls, 1"),
         ("received 10:14:41 of 7 bytes", "received TIME of 7 bytes"),
         ("3 secrets match", "3 secrets match"),
     ] {

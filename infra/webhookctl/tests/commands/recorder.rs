@@ -108,7 +108,15 @@ fn calls(service: Service, request: &Message) -> Vec<Call> {
             let name = percent_decode_str(name).decode_utf8_lossy();
             let name = name.rsplit(':').next().unwrap_or_default();
             let on = arn("lambda", &format!("function:{name}"));
-            vec![Call::new("lambda:InvokeFunction", on)]
+            let path = request.path().split('?').next().unwrap_or_default();
+            let action = if path.ends_with("/configuration") {
+                "GetFunctionConfiguration"
+            } else if path.contains("/event-source-mappings") {
+                "ListEventSourceMappings"
+            } else {
+                "InvokeFunction"
+            };
+            vec![Call::new(format!("lambda:{action}"), on)]
         }
         Service::S3 => s3(request),
     }
@@ -140,6 +148,17 @@ fn dynamodb(operation: &str, body: &Value) -> Vec<Call> {
                 let keys = asked["Keys"].as_array().into_iter().flatten();
                 let mut call = Call::new("dynamodb:BatchGetItem", table_arn(table));
                 call.keys = keys.map(|key| text(&key["pk"])).collect();
+                call
+            };
+            tables.map(one).collect()
+        }
+        "BatchWriteItem" => {
+            let tables = body["RequestItems"].as_object().into_iter().flatten();
+            let one = |(table, asked): (&String, &Value)| {
+                let puts = asked.as_array().into_iter().flatten();
+                let mut call = Call::new("dynamodb:BatchWriteItem", table_arn(table));
+                let keys = puts.map(|put| text(&put["PutRequest"]["Item"]["pk"]));
+                call.keys = keys.collect();
                 call
             };
             tables.map(one).collect()

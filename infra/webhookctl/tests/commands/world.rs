@@ -86,6 +86,7 @@ impl World {
             sources: self.folder.join("sources.toml"),
             lambda: Some(before(Service::Lambda, self.stack.lambda_url()).await),
             backup_sync: Some(self.backup_sync()),
+            names: webhookctl::place::Names::default(),
         };
         let place = self.folder.join(".mitt");
         std::fs::create_dir_all(&place).unwrap();

@@ -1,5 +1,6 @@
 //! `inbox body`, `diff` and `export`.
 
+use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::Value;
@@ -47,7 +48,7 @@ async fn a_body_is_exactly_what_arrived() {
     );
     let mut noise = String::from("[");
     for number in 0..60_000_u64 {
-        noise += &format!("{},", number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let _ = write!(noise, "{},", number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     }
     noise += "0]";
     for (id, body) in [("large", &large), ("noise", &noise)] {

@@ -48,7 +48,7 @@ async fn six_events(name: &str) -> World {
             ..New::of("stripe-main", "e")
         },
         New {
-            minutes_ago: THREE_DAYS,
+            minutes_ago: THREE_DAYS + 1,
             end: Some(dead("connection refused")),
             ..New::of("stripe-main", "f")
         },
@@ -121,7 +121,7 @@ async fn a_list_goes_on_where_it_stopped() {
     let world = six_events("cursor").await;
     for (flags, expected) in [
         (&["--since", "7d"][..], ["ab", "cd", "ef"]),
-        (&["--since", "7d", "--reverse"], ["ef", "dc", "ba"]),
+        (&["--since", "7d", "--reverse"], ["fe", "dc", "ba"]),
         (
             &[
                 "--status",

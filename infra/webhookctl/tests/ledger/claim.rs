@@ -395,6 +395,20 @@ async fn a_lease_that_was_prolonged_meanwhile_is_not_taken_over() {
 }
 
 #[tokio::test]
+async fn what_newer_code_has_written_meanwhile_is_not_taken_over() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    table.lease(&key, NOW).await;
+    let (proxy, ledger) = table.through_proxy().await;
+    let held = proxy.hold("UpdateItem", "cr :one");
+    let newer = |row: &mut shared::ledger::Item| drop(row.insert("sv".into(), n(9)));
+    let claim = ledger.claim(&key, "worker", lease_over(), LEASE, ATTEMPTS);
+    let (claim, changed) = held.around(claim, table.edit(&key, newer)).await;
+    assert!(!matches!(claim, Ok(Claim::Leased(_))), "{claim:?}");
+    assert_eq!(table.row(&key).await, changed);
+}
+
+#[tokio::test]
 async fn who_takes_over_has_seen_whom() {
     let table = Table::fresh().await;
     let key = table.receive(&event("evt_1")).await;

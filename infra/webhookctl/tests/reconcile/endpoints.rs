@@ -204,15 +204,16 @@ async fn types_that_are_missing_are_added_to_those_that_there_are_when_somebody_
         assert!(done.status.success(), "{}", told(&done));
     }
     assert_eq!(looked(&world).await, ["good"; 4]);
-    let all = hooks.inner();
-    assert_eq!(all.github[0]["events"], json!(["issues", "push"]));
-    assert_eq!(
-        all.stripe[0]["enabled_events"],
-        json!(["charge.refunded", "v1.a&b", "invoice.paid"])
-    );
-    assert_eq!(all.gitlab[0]["note_events"], true);
-    assert_eq!(all.changes.len(), 3, "{:?}", all.changes);
-    drop(all);
+    {
+        let all = hooks.inner();
+        assert_eq!(all.github[0]["events"], json!(["issues", "push"]));
+        assert_eq!(
+            all.stripe[0]["enabled_events"],
+            json!(["charge.refunded", "v1.a&b", "invoice.paid"])
+        );
+        assert_eq!(all.gitlab[0]["note_events"], true);
+        assert_eq!(all.changes.len(), 3, "{:?}", all.changes);
+    }
     world.end().await;
 }
 

@@ -39,7 +39,9 @@ async fn a_dry_run_says_what_is_missing_and_leaves_every_item_as_it_is() {
         .webhookctl(&[&look[..], &["-o", "json"]].concat())
         .await;
     let missing = &document(&looked)["sources"][0]["missing"];
-    assert_eq!(missing[1]["id"], "evt_old", "{missing}");
+    let ids = missing.as_array().into_iter().flatten();
+    let mut ids = ids.map(|event| &event["id"]);
+    assert!(ids.any(|id| id == "evt_old"), "{missing}");
     // Without a wider look the older one is behind the overlap.
     let near = world.webhookctl(&[&run[..], &["--dry-run"]].concat()).await;
     assert!(told(&near).contains("1 listed"), "{}", told(&near));

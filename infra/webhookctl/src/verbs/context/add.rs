@@ -77,7 +77,7 @@ pub(super) async fn add(
 
 /// What is written down of it already. Something new must not take its place by mistake.
 fn known(args: &ContextAddArgs, contexts: &Contexts) -> Result<Entry, CliError> {
-    contexts.check_new_name(&args.name)?;
+    Contexts::check_new_name(&args.name)?;
     if args.refresh {
         contexts.get(&args.name)?;
     }

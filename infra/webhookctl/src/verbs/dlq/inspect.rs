@@ -44,6 +44,7 @@ struct Document {
 }
 
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the words of the document")]
 struct At {
     at: String,
     id: String,

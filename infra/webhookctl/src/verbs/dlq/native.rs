@@ -20,6 +20,7 @@ const WATCHED: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the words of the document")]
 struct Moved {
     queue: String,
     messages: u64,
@@ -37,6 +38,7 @@ pub(super) async fn redrive(
 ) -> anyhow::Result<Exit> {
     let reason = super::redrive::reason(&args)?;
     let inbox = Inbox::open(global)?;
+    inbox.may_write("move dead doorbells")?;
     let queue = DeadQueue::find(&inbox, &args.door_at).await?;
     let (dead, messages) = dead_letter_counts(&inbox, &queue).await?;
     if messages == 0 {

@@ -16,6 +16,7 @@ pub(super) async fn redrive(
 ) -> anyhow::Result<Exit> {
     let reason = reason(&args)?;
     let inbox = Inbox::open(global)?;
+    inbox.may_write("replay dead letters")?;
     let chosen = of_the_dead(&args.selection)?;
     let selection = Selection::new(&chosen, &inbox, Millis::now().0)?;
     replay::plan_and_apply(selection, reason, args.confirm, &inbox, out).await

@@ -7,6 +7,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{PointInTimeRecoveryStatus, TimeToLiveStatus};
 use aws_sdk_lambda::types::FunctionResponseType;
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
+use futures::FutureExt as _;
 use futures::future::{join, join_all};
 use shared::aws::Patience;
 use shared::clock::Millis;
@@ -31,8 +32,8 @@ const KINDS: [&str; 3] = ["ingress", "egress", "provider-api"];
 pub(super) async fn gather(inbox: &Inbox, now: Millis) -> anyhow::Result<Facts> {
     let names = inbox.names();
     let table = table(inbox).await?;
-    let queue = |url: &Option<String>, what| queue(inbox, url.clone(), what);
-    let function = |name: &Option<String>, what| function(inbox, name.clone(), what);
+    let queue = |url: &Option<String>, what| queue(inbox, url.clone(), what).boxed();
+    let function = |name: &Option<String>, what| function(inbox, name.clone(), what).boxed();
     let (queues, functions) = join(
         join_all([
             queue(&names.queue_url, "queue_url"),

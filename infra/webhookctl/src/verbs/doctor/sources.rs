@@ -12,6 +12,7 @@ use super::probe::told;
 use crate::doctor::{Dark, Known, OpenBreaker, SourceFacts, Wanted};
 use crate::outage::Outage;
 use crate::place::Inbox;
+use crate::verbs::sources::{Pause, Rotation};
 use crate::verbs::sync::facts::{Facts, standing};
 
 pub(super) async fn sources(inbox: &Inbox, now: Millis) -> Known<Vec<SourceFacts>> {
@@ -52,6 +53,9 @@ async fn of(
             until,
         });
     }
+    let pause = Pause::of(inbox, &source.name).await?;
+    let rotation = Rotation::under_way(&inbox.ledger, &source.secret).await?;
+    let overdue = rotation.filter(|(rotation, _)| rotation.is_over(now));
     Ok(SourceFacts {
         name: source.name.clone(),
         preset: source.verifier.preset.id.clone(),
@@ -68,6 +72,8 @@ async fn of(
             health: status.finding.health.to_string(),
             note: status.finding.note,
         }),
+        paused: pause.map(|pause| pause.text(now.0)),
+        overdue: overdue.map(|(rotation, _)| rotation.note(now)),
         breakers: open,
     })
 }

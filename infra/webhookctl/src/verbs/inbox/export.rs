@@ -47,6 +47,7 @@ pub(in crate::verbs) async fn export(
     let to_stdout = args.file == Path::new("-");
     let csv = is_csv(&args.file, out.format)?;
     let inbox = args.bodies_at.open(global)?;
+    inbox.may_write("export, which is written down")?;
     let now = Millis::now();
     let selection = Selection::new(&args.selection, &inbox, now.0)?;
     let rows = rows(&selection, &inbox, out).await?;

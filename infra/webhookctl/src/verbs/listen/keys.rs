@@ -41,7 +41,7 @@ impl Keys {
         let (press, pressed) = unbounded_channel();
         // It ends with the process: a read of a terminal cannot be called back.
         std::thread::spawn(move || {
-            for byte in std::io::stdin().bytes().map_while(Result::ok) {
+            for byte in std::io::stdin().lock().bytes().map_while(Result::ok) {
                 if let Some(key) = key(byte)
                     && press.send(key).is_err()
                 {

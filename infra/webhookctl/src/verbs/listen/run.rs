@@ -64,7 +64,7 @@ impl<'o> Run<'o> {
     }
 
     /// Until the person stops it, or there is nothing more to come.
-    pub(super) async fn to_the_end(
+    pub(super) async fn until_the_end(
         &mut self,
         mut news: UnboundedReceiver<News>,
     ) -> anyhow::Result<Exit> {

@@ -34,6 +34,7 @@ pub(super) async fn release(
 ) -> anyhow::Result<Exit> {
     let reason = words(&args.reason)?;
     let inbox = Inbox::open(global)?;
+    inbox.may_write("release an event")?;
     let door = door(&inbox, global, &args.door_at)?;
     let row = apart(&inbox, &args.id).await?;
     let who = who(&inbox).await?;
@@ -53,6 +54,7 @@ pub(super) async fn discard(
 ) -> anyhow::Result<Exit> {
     let reason = words(&args.reason)?;
     let inbox = Inbox::open(global)?;
+    inbox.may_write("discard an event")?;
     let row = apart(&inbox, &args.id).await?;
     let who = who(&inbox).await?;
     log(&inbox, "quarantine.discard", &row, &who, reason).await?;

@@ -41,7 +41,6 @@ pub(super) async fn purge(
         ));
         return Ok(Exit::Done);
     }
-    let reason = why(&args)?;
     let bytes = held.iter().map(|held| held.stored).sum();
     let all: Vec<&Held> = held.iter().collect();
     let what = format!(
@@ -75,6 +74,7 @@ pub(super) async fn purge(
             .into());
         }
     }
+    let reason = why(&args)?;
     let by = who(&inbox).await?;
     let deed = Deed {
         what: "quarantine.purge",

@@ -1,5 +1,6 @@
 //! `replay apply`: a plan is run, or gone on with where it stopped.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use shared::clock::Millis;
@@ -15,7 +16,7 @@ use super::outcome::words;
 use super::watch::Watch;
 use super::{named, queue, record, short, untouched};
 use crate::cli::{QueueAt, ReplayApplyArgs};
-use crate::output::time::{age, clock, duration};
+use crate::output::time::{clock, duration};
 use crate::output::{CliError, Exit, Printer};
 use crate::place::Inbox;
 use crate::who::who;
@@ -61,6 +62,7 @@ pub(super) async fn apply(args: Args, inbox: &Inbox, out: &mut Printer) -> anyho
     if args.dry_run {
         return dry_run(&plan, &events, inbox, out).await;
     }
+    inbox.may_write("replay")?;
     let queue = queue(inbox, &args.queue_at)?;
     let by = who(inbox).await?;
     confirmed(&plan, args.confirm, &by, inbox, out)?;
@@ -89,7 +91,7 @@ pub(super) async fn apply(args: Args, inbox: &Inbox, out: &mut Printer) -> anyho
 fn applicable(plan: &Plan, now: Millis) -> Result<(), CliError> {
     match plan.standing(now) {
         PlanState::Expired => {
-            let ago = age(plan.good_until.0, now.0);
+            let ago = duration((now.0 - plan.good_until.0) / 1000);
             let message = format!("plan {} expired {ago} ago", plan.id);
             Err(CliError::new("replay.expired", Exit::Refused, message)
                 .tip(format!("webhookctl replay plan --like {}", plan.id)))
@@ -281,7 +283,7 @@ async fn finish(
         }
     };
     for failure in &failures {
-        text += &format!("{}\n", record::failed(failure));
+        let _ = writeln!(text, "{}", record::failed(failure));
     }
     let plan = inbox.ledger.plan(&id).await?;
     let plan = plan.ok_or_else(|| anyhow::anyhow!("plan {id} is not there any more"))?;

@@ -134,10 +134,10 @@ impl<'e> Engine<'e> {
 
     /// Goes on with the plan until it ends.
     pub(super) async fn run(&mut self) -> anyhow::Result<Stop> {
+        self.watch.begin(self.events.len());
         if let Some(stop) = self.canary().await? {
             return Ok(stop);
         }
-        self.watch.begin(self.events.len());
         while self.next < self.events.len() {
             let (size, began) = (self.batch_size(), Instant::now());
             if let Some(stop) = self.batch(size).await? {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use shared::clock::Millis;
+use shared::ledger::transition::DISCARDED;
 use shared::ledger::{BodyAt, EffectState, NEWEST_SCHEMA, Row, State};
 
 use crate::cli::ReplayMode;
@@ -71,13 +72,14 @@ pub enum LeftOut {
     AtWork,
     BodyExpired,
     Erased,
+    Discarded,
     Quarantined,
     NoSource,
     TooNew,
 }
 
 impl LeftOut {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Done,
         Self::EffectUnknown,
         Self::NoKey,
@@ -87,6 +89,7 @@ impl LeftOut {
         Self::AtWork,
         Self::BodyExpired,
         Self::Erased,
+        Self::Discarded,
         Self::Quarantined,
         Self::NoSource,
         Self::TooNew,
@@ -104,6 +107,7 @@ impl LeftOut {
             Self::AtWork => "at_work",
             Self::BodyExpired => "body_expired",
             Self::Erased => "erased",
+            Self::Discarded => "discarded",
             Self::Quarantined => "quarantined",
             Self::NoSource => "no_source",
             Self::TooNew => "too_new",
@@ -125,6 +129,7 @@ impl LeftOut {
             Self::AtWork => "somebody is at work on it",
             Self::BodyExpired => "its body is not kept any more",
             Self::Erased => "erased",
+            Self::Discarded => "discarded",
             Self::Quarantined => "quarantined",
             Self::NoSource => "its source is not configured any more",
             Self::TooNew => "written by a newer version",
@@ -169,6 +174,7 @@ fn unable(row: &Row, bodies: Duration, now: Millis) -> Option<LeftOut> {
         State::Received => Some(LeftOut::Queued),
         State::Processing => Some(LeftOut::AtWork),
         State::Done if body_expired(row, bodies, now) => Some(LeftOut::BodyExpired),
+        State::DeadLetter if row.reason.as_deref() == Some(DISCARDED) => Some(LeftOut::Discarded),
         State::Done | State::Failed | State::DeadLetter => None,
     }
 }

@@ -99,6 +99,7 @@ pub(super) async fn made(
     inbox: &Inbox,
     out: &mut Printer,
 ) -> anyhow::Result<Option<Plan>> {
+    inbox.may_write("store a plan")?;
     let now = Millis::now();
     let shown = asked.shown;
     let rows = selected(&asked, inbox).await?;

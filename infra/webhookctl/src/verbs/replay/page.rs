@@ -125,7 +125,11 @@ fn said(name: &str, text: &str) -> Vec<String> {
 
 fn indented(rows: &[Vec<String>]) -> String {
     let lines = aligned(rows);
-    lines.lines().map(|line| format!("  {line}\n")).collect()
+    let mut text = String::new();
+    for line in lines.lines() {
+        let _ = writeln!(text, "  {line}");
+    }
+    text
 }
 
 /// `issues.opened 183 · pull_request.closed 69`, the most frequent first.

@@ -1,6 +1,7 @@
 //! `replay status`, `show` and `cancel`: where a plan stands, and all that is written down of it.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use serde::Serialize;
 use shared::clock::Millis;
@@ -74,6 +75,7 @@ pub(super) async fn show(
 }
 
 pub(super) async fn cancel(wanted: &str, inbox: &Inbox, out: &mut Printer) -> anyhow::Result<Exit> {
+    inbox.may_write("cancel a plan")?;
     let now = Millis::now();
     let plan = named(inbox, wanted, now).await?;
     let by = who(inbox).await?;
@@ -183,7 +185,7 @@ fn progress(plan: &Plan, seen: &Seen) -> String {
         words(&seen.outcome)
     );
     for failure in &seen.failures {
-        text += &format!("{}\n", failed(failure));
+        let _ = writeln!(text, "{}", failed(failure));
     }
     text
 }
@@ -206,26 +208,33 @@ fn page(plan: &Plan, seen: &Seen, now: Millis) -> String {
         reason => reason,
     };
     let mut text = head(plan, now);
-    text += &format!("  planned   {} by {}\n", rfc3339(plan.made_at.0), facts.by);
-    text += &format!("  reason    {reason}\n");
-    text += &format!("  selection {}\n", facts.words);
-    text += &format!(
-        "  events    {} selected, {} planned, {left} left out; mode {}\n",
+    let _ = writeln!(
+        text,
+        "  planned   {} by {}",
+        rfc3339(plan.made_at.0),
+        facts.by
+    );
+    let _ = writeln!(text, "  reason    {reason}");
+    let _ = writeln!(text, "  selection {}", facts.words);
+    let _ = writeln!(
+        text,
+        "  events    {} selected, {} planned, {left} left out; mode {}",
         facts.selected, plan.count, facts.mode
     );
-    text += &format!("  sha256    {}\n", facts.sha256);
+    let _ = writeln!(text, "  sha256    {}", facts.sha256);
     for run in &plan.runs {
         let to = run.to.map_or("never ended".to_owned(), rfc3339);
         let end = run.end.as_deref().unwrap_or("killed, or at it");
-        text += &format!(
-            "  run       {} – {to} by {}, {}/s: {end}\n",
+        let _ = writeln!(
+            text,
+            "  run       {} – {to} by {}, {}/s: {end}",
             rfc3339(run.from),
             run.by,
             run.rate
         );
     }
     if let Some(by) = &plan.cancelled_by {
-        text += &format!("  cancelled by {by}\n");
+        let _ = writeln!(text, "  cancelled by {by}");
     }
     text + &progress(plan, seen)
 }

@@ -66,6 +66,7 @@ pub(super) async fn add(
         (true, false) => return Err(nowhere().into()),
         (_, true) => {
             let inbox = Inbox::open(global)?;
+            inbox.may_write("store a secret")?;
             let store = reach::store(&inbox, global, &args.secrets_at)?;
             Some(Place { inbox, store })
         }

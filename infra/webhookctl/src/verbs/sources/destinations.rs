@@ -10,6 +10,7 @@ use crate::output::time::{duration, rfc3339};
 
 /// One action of a source.
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the words of the document")]
 pub(super) struct Destination {
     action: String,
     /// What its breaker and its rate are kept under; none for what happens here.

@@ -26,7 +26,7 @@ struct Told {
 
 /// A pause as it is shown.
 #[derive(Clone, Serialize)]
-pub(super) struct Pause {
+pub(in crate::verbs) struct Pause {
     by: String,
     reason: String,
     since: String,
@@ -35,7 +35,7 @@ pub(super) struct Pause {
 }
 
 impl Pause {
-    pub(super) async fn of(inbox: &Inbox, source: &str) -> anyhow::Result<Option<Self>> {
+    pub(in crate::verbs) async fn of(inbox: &Inbox, source: &str) -> anyhow::Result<Option<Self>> {
         let notice = inbox.ledger.notice(About::Pause(source)).await?;
         Ok(notice.map(|notice| Self {
             by: notice.who,
@@ -46,7 +46,7 @@ impl Pause {
     }
 
     /// `paused 3m ago by alice: a bad release`
-    pub(super) fn text(&self, now: i64) -> String {
+    pub(in crate::verbs) fn text(&self, now: i64) -> String {
         format!(
             "paused {} ago by {}: {}",
             age(self.at, now),
@@ -66,6 +66,7 @@ pub(super) async fn pause(
         return Err(CliError::usage("sources.reason", "say why: -m WHY").into());
     }
     let inbox = Inbox::open(global)?;
+    inbox.may_write("pause a source")?;
     let source = &find(&inbox.config, &args.source)?.name;
     let (who, now) = (who(&inbox).await?, Millis::now());
     log(&inbox, "source.pause", &who, reason, source, now).await?;
@@ -101,6 +102,7 @@ pub(super) async fn resume(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let inbox = Inbox::open(global)?;
+    inbox.may_write("resume a source")?;
     let source = &find(&inbox.config, &args.source)?.name;
     let about = About::Pause(source);
     let who = who(&inbox).await?;

@@ -39,6 +39,7 @@ pub(super) async fn remove(
     let mut deleted = 0;
     if named(global)? {
         let inbox = Inbox::open(global)?;
+        inbox.may_write("remove a source")?;
         let what = if args.with_secrets {
             format!("{} with its secrets", args.source)
         } else {

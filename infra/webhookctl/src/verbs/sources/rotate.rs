@@ -57,6 +57,7 @@ pub(super) async fn rotate(
 ) -> anyhow::Result<Exit> {
     let now = Millis::now();
     let inbox = Inbox::open(global)?;
+    inbox.may_write("change a secret")?;
     let source = find(&inbox.config, &args.source)?;
     let store = reach::store(&inbox, global, &args.secrets_at)?;
     let work = Work {

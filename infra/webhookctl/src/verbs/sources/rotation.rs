@@ -23,7 +23,7 @@ const HOUR_MS: i64 = 3_600_000;
 
 /// What the notice of a rotation says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Rotation {
+pub(in crate::verbs) struct Rotation {
     /// The slot of the new secret.
     pub(super) new: String,
     /// The slots that were live when it began.
@@ -50,7 +50,7 @@ impl Rotation {
     }
 
     /// The rotation of a secret that is under way, and its notice.
-    pub(super) async fn under_way(
+    pub(in crate::verbs) async fn under_way(
         ledger: &Ledger,
         secret: &str,
     ) -> anyhow::Result<Option<(Self, Notice)>> {
@@ -62,8 +62,13 @@ impl Rotation {
         Ok(Some((rotation, notice)))
     }
 
+    /// Whether it should have ended.
+    pub(in crate::verbs) fn is_over(&self, now: Millis) -> bool {
+        self.until <= now.0
+    }
+
     /// `rotation ends in 19h`, or that it should have ended.
-    pub(super) fn note(&self, now: Millis) -> String {
+    pub(in crate::verbs) fn note(&self, now: Millis) -> String {
         let seconds = (self.until - now.0) / 1000;
         if seconds > 0 {
             format!("rotation ends in {}", duration(seconds))

@@ -77,7 +77,7 @@ impl Chosen {
     /// `last 24h`, or from when until when.
     pub(super) fn said(&self, now: Millis) -> String {
         let mut said = if self.to == now {
-            format!("last {}", duration((now.0 - self.from.0) / 1000))
+            format!("last {}", span((now.0 - self.from.0) / 1000))
         } else {
             let to = rfc3339(self.to.0 + 1);
             format!("{} to {to}", rfc3339(self.from.0))
@@ -86,6 +86,16 @@ impl Chosen {
             said = format!("{said}, type {}", self.kinds.join(" or "));
         }
         said
+    }
+}
+
+/// A day is told as `24h`, as it is asked for.
+fn span(seconds: i64) -> String {
+    const DAY: i64 = 24 * 3600;
+    if seconds == DAY {
+        "24h".to_owned()
+    } else {
+        duration(seconds)
     }
 }
 

@@ -24,6 +24,7 @@ struct Ran {
 }
 
 #[derive(Serialize, Deserialize)]
+#[expect(clippy::struct_field_names, reason = "the words of the document")]
 struct Source {
     source: String,
     listed: u64,
@@ -52,6 +53,9 @@ pub(super) async fn run(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let inbox = Inbox::open(global)?;
+    if !args.dry_run {
+        inbox.may_write("put events into the inbox")?;
+    }
     synced(&inbox, args.source.as_deref())?;
     let now = Millis::now().0;
     let lookback = args

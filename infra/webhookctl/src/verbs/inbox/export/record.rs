@@ -76,11 +76,14 @@ pub(super) struct Record {
     pub(super) redacted: usize,
 }
 
+/// Headers and body as they were kept.
+type Request<'r> = (&'r BTreeMap<String, String>, Option<&'r [u8]>);
+
 impl Record {
     /// `request`: headers and body as they were kept, if they are wanted.
     pub(super) fn new(
         view: &EventView,
-        request: Option<(&BTreeMap<String, String>, Option<&[u8]>)>,
+        request: Option<Request<'_>>,
         redaction: &Redaction,
         now: i64,
     ) -> anyhow::Result<Self> {

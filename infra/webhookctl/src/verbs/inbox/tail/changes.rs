@@ -51,19 +51,18 @@ pub(super) fn changes(before: Option<&Known>, row: &Row, view: &EventView, now: 
         detail,
     };
     let mut lines = Vec::new();
-    let mut status = match before {
-        Some(before) => before.status,
-        None => {
-            let by = format!("by {}", view.via);
-            lines.push(line(
-                view.received_at,
-                Change::Stored,
-                Status::Received,
-                0,
-                by,
-            ));
-            Status::Received
-        }
+    let mut status = if let Some(before) = before {
+        before.status
+    } else {
+        let by = format!("by {}", view.via);
+        lines.push(line(
+            view.received_at,
+            Change::Stored,
+            Status::Received,
+            0,
+            by,
+        ));
+        Status::Received
     };
     if before.is_some_and(|before| before.run < row.run) {
         lines.push(line(

@@ -100,6 +100,9 @@ fn only_what_is_settled_or_waits_for_a_retry_can_run_again() {
     }
 }
 
+/// Effects of a row, each with whether its key is honoured, and its fate in each mode.
+type Case = (&'static [(EffectState, bool)], [Fate; 3]);
+
 #[test]
 fn what_is_known_of_the_effects_decides() {
     use EffectState::{Done, Intent, Not, Refused, Unknown};
@@ -110,7 +113,7 @@ fn what_is_known_of_the_effects_decides() {
     };
     let unknown = Fate::LeftOut(LeftOut::EffectUnknown);
     let no_key = Fate::LeftOut(LeftOut::NoKey);
-    let cases: &[(&[(EffectState, bool)], [Fate; 3])] = &[
+    let cases: &[Case] = &[
         (&[], [RUNS; 3]),
         (&[(Not, true)], [RUNS; 3]),
         (&[(Not, false)], [RUNS; 3]),
@@ -220,6 +223,10 @@ fn without_its_body_it_cannot_run() {
     let mut erased = row(State::DeadLetter);
     erased.erased_at = Some(RECEIVED);
     assert_eq!(soon(&erased, force), Fate::LeftOut(LeftOut::Erased));
+    let mut discarded = row(State::DeadLetter);
+    discarded.reason = Some("discarded".to_owned());
+    let left_out = Fate::LeftOut(LeftOut::Discarded);
+    assert_eq!(soon(&discarded, force), left_out);
 }
 
 #[test]

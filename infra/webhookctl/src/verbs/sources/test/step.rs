@@ -6,6 +6,7 @@ use crate::output::table::aligned;
 
 /// What was found out in one step.
 #[derive(Serialize)]
+#[expect(clippy::struct_field_names, reason = "the words of the document")]
 pub(super) struct Step {
     pub(super) step: &'static str,
     /// `pass`, `fail` or `skip`.
