@@ -9,7 +9,7 @@ use shared::event::{Event, EventKey, Fetched, Via};
 use shared::hours::{Arrived, Hour};
 use shared::ledger::{Brief, HourCount, State, Waiting};
 
-use crate::support::{NOW, Table, after, dead, event, leased, n, number, retry_at, s};
+use crate::support::{NOW, Table, after, dead, event, is_embedded, leased, n, number, retry_at, s};
 
 const SOURCE: &str = "stripe-main";
 
@@ -180,7 +180,7 @@ async fn what_waits_is_told_apart_and_what_is_done_says_how_long_it_took() {
     let asked = [open, done.clone(), key("evt_dead"), key("evt_never")];
     let (mut briefs, spent) = table.ledger.briefs(&asked).await.unwrap();
     assert_eq!(spent.calls, 1);
-    assert!(spent.read_units > 0.0);
+    assert!(spent.read_units > 0.0 || !is_embedded());
     briefs.sort_by(|a, b| a.key.id().cmp(b.key.id()));
     let said: Vec<(&str, State, Option<Millis>)> = briefs
         .iter()

@@ -89,6 +89,11 @@ fn services() -> Arc<Services> {
     services
 }
 
+/// Whether the emulator is ours. Others do not tell the cost of everything.
+pub(crate) fn is_embedded() -> bool {
+    variable("AWS_ENDPOINT_URL").is_none()
+}
+
 /// Runs on a runtime of its own, also where another one is running.
 fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
     let thread = std::thread::spawn(|| {
