@@ -3,7 +3,7 @@
 mod body;
 mod find;
 mod follow;
-mod glob;
+pub(crate) mod glob;
 mod ids;
 mod position;
 mod walk;

@@ -6,7 +6,7 @@ pub(super) fn is_glob(pattern: &str) -> bool {
 }
 
 /// Whether the whole name fits. Goes back to the last `*` only, so that no pattern takes long.
-pub(super) fn fits(pattern: &str, name: &str) -> bool {
+pub(crate) fn fits(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut at, mut of_name) = (0, 0);
@@ -55,6 +55,8 @@ mod tests {
         for (pattern, name) in [
             ("invoice.*", "invoice"),
             ("a?c", "ac"),
+            ("ab*b", "ab"),
+            ("*.paid", "invoice.paid.late"),
             ("a*b", "abc"),
             ("", "a"),
             ("invoice.paid", "invoice.paidd"),

@@ -100,7 +100,12 @@ fn counts(plan: &Plan, judged: &Judged) -> Vec<(&'static str, u64, String)> {
     for (why, count) in judged.left.iter().chain(done) {
         let advice = why.advice().filter(|_| *count > 0);
         let advice = advice.map_or(String::new(), |advice| {
-            format!("   ({advice}; see `replay show {} --left-out`)", plan.id)
+            // A plan for nothing is not kept.
+            if judged.events.is_empty() {
+                format!("   ({advice})")
+            } else {
+                format!("   ({advice}; see `replay show {} --left-out`)", plan.id)
+            }
         });
         rows.push(("left out", *count, format!("{}{advice}", why.text())));
     }
