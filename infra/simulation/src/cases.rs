@@ -191,6 +191,8 @@ fn ordered(seed: u64, events: usize, mode: &'static str) -> Scenario {
         killers: 0,
         // Within the margin that leases allow for.
         skew_ms: 2_000,
+        // So that the versions of an entity meet, in a small world as well.
+        arrive_in_ms: events as u64 * 400,
         ..Scenario::rough(seed, events)
     }
 }

@@ -15,6 +15,7 @@ use crate::world::Shared;
 thread_local! {
     static KILLED: Cell<bool> = const { Cell::new(false) };
     static ROLE: Cell<Role> = const { Cell::new(Role::Nobody) };
+    static INVOCATION: Cell<u64> = const { Cell::new(0) };
 }
 
 /// A function at work.
@@ -29,6 +30,11 @@ pub enum Role {
 /// Who is at work now.
 pub fn role() -> Role {
     ROLE.get()
+}
+
+/// The invocation that is at work now. No other one has its number.
+pub fn invocation() -> u64 {
+    INVOCATION.get()
 }
 
 /// Ends the function that is at work now, as an abort would.
@@ -52,6 +58,7 @@ pin_project! {
         frozen: Option<Sleep>,
         was_frozen: bool,
         role: Role,
+        invocation: u64,
         skew_ms: i64,
         // When Lambda ends it. A frozen one is forgotten and goes on when it wakes up.
         ends: Instant,
@@ -72,6 +79,7 @@ pub fn at_risk<F: Future>(
         frozen: None,
         was_frozen: false,
         role,
+        invocation: world.lock().next_invocation(),
         skew_ms,
         ends: Instant::now() + time,
         world: world.clone(),
@@ -93,6 +101,12 @@ fn draw(world: &Shared) -> Hazard {
         Hazard::Freeze(Duration::from_millis(world.dice.between(20_000, 600_000)))
     } else {
         Hazard::None
+    }
+}
+
+impl<F> AtRisk<F> {
+    pub fn invocation(&self) -> u64 {
+        self.invocation
     }
 }
 
@@ -126,8 +140,10 @@ impl<F: Future> Future for AtRisk<F> {
         };
         KILLED.set(false);
         let before = ROLE.replace(*this.role);
+        let invocation = INVOCATION.replace(*this.invocation);
         let polled = clock::skewed(*this.skew_ms, || work.poll(context));
         ROLE.set(before);
+        INVOCATION.set(invocation);
         if KILLED.take() {
             this.work.set(None);
             return Poll::Ready(Ended::Died);

@@ -7,7 +7,7 @@ use std::thread::{self, available_parallelism};
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use simulation::cases::{LATEST, MONTH, ROUGH, STOPPED, STRICT, companions};
+use simulation::cases::{Case, LATEST, MONTH, ROUGH, STOPPED, STRICT, companions};
 use simulation::report::{Line, Tooth, table};
 use simulation::run::{Found, run};
 use simulation::scenario::Scenario;
@@ -19,12 +19,16 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Events of one world. More of them in one would cost memory, fewer of them time.
 const WORLD: usize = 10_000;
 
+/// The same where they stand in line: each of them is looked at often.
+const ORDERED: usize = 2_000;
+
 /// Events of the month, and of the hours in which the processor stops.
 const MONTH_EVENTS: usize = 3_000;
 const STOPPED_EVENTS: usize = 2_000;
 
 /// The cases that are judged; the companions come behind them.
-const CASES: usize = 5;
+const JUDGED: [Case; 5] = [ROUGH, MONTH, STOPPED, LATEST, STRICT];
+const CASES: usize = JUDGED.len();
 
 #[expect(
     clippy::print_stdout,
@@ -57,6 +61,8 @@ fn main() -> ExitCode {
 struct Options {
     seed: u64,
     events: usize,
+    /// Words in the name of the only case to run, without companions.
+    only: Option<String>,
 }
 
 impl Options {
@@ -64,6 +70,7 @@ impl Options {
         let mut options = Self {
             seed: 1,
             events: 100_000,
+            only: None,
         };
         while let Some(word) = words.next() {
             let value = words.next().unwrap_or_default();
@@ -75,7 +82,8 @@ impl Options {
             match word.as_str() {
                 "--seed" => options.seed = number()?,
                 "--events" => options.events = usize::try_from(number()?)?,
-                _ => bail!("{word:?} is not known; --seed N and --events N are"),
+                "--only" => options.only = Some(value),
+                _ => bail!("{word:?} is not known; --seed N, --events N and --only CASE are"),
             }
         }
         Ok(options)
@@ -94,6 +102,9 @@ struct Job {
 }
 
 fn all(options: &Options) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
+    if let Some(only) = &options.only {
+        return one(options, only);
+    }
     let worlds = options.events.div_ceil(WORLD);
     let mut jobs = Vec::new();
     let mut add = |place, scenario| jobs.push(Job { place, scenario });
@@ -105,10 +116,10 @@ fn all(options: &Options) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
         2,
         (STOPPED.scenario)(options.seed(1), STOPPED_EVENTS.min(options.events)),
     );
-    let ordered = options.events / 20;
+    let ordered = options.events / 50;
     for (place, case) in [(3, LATEST), (4, STRICT)] {
-        for world in 0..ordered.div_ceil(WORLD) {
-            let events = WORLD.min(ordered - world * WORLD);
+        for world in 0..ordered.div_ceil(ORDERED) {
+            let events = ORDERED.min(ordered - world * ORDERED);
             add(place, (case.scenario)(options.seed(1_000 + world), events));
         }
     }
@@ -123,17 +134,39 @@ fn all(options: &Options) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
         add(CASES + n, scenario);
     }
     let (figures, hours) = run_all(jobs, CASES + companions.len())?;
-    let cases = [ROUGH, MONTH, STOPPED, LATEST, STRICT].into_iter();
-    let lines = cases.zip(&figures).map(|(case, figures)| Line {
-        case,
-        figures: *figures,
-    });
+    let lines = JUDGED
+        .into_iter()
+        .zip(&figures)
+        .map(|(case, figures)| Line {
+            case,
+            figures: *figures,
+        });
     let teeth = companions.into_iter().zip(figures.iter().skip(CASES));
     let teeth = teeth.map(|(companion, figures)| Tooth {
         companion,
         figures: *figures,
     });
     Ok((lines.collect(), teeth.collect(), hours))
+}
+
+/// All events in one case. An order's worlds are those that the whole run has first.
+fn one(options: &Options, only: &str) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
+    let case = JUDGED.into_iter().find(|case| case.name.contains(only));
+    let case = case.with_context(|| format!("--only {only:?}: no case has these words"))?;
+    let seeds = if case.name == ROUGH.name { 2 } else { 1_000 };
+    let most = if [LATEST.name, STRICT.name].contains(&case.name) {
+        ORDERED
+    } else {
+        WORLD
+    };
+    let jobs = (0..options.events.div_ceil(most)).map(|world| {
+        let events = most.min(options.events - world * most);
+        let scenario = (case.scenario)(options.seed(seeds + world), events);
+        Job { place: 0, scenario }
+    });
+    let (figures, hours) = run_all(jobs.collect(), 1)?;
+    let lines = figures.into_iter().map(|figures| Line { case, figures });
+    Ok((lines.collect(), Vec::new(), hours))
 }
 
 /// Runs the jobs on all cores and adds up what belongs to one place.

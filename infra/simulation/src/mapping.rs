@@ -136,6 +136,7 @@ async fn invoke(run: &Rc<Run>, queue: Name, sandbox: Rc<Sandbox<Processor>>, bat
         FUNCTION_TIMEOUT,
         &run.world,
     );
+    let invocation = work.invocation();
     let work = tokio::task::spawn_local(Box::pin(work));
     let failed: HashSet<String> = match tokio::time::timeout(FUNCTION_TIMEOUT, work).await {
         Ok(Ok(Ended::Returned { value, was_frozen })) => {
@@ -145,14 +146,14 @@ async fn invoke(run: &Rc<Run>, queue: Name, sandbox: Rc<Sandbox<Processor>>, bat
                 .into_iter()
                 .map(|failure| failure.item_identifier);
             let failed: HashSet<String> = failed.collect();
-            let hurt = batch
-                .iter()
-                .filter(|message| was_frozen || failed.contains(&message.id.to_string()));
-            run.world.lock().witness.interrupted(hurt);
+            let hurt = |message: &Message| was_frozen || failed.contains(&message.id.to_string());
+            let mut world = run.world.lock();
+            world.witness.ended(invocation, &batch, hurt);
             failed
         }
         Ok(Ok(Ended::Died) | Err(_)) | Err(_) => {
-            run.world.lock().witness.interrupted(batch.iter());
+            let mut world = run.world.lock();
+            world.witness.ended(invocation, &batch, |_| true);
             return;
         }
     };

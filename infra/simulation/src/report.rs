@@ -75,7 +75,9 @@ pub fn table(lines: &[Line], teeth: &[Tooth]) -> String {
         }
         table.push('\n');
     }
-    let _ = writeln!(table, "what breaks without:");
+    if !teeth.is_empty() {
+        let _ = writeln!(table, "what breaks without:");
+    }
     for tooth in teeth {
         let figure = tooth.companion.figure;
         let verdict = if tooth.bites() { "ok" } else { "BITES NOTHING" };

@@ -245,7 +245,8 @@ impl Run {
     }
 }
 
-/// Entities of which the destination has another version than the newest that was carried out.
+/// Entities of which the destination has another version than the newest that was carried out. A
+/// dead letter counts where the destination did it, and nobody could record that.
 fn stale(world: &World) -> u64 {
     let Some(order) = world.scenario.order else {
         return 0;
@@ -255,7 +256,7 @@ fn stale(world: &World) -> u64 {
         .table
         .state_rows()
         .iter()
-        .filter_map(|(pk, row)| done(pk, row))
+        .filter_map(|(pk, row)| carried_out(pk, row, &world.destination.done))
     {
         let (entity, version) = order.place(event);
         let known = newest.entry(entity).or_insert(version);
@@ -268,8 +269,33 @@ fn stale(world: &World) -> u64 {
     stale.count() as u64
 }
 
-/// The event of a row, if it is done.
-fn done(pk: &str, row: &Item) -> Option<usize> {
-    let is_done = row.get("st").and_then(Value::text) == Some("done");
-    sender::event_of_doorbell(pk).filter(|_| is_done)
+/// The event of a row, if the ledger says that it was carried out, or the destination does.
+fn carried_out(pk: &str, row: &Item, done: &[u32]) -> Option<usize> {
+    let event = sender::event_of_doorbell(pk)?;
+    let in_doubt = || done.get(event).is_some_and(|times| *times > 0);
+    let counts = match row.get("st").and_then(Value::text) {
+        Some("done") => true,
+        Some("dead_letter") => in_doubt(),
+        _ => false,
+    };
+    counts.then_some(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ledger_or_the_destination_says_what_was_carried_out() {
+        let row = |state: &str| Item::from([("st".to_owned(), Value::S(state.to_owned()))]);
+        let told = |state, times| carried_out("E#s#evt_000000001", &row(state), &[0, times]);
+        assert_eq!(told("done", 0), Some(1));
+        assert_eq!(told("dead_letter", 1), Some(1));
+        assert_eq!(told("dead_letter", 0), None);
+        assert_eq!(told("failed", 1), None);
+        assert_eq!(
+            carried_out("E#s#evt_000000009", &row("dead_letter"), &[]),
+            None
+        );
+    }
 }

@@ -1,6 +1,6 @@
 //! Sees every write and every answer, and judges by them. It shares no code with production.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::clock;
 use crate::sender;
@@ -11,8 +11,10 @@ use crate::wire::sqs::Message;
 #[derive(Clone, Debug, Default)]
 struct Known {
     acknowledged: bool,
-    /// Invocations that died, froze or failed while they had a doorbell of it.
+    /// Invocations that died, froze or failed while they had a doorbell of it, or had claimed it.
     interrupted: u32,
+    /// The invocation that claimed it last.
+    held_by: Option<u64>,
     /// Outcomes that were recorded, by run.
     outcomes: HashMap<i128, u32>,
     retries: u64,
@@ -26,6 +28,10 @@ struct Known {
 #[derive(Debug, Default)]
 pub struct Witness {
     known: HashMap<usize, Known>,
+    /// What each invocation that is at work has claimed.
+    claimed: HashMap<u64, Vec<usize>>,
+    /// Invocations that ended. What they asked for may still arrive.
+    over: HashSet<u64>,
     /// Outcomes that were changed after they had been recorded.
     pub changed_outcomes: u64,
     /// Claims that did not raise the fencing token, and the like.
@@ -102,11 +108,24 @@ impl Witness {
         self.known.entry(event).or_default().acknowledged = true;
     }
 
-    pub fn interrupted<'m>(&mut self, messages: impl Iterator<Item = &'m Message>) {
-        for message in messages {
-            if let Some(event) = sender::event_of_doorbell(&message.body) {
-                self.known.entry(event).or_default().interrupted += 1;
-            }
+    /// An invocation ended, and the messages of its batch that are `hurt` come again.
+    ///
+    /// A worker also goes on to events of which it has no message. Those that it left behind were
+    /// interrupted as well.
+    pub fn ended(&mut self, invocation: u64, batch: &[Message], hurt: impl Fn(&Message) -> bool) {
+        self.over.insert(invocation);
+        let event_of = |message: &Message| sender::event_of_doorbell(&message.body);
+        let named: HashSet<usize> = batch.iter().filter_map(event_of).collect();
+        let hurt = batch.iter().filter(|message| hurt(message));
+        let mut interrupted: HashSet<usize> = hurt.filter_map(event_of).collect();
+        let claimed = self.claimed.remove(&invocation).unwrap_or_default();
+        interrupted.extend(claimed.into_iter().filter(|event| {
+            let known = self.known.get(event);
+            let held = known.is_some_and(|known| known.held_by == Some(invocation));
+            held && !named.contains(event)
+        }));
+        for event in interrupted {
+            self.known.entry(event).or_default().interrupted += 1;
         }
     }
 
@@ -129,8 +148,8 @@ impl Witness {
         self.inversions += u64::from(before.into_iter().any(waits));
     }
 
-    /// A write that was applied.
-    pub fn saw(&mut self, changed: &Changed) {
+    /// A write that was applied, by this invocation.
+    pub fn saw(&mut self, changed: &Changed, invocation: u64) {
         let (Some(event), "M") = (event_of(&changed.pk), changed.sk.as_str()) else {
             return;
         };
@@ -162,6 +181,15 @@ impl Witness {
             known
                 .claimed_at
                 .insert(number(new, "att"), clock::true_ms());
+            known.held_by = Some(invocation);
+            if self.over.contains(&invocation) {
+                known.interrupted += 1;
+            } else {
+                self.claimed.entry(invocation).or_default().push(event);
+            }
+        }
+        if after != "processing" {
+            known.held_by = None;
         }
         if number(new, "epoch") < number(old, "epoch") + i128::from(claimed) {
             self.backward += 1;
@@ -299,5 +327,96 @@ impl Figures {
         #[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
         let ratio = self.sent as f64 / self.needed.max(1) as f64;
         ratio
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVENT: usize = 5;
+
+    fn row(state: &str, owner: &str, epoch: i64) -> Item {
+        let text = |value: &str| Value::S(value.to_owned());
+        let row = [
+            ("st", text(state)),
+            ("own", text(owner)),
+            ("epoch", Value::N(epoch.to_string())),
+        ];
+        row.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+
+    fn changed(old: Item, new: Item) -> Changed {
+        Changed {
+            pk: format!("E#s#evt_{EVENT:09}"),
+            sk: "M".into(),
+            old: Some(old),
+            new: Some(new),
+        }
+    }
+
+    /// Taken by an invocation, and by another one, should there be any, after it.
+    fn claimed(by: &[u64]) -> Witness {
+        let mut witness = Witness::default();
+        let mut before = row("received", "", 0);
+        for (epoch, invocation) in (1..).zip(by) {
+            let after = row("processing", &invocation.to_string(), epoch);
+            witness.saw(&changed(before, after.clone()), *invocation);
+            before = after;
+        }
+        witness
+    }
+
+    fn doorbell() -> Message {
+        Message {
+            id: 1,
+            body: format!("E#s#evt_{EVENT:09}"),
+            sent_at: 0,
+            receives: 1,
+        }
+    }
+
+    fn interrupted(witness: &Witness) -> u32 {
+        witness.known[&EVENT].interrupted
+    }
+
+    #[test]
+    fn what_a_worker_had_no_message_of_was_interrupted_too() {
+        let mut witness = claimed(&[7]);
+        witness.ended(8, &[], |_| true);
+        assert_eq!(interrupted(&witness), 0);
+        witness.ended(7, &[], |_| true);
+        assert_eq!(interrupted(&witness), 1);
+    }
+
+    #[test]
+    fn what_it_had_a_message_of_was_interrupted_once() {
+        let mut witness = claimed(&[7]);
+        witness.ended(7, &[doorbell()], |_| true);
+        assert_eq!(interrupted(&witness), 1);
+        let mut witness = claimed(&[7]);
+        witness.ended(7, &[doorbell()], |_| false);
+        assert_eq!(interrupted(&witness), 0);
+    }
+
+    #[test]
+    fn what_it_had_settled_or_lost_was_not_interrupted() {
+        let mut witness = claimed(&[7]);
+        let settled = changed(row("processing", "7", 1), row("done", "", 1));
+        witness.saw(&settled, 7);
+        witness.ended(7, &[], |_| true);
+        assert_eq!(interrupted(&witness), 0);
+        let mut witness = claimed(&[7, 9]);
+        witness.ended(7, &[], |_| true);
+        assert_eq!(interrupted(&witness), 0);
+    }
+
+    #[test]
+    fn a_claim_that_arrives_after_its_worker_died_was_interrupted() {
+        let mut witness = Witness::default();
+        witness.ended(7, &[], |_| true);
+        let claim = changed(row("received", "", 0), row("processing", "7", 1));
+        witness.saw(&claim, 7);
+        assert_eq!(interrupted(&witness), 1);
     }
 }

@@ -40,6 +40,7 @@ pub struct World {
     pub trace: u64,
     /// Calls to stores.
     pub calls: u64,
+    invocations: u64,
     /// What a store was asked and had not been taught. Must stay empty.
     pub unknown: Vec<String>,
 }
@@ -78,9 +79,16 @@ impl World {
             dice: Dice::new(scenario.seed, 1),
             trace: 0xcbf2_9ce4_8422_2325,
             calls: 0,
+            invocations: 0,
             unknown: Vec::new(),
             scenario,
         }
+    }
+
+    /// A number for an invocation that begins, from 1.
+    pub fn next_invocation(&mut self) -> u64 {
+        self.invocations += 1;
+        self.invocations
     }
 
     /// What becomes of a call, and how long it is on its way.
@@ -142,7 +150,7 @@ impl World {
                     self.note(text.as_bytes());
                 }
             }
-            self.witness.saw(&changed);
+            self.witness.saw(&changed, call.invocation);
         }
         match answer {
             Ok(body) => ok(body),

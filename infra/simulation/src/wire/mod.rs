@@ -34,6 +34,7 @@ struct Wire(Shared);
 pub struct Call {
     /// Who asks.
     pub role: Role,
+    pub invocation: u64,
     pub service: Service,
     pub operation: String,
     /// The path of an object; empty elsewhere.
@@ -79,6 +80,7 @@ impl Call {
         };
         Self {
             role: hazard::role(),
+            invocation: hazard::invocation(),
             service,
             operation,
             path: path.to_owned(),

@@ -35,7 +35,7 @@ pub struct Message {
     pub body: String,
     /// When it was sent, whenever it arrives.
     pub sent_at: i64,
-    receives: u32,
+    pub(crate) receives: u32,
 }
 
 /// A standard queue: it keeps no order, and it may bring a message twice.
