@@ -33,8 +33,10 @@ const WAITS_FOR_LOCK: [Duration; 5] = [
     Duration::from_millis(400),
 ];
 
-/// When an event comes again that did not get the lock.
+/// When an event comes again that did not get the lock: at first, and at most, which is about when
+/// the lock of one that died is free. It doubles each time.
 const AGAIN: Duration = Duration::from_secs(2);
+const AGAIN_AT_MOST: Duration = Duration::from_secs(32);
 
 /// How long the current state may take. The actions have the rest of an effect's time.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,7 +54,9 @@ pub(crate) struct Turn {
     pub(crate) remark: Option<&'static str>,
     /// When an action can be tried that its destination could not take now, and why not.
     pub(crate) waits: Option<(String, Millis)>,
-    /// The event that goes first.
+    /// Whether another event goes first.
+    pub(crate) is_behind: bool,
+    /// That event, where it is known.
     ahead: Option<EventKey>,
 }
 
@@ -146,7 +150,8 @@ impl Processor {
         let entity = &place.entity;
         turn.lock = self.lock(entity, lease).await?;
         if turn.lock.is_none() {
-            return Ok(Err(waits((self.clock)() + AGAIN.mul_f64(1.0 + jitter()))));
+            let wait = again(lease.row.put_offs).mul_f64(1.0 + jitter());
+            return Ok(Err(waits((self.clock)() + wait)));
         }
         let version = match (&order.mode, &place.version) {
             (Mode::Fetch(current), _) => {
@@ -166,6 +171,7 @@ impl Processor {
                 let pointer = turn.pointer.insert(pointer);
                 let ledger = &self.parts.inbox.ledger;
                 if let Some(ahead) = ledger.ahead_of(pointer, (self.clock)()).await? {
+                    turn.is_behind = true;
                     turn.ahead = ahead.event;
                     return Ok(Err(waits(ahead.until)));
                 }
@@ -351,6 +357,12 @@ fn of_entity(entity: &Entity, version: Option<&Version>, state: Option<&'static 
         version: version.map(|version| version.written.clone()),
         state,
     }
+}
+
+fn again(put_offs: u32) -> Duration {
+    AGAIN
+        .saturating_mul(2_u32.saturating_pow(put_offs))
+        .min(AGAIN_AT_MOST)
 }
 
 fn waits(until: Millis) -> Outcome {

@@ -160,11 +160,17 @@ impl Processor {
                     why,
                     due,
                     ring: None,
+                    in_line: false,
                 }
             }
             // A chain of rings that another event began is not made longer.
             (settlement, _) if chained => settlement.without_ring(),
             (settlement, _) => settlement,
+        };
+        let settlement = if turn.is_behind {
+            settlement.in_line()
+        } else {
+            settlement
         };
         let lane = Lane::of(lease.row.received_at, now);
         let (id, key, run) = (lease.row.id(), lease.row.key.clone(), lease.row.run);

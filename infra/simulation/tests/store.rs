@@ -273,7 +273,7 @@ fn any_change(dice: &mut Dice, row: &Row, item: &Item) -> Change {
         11 => transition::sync_lease("a", NOW, Millis(NOW.0 + 60_000)),
         12 => transition::sync_advance(fence, NOW, NOW),
         13 => transition::sync_release(fence),
-        14 => transition::put_off(fence, effects, "full", NOW, look),
+        14 => transition::put_off(fence, row, effects, "full", 3, NOW, look),
         15 => transition::sweep_spare(look, NOW),
         16 => transition::hold_body(),
         17 => transition::release_body(NOW),

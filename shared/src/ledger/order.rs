@@ -25,9 +25,14 @@ const PAGE: i32 = 25;
 /// Requests for pointers of one attempt. More of them than this are cleaned up by the next.
 const PAGES: u32 = 20;
 
-/// When an event that waits looks again. Whoever it waits for calls it up when it is done, so
-/// this is for a call that was lost.
+/// When the second in line looks again. Whoever goes first calls the next one up, so this is for a
+/// call that was lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// How much later each place further behind looks, for whom more than one call would have to be
+/// lost, and when the last of a long line does.
+const LATER_BY_PLACE: Duration = Duration::from_secs(60);
+const LATEST: Duration = Duration::from_secs(15 * 60);
 
 /// The right to work on the events of an entity, until a time.
 #[derive(Debug)]
@@ -79,6 +84,17 @@ impl Pointer {
             sk: format!("P#{} {hash}", version.sorted()),
             entity,
             event: event.clone(),
+        }
+    }
+}
+
+impl Ahead {
+    /// For one that stands behind others as well.
+    fn behind(self, others: usize) -> Self {
+        let others = u32::try_from(others).unwrap_or(u32::MAX);
+        Self {
+            until: self.until + LATER_BY_PLACE.saturating_mul(others).min(LATEST),
+            ..self
         }
     }
 }
@@ -224,7 +240,7 @@ impl Ledger {
         for _ in 0..PAGES {
             let page = self.pointers(&pointer.entity, &pointer.sk, PAGE).await?;
             let mut stands = false;
-            for (sk, event, at) in &page {
+            for (place, (sk, event, at)) in page.iter().enumerate() {
                 if *sk == pointer.sk {
                     stands = true;
                 } else if let Standing::Waits(ahead) =
@@ -232,7 +248,9 @@ impl Ledger {
                 {
                     // What waits must be seen by those behind it.
                     self.line_up(pointer, now).await?;
-                    return Ok(Some(ahead));
+                    let between = page.iter().skip(place + 1);
+                    let between = between.filter(|(sk, ..)| *sk != pointer.sk);
+                    return Ok(Some(ahead.behind(between.count())));
                 } else {
                     self.forget(&pointer.entity, sk).await?;
                 }

@@ -53,8 +53,10 @@ pub struct Row {
     pub generation: u64,
     /// Attempts in this run, counted when they begin.
     pub attempts: u32,
-    /// Attempts of them whose worker never came back.
+    /// Attempts of them whose worker never came back, since it was last put off.
     pub crashes: u32,
+    /// Those before that.
+    pub died: u32,
     /// How often it was put off in this run, none of which is an attempt.
     pub put_offs: u32,
     pub owner: Option<String>,
@@ -187,6 +189,7 @@ impl Row {
             generation: item::number(row, "gen").unwrap_or(0),
             attempts: item::number(row, "att").ok_or_else(|| bad("att"))?,
             crashes: item::number(row, "cr").ok_or_else(|| bad("cr"))?,
+            died: item::number(row, "died").unwrap_or(0),
             put_offs: item::number(row, "off").unwrap_or(0),
             owner: text("own"),
             lease_until,

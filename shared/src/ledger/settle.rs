@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::transition::replay::REPLAYED;
 use super::transition::{self, Change};
 use super::{EffectRow, Lease, Ledger, Row, State, Write};
 use crate::backoff::Backoff;
@@ -27,6 +28,8 @@ pub enum Settlement {
         why: String,
         due: Millis,
         ring: Option<Duration>,
+        /// Another event of its entity goes first.
+        in_line: bool,
     },
     DeadLetter {
         reason: &'static str,
@@ -73,6 +76,7 @@ impl Settlement {
                     why,
                     due,
                     ring: own_ring(row, due.since(now)),
+                    in_line: false,
                 }
             }
         }
@@ -87,13 +91,25 @@ impl Settlement {
                 due,
                 ring: None,
             },
-            Self::PutOff { why, due, .. } => Self::PutOff {
+            Self::PutOff {
+                why, due, in_line, ..
+            } => Self::PutOff {
                 why,
                 due,
                 ring: None,
+                in_line,
             },
             other @ (Self::Done | Self::DeadLetter { .. }) => other,
         }
+    }
+
+    /// The same, where another event of its entity goes first. Nothing else is put off so.
+    #[must_use]
+    pub fn in_line(mut self) -> Self {
+        if let Self::PutOff { in_line, .. } = &mut self {
+            *in_line = true;
+        }
+        self
     }
 
     fn change(
@@ -110,14 +126,35 @@ impl Settlement {
                 let look = look_behind(*due, *ring);
                 transition::retry(fence, row, effects, error, *due, look, now)
             }
-            Self::PutOff { why, due, ring } => {
-                transition::put_off(fence, effects, why, *due, look_behind(*due, *ring))
+            Self::PutOff {
+                why,
+                due,
+                ring,
+                in_line,
+            } => {
+                let look = look_behind(*due, *ring);
+                let attempts = if *in_line {
+                    told(row)
+                } else {
+                    row.attempts.saturating_sub(1)
+                };
+                transition::put_off(fence, row, effects, why, attempts, *due, look)
             }
             Self::DeadLetter { reason, error } => {
                 transition::dead_letter(fence, row, effects, reason, error, now)
             }
         }
     }
+}
+
+/// The attempts that the history tells of. Those that crashed are not in it: whoever stands in line
+/// has begun nothing, and who died with it in their hands died of something else. One that kills
+/// comes to the head of its line, and then never here.
+fn told(row: &Row) -> u32 {
+    let of_run = row.history.iter().rev();
+    let of_run = of_run.take_while(|moment| moment.what != REPLAYED);
+    let attempts = of_run.map(|moment| moment.attempt);
+    attempts.max().unwrap_or(0)
 }
 
 /// The worker rings for itself where the wait is short, and not often: each claim of a run, an

@@ -162,23 +162,30 @@ pub fn retry(
     .effects(effects)
 }
 
-/// processing → failed, and the attempt given back: nothing was tried, for a reason that is not the
-/// event's. How often is counted, so that a worker does not ring for itself for ever.
+/// processing → failed, where nothing was tried, for a reason that is not the event's: `attempts`
+/// are left of those that were counted, this one not. How often is counted, so that a worker does
+/// not ring for itself for ever.
+///
+/// Crashes are counted in a row, since an event that waits is claimed often. That there were others
+/// is remembered: one of them may have made a call.
 pub fn put_off(
     fence: Fence<'_>,
+    row: &Row,
     effects: Effects<'_>,
     why: &str,
+    attempts: u32,
     due: Millis,
     look: Millis,
 ) -> Change {
     Change::new(
         "put an event off",
         FENCE,
-        "SET st = :failed, due = :due, gsk = :look, err = :err, enq_n = :zero{fx} \
-         REMOVE own, lu ADD att :back, off :one",
+        "SET st = :failed, due = :due, gsk = :look, err = :err, enq_n = :zero, cr = :zero, \
+         att = :att{fx} REMOVE own, lu ADD off :one, died :died",
     )
     .with(":zero", item::n(0))
-    .with(":back", item::n(-1))
+    .with(":att", item::n(attempts))
+    .with(":died", item::n(row.crashes))
     .with(":one", item::n(1))
     .fenced(fence)
     .states(&[State::Failed])

@@ -277,6 +277,23 @@ async fn only_the_lowest_open_event_goes_on() {
 }
 
 #[tokio::test]
+async fn who_waits_comes_back_one_after_the_other() {
+    let table = Table::fresh().await;
+    for number in 1..=4 {
+        table.receive_strict(&format!("evt_{number}"), number).await;
+    }
+    for (number, again) in [(2, 5_000), (3, 65_000), (4, 125_000)] {
+        let ahead = table.ahead(&format!("evt_{number}"), number, NOW).await;
+        assert_eq!(ahead.unwrap().until, after(again), "evt_{number}");
+    }
+    // Also behind a retry.
+    let lease = table.lease(&key("evt_1"), NOW).await;
+    table.settle(lease, retry_at(after(60_000))).await;
+    let ahead = table.ahead("evt_4", 4, NOW).await.unwrap();
+    assert_eq!(ahead.until, after(181_000));
+}
+
+#[tokio::test]
 async fn no_pointer_stands_in_the_way_for_ever() {
     let table = Table::fresh().await;
     // Of forty events the rows never came.
@@ -391,6 +408,7 @@ async fn who_waits_is_called_up_and_nobody_else() {
         why: why.into(),
         due: later,
         ring: None,
+        in_line: false,
     };
     let due = async |id: &str| table.ledger.event(&key(id)).await.unwrap().unwrap().due;
     for (id, settlement, called) in [
@@ -426,6 +444,7 @@ async fn who_is_due_or_at_work_is_not_called_up() {
         why: WAITS.into(),
         due,
         ring: None,
+        in_line: false,
     };
     table.settle(lease, waiting).await;
     let before = table.row(&event).await;

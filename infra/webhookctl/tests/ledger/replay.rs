@@ -74,7 +74,7 @@ async fn whatever_is_settled_begins_a_new_run() {
         let (key, seen) = settled(&table, &id, settlement).await;
         table
             .edit(&key, |row| {
-                for (name, value) in [("cr", "2"), ("off", "3"), ("enq_n", "4")] {
+                for (name, value) in [("cr", "2"), ("died", "1"), ("off", "3"), ("enq_n", "4")] {
                     row.insert(name.into(), n(value));
                 }
                 row.insert("newer".into(), s("kept"));
@@ -84,7 +84,7 @@ async fn whatever_is_settled_begins_a_new_run() {
 
         let stored = table.row(&key).await;
         for gone in [
-            "ttl", "due", "off", "own", "lu", "reason", "dead_at", "done_at", "done_by",
+            "ttl", "due", "off", "died", "own", "lu", "reason", "dead_at", "done_at", "done_by",
         ] {
             assert!(!stored.contains_key(gone), "{gone} of {id}");
         }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use shared::ledger::{EffectRow, EffectState, Settled, Settlement, State};
+use shared::event::EventKey;
+use shared::ledger::{Claim, EffectRow, EffectState, Row, Settled, Settlement, State};
 use shared::timing::{FIRST_LOOK, KEEP_ROW, LEASE};
 
 use crate::matrix::assert_sound;
@@ -88,6 +89,7 @@ async fn what_is_put_off_gets_its_attempt_back() {
             why: "it is full".into(),
             due,
             ring,
+            in_line: false,
         };
         let settled = table.settle(lease, settlement.clone()).await;
         assert_eq!(settled, Settled::Recorded(settlement));
@@ -99,6 +101,64 @@ async fn what_is_put_off_gets_its_attempt_back() {
         assert_eq!(row.error.as_deref(), Some("it is full"));
         // Only attempts are history; what is put off all day must not push them out.
         assert_eq!(row.history.len(), 1);
+    }
+}
+
+/// Claims it for one who dies, and then for one who puts it off; `None` when it cannot be claimed.
+async fn dies_and_is_put_off(
+    table: &Table,
+    key: &EventKey,
+    in_line: bool,
+    round: u32,
+) -> Option<Row> {
+    let now = after(u64::from(round) * 120_000);
+    let Claim::Leased(_) = table.claim(key, now).await else {
+        return None;
+    };
+    let now = now + LEASE + Duration::from_millis(5_001);
+    let Claim::Leased(lease) = table.claim(key, now).await else {
+        return None;
+    };
+    assert_eq!(lease.row.crashes, 1);
+    let put_off = Settlement::PutOff {
+        why: "it waits".into(),
+        due: now,
+        ring: None,
+        in_line,
+    };
+    table.settle(*lease, put_off).await;
+    table.ledger.event(key).await.unwrap()
+}
+
+/// Who waits is claimed often, and each time somebody may die who has others at work as well.
+#[tokio::test]
+async fn crashes_count_in_a_row() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let mut crashes = 0;
+    while let Some(row) = dies_and_is_put_off(&table, &key, false, crashes).await {
+        crashes += 1;
+        assert_eq!((row.attempts, row.crashes, row.died), (crashes, 0, crashes));
+    }
+    // An attempt that crashed is not given back: also this comes to an end, with the next of them.
+    assert_eq!(crashes + 1, ATTEMPTS);
+    let row = table.ledger.event(&key).await.unwrap().unwrap();
+    assert_eq!(row.reason.as_deref(), Some("attempts_exhausted"));
+}
+
+/// It has begun nothing, so that nobody can have died of it.
+#[tokio::test]
+async fn who_stands_in_line_loses_no_attempt_to_a_crash() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let lease = table.lease(&key, NOW).await;
+    table.settle(lease, retry_at(NOW)).await;
+    for round in 1..=2 * ATTEMPTS {
+        let row = dies_and_is_put_off(&table, &key, true, round)
+            .await
+            .unwrap();
+        // The one that it had used up itself is not given back.
+        assert_eq!((row.attempts, row.crashes, row.died), (1, 0, round));
     }
 }
 
@@ -135,6 +195,7 @@ async fn a_zombie_can_write_nothing() {
         why: "it is full".into(),
         due: after(60_000),
         ring: None,
+        in_line: false,
     };
     let settlements = [Settlement::Done, retry_at(after(60_000)), put_off, dead()];
     // What its successor did, and still does.
@@ -301,10 +362,10 @@ async fn of_two_who_settle_one_is_stale() {
         );
         let row = table.ledger.event(&key).await.unwrap().unwrap();
         match (late, next) {
-            (Settled::Recorded(_), shared::ledger::Claim::Settled(State::Done)) => {
+            (Settled::Recorded(_), Claim::Settled(State::Done)) => {
                 assert_eq!((row.state, row.epoch), (State::Done, 1));
             }
-            (Settled::Stale, shared::ledger::Claim::Leased(_)) => {
+            (Settled::Stale, Claim::Leased(_)) => {
                 assert_eq!((row.state, row.epoch), (State::Processing, 2));
             }
             other => panic!("round {round}: {other:?}"),

@@ -150,6 +150,7 @@ async fn what_got_its_attempt_back_meanwhile_is_not_used_up() {
         why: "it is full".into(),
         due: lease_over(),
         ring: None,
+        in_line: false,
     };
     let (swept, settled) = held
         .around(

@@ -178,6 +178,7 @@ async fn each_way_that_an_attempt_ends_has_its_cost() {
         why: "it is full".into(),
         due: after(60_000),
         ring: None,
+        in_line: false,
     };
     for (index, (settlement, cost)) in [
         (retry_at(after(60_000)), (1.0, 2.0)),

@@ -10,6 +10,9 @@ use crate::ledger::{Item, Row, State, item};
 pub const PLANNED: &str = "planned";
 pub const APPLIED: &str = "applied";
 
+/// What the history calls it. What comes before is of other runs.
+pub const REPLAYED: &str = "replayed";
+
 /// done, dead letter or failed → received, in a run of its own.
 ///
 /// The fencing token grows: whoever is left over of the last run must not write into this one.
@@ -33,7 +36,7 @@ pub fn replay(
         &format!(
             "SET st = :received, att = :zero, cr = :zero, enq_n = :zero, enq = :now, gpk = :gpk, \
              gsk = :look, h = :h{forget} \
-             REMOVE #ttl, due, off, reason, dead_at, done_at, done_by ADD epoch :one, run :one{next}"
+             REMOVE #ttl, due, off, died, reason, dead_at, done_at, done_by ADD epoch :one, run :one{next}"
         ),
     )
     .states(&[State::Received])
@@ -44,7 +47,7 @@ pub fn replay(
     .with(":look", item::ms(look))
     .with(":gpk", item::s(work_partition(&row.key.pk())))
     .named("#ttl", "ttl")
-    .history(row, "replayed", plan, now);
+    .history(row, REPLAYED, plan, now);
     if new_effects {
         change.with(":none", AttributeValue::M(Item::new()))
     } else {

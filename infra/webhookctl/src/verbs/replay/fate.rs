@@ -237,7 +237,7 @@ enum Doubt {
 fn doubt(row: &Row) -> Doubt {
     let open = |state| matches!(state, EffectState::Unknown | EffectState::Intent);
     let mut effects = row.effects.values().filter(|effect| open(effect.state));
-    match (effects.next(), row.crashes) {
+    match (effects.next(), row.crashes.saturating_add(row.died)) {
         (None, 0) => Doubt::None,
         (None, _) => Doubt::Keyed,
         (Some(first), _) if first.keyed && effects.all(|effect| effect.keyed) => Doubt::Keyed,

@@ -144,7 +144,13 @@ fn what_is_known_of_the_effects_decides() {
 #[test]
 fn a_worker_that_died_may_have_done_it() {
     let mut row = with(State::DeadLetter, &[(EffectState::Not, true)]);
-    row.crashes = 1;
+    // Before it was put off, which is where crashes are counted from anew.
+    row.died = 1;
+    assert_eq!(
+        soon(&row, policy(ReplayMode::Safe)),
+        Fate::LeftOut(LeftOut::EffectUnknown)
+    );
+    (row.crashes, row.died) = (1, 0);
     assert_eq!(
         soon(&row, policy(ReplayMode::Safe)),
         Fate::LeftOut(LeftOut::EffectUnknown)
