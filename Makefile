@@ -62,9 +62,9 @@ chaos-cells: test-build ## Each call of the functions broken in each way, twenty
 models: ## The protocol in every state it can reach, and what breaks without each protection
 	$(CARGO) run --release --locked -p models
 
-simulate: ## The functions themselves in virtual time, among stores that fail; SEED=n repeats a run, EVENTS=n
+simulate: ## The functions themselves in virtual time, among stores that fail; SEED=n repeats a run, EVENTS=n, CASE="strict order" for one case
 	$(CARGO) build --profile simulation --workspace --locked --bin simulation
-	target/simulation/simulation --seed $(SEED) --events $(EVENTS)
+	target/simulation/simulation --seed $(SEED) --events $(EVENTS) $(if $(CASE),--only "$(CASE)")
 
 vectors: ## Real signed requests of 70 providers; FILE=path takes another set
 	MITT_VECTORS=$(abspath $(FILE)) $(CARGO) test --workspace --locked --test vectors -- --nocapture

@@ -1,8 +1,9 @@
 """All that takes long, and one table of what was found.
 
 Each step is a target of the Makefile, and its whole output stands in target/long. Those that mostly
-wait, because they play hours of trouble to real processes, run beside those that compute. A step
-that fails does not keep the others from being run; the exit code says whether all of them held.
+wait, because they play hours of trouble to real processes, run beside those that compute, and
+whoever has nothing left takes the last step of the other. A step that fails does not keep the others
+from being run; the exit code says whether all of them held.
 """
 
 import os
@@ -10,6 +11,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -73,22 +75,31 @@ def main():
         sys.exit(f"there is no step {', '.join(sorted(unknown))}")
     LOGS.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
+    chosen = [deque(step for step in steps if not wanted or step[0] in wanted) for steps in (COMPUTE, WAIT)]
+    order = [step[0] for steps in chosen for step in steps]
     with ThreadPoolExecutor() as pool:
-        lanes = [pool.submit(run_all, steps, wanted) for steps in (COMPUTE, WAIT)]
-        rows = [row for lane in lanes for row in lane.result()]
+        lanes = [pool.submit(run_all, own, other) for own, other in (chosen, chosen[::-1])]
+        rows = sorted((row for lane in lanes for row in lane.result()), key=lambda row: order.index(row[0]))
     print(table(rows, time.monotonic() - began))
     sys.exit(any(verdict != "held" for _, _, verdict, _, _ in rows))
 
 
-def run_all(steps, wanted):
+def run_all(own, other):
     rows = []
-    for name, settings, figures in steps:
-        if wanted and name not in wanted:
-            continue
+    while step := take(own, other):
+        name, settings, figures = step
         code, took = run(name, settings)
         found = figures((LOGS / f"{name}.log").read_text(errors="replace"))
         rows.append((name, settings, "held" if code == 0 else "FAILED", took, found))
     return rows
+
+
+def take(own, other):
+    """The next step of one's own, or the last of the other's; none is taken twice."""
+    try:
+        return own.popleft() if own else other.pop()
+    except IndexError:
+        return None
 
 
 def run(name, settings):
