@@ -172,7 +172,7 @@ pub(super) fn refusal(row: &Row, owner: &str, now: Millis, attempts: u32) -> Ref
         return Refusal::Own;
     }
     let seen = row.epoch;
-    let used_up = if row.crashes >= CRASHES {
+    let used_up = if row.crashed() >= CRASHES {
         Some("crash_loop")
     } else if row.attempts >= attempts {
         Some("attempts_exhausted")

@@ -254,6 +254,12 @@ impl Row {
         )
     }
 
+    /// Crashes, where whoever is said to be at work on it is taken for dead.
+    pub fn crashed(&self) -> u32 {
+        let now = u32::from(self.state == State::Processing);
+        self.crashes.saturating_add(now)
+    }
+
     /// Whether the lease is over by more than clocks may differ.
     pub fn lease_is_over(&self, now: Millis) -> bool {
         self.lease_until

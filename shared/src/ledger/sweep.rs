@@ -113,7 +113,7 @@ impl Look {
                 next: until.max(now) + AFTER_LEASE,
             };
         }
-        if row.crashes >= CRASHES {
+        if row.crashed() >= CRASHES {
             return Self::Exhaust {
                 reason: "crash_loop",
             };

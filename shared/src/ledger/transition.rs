@@ -93,7 +93,8 @@ pub fn take_over(seen: u64, owner: &str, now: Millis, until: Millis, attempts: u
     .with(":over", item::ms(now - CLOCK_MARGIN))
     .with(":seen", item::n(seen))
     .with(":max", item::n(attempts))
-    .with(":crashes", item::n(CRASHES))
+    // The crash that it makes up for counts.
+    .with(":crashes", item::n(CRASHES - 1))
     .with(":sv", item::n(NEWEST_SCHEMA))
     .with(":own", item::s(owner))
     .with(":lu", item::ms(until))
@@ -221,14 +222,15 @@ pub fn exhaust(seen: u64, row: &Row, attempts: u32, reason: &str, now: Millis) -
         "record an exhausted event",
         // Only a row in processing has a lease.
         "epoch = :seen AND (st IN (:received, :failed) OR lu < :over) AND (att >= :max OR cr >= :crashes)",
-        "SET st = :dead_letter, reason = :reason, err = :err, dead_at = :now, gpk = :gpk, gsk = :now, h = :h \
-         REMOVE own, lu, due",
+        "SET st = :dead_letter, reason = :reason, err = :err, dead_at = :now, gpk = :gpk, gsk = :now, h = :h, \
+         cr = :cr REMOVE own, lu, due",
     )
     .states(&[State::Received, State::Failed])
     .with(":seen", item::n(seen))
     .with(":over", item::ms(now - CLOCK_MARGIN))
     .with(":max", item::n(attempts))
-    .with(":crashes", item::n(CRASHES))
+    .with(":cr", item::n(row.crashed()))
+    .with(":crashes", item::n(CRASHES - (row.crashed() - row.crashes)))
     .dead(row, reason, row.error.as_deref().unwrap_or(reason), now)
 }
 

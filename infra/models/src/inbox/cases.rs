@@ -46,7 +46,7 @@ pub fn cases() -> Vec<Case> {
 /// The protocol as it is.
 fn holds() -> Vec<Case> {
     let case = |name, of| Case::new(MODEL, name, Expect::Holds, of);
-    let longer = PLAN.with(|m| (m.deliveries, m.attempts, m.crashes) = (1, 3, 2));
+    let longer = PLAN.with(|m| (m.deliveries, m.attempts, m.crashes) = (1, 3, 3));
     let again = REPLAYED.with(|m| m.attempts = 2);
     vec![
         case("as it is", PLAN),
@@ -65,9 +65,9 @@ fn holds() -> Vec<Case> {
         ),
         case("rows that expire", LATE).large(),
         case("two doorbells", PLAN.with(|m| m.bells = 2)).large(),
-        case("three attempts, two crashes", longer).large(),
+        case("three attempts, three crashes", longer).large(),
         case(
-            "three attempts, two crashes, no key",
+            "three attempts, three crashes, no key",
             longer.with(|m| m.keyed = false),
         )
         .large(),

@@ -96,7 +96,7 @@ impl Inbox {
         workers: 2,
         bells: 1,
         attempts: 2,
-        crashes: 1,
+        crashes: 2,
         replays: 0,
         new_effect: false,
         keyed: true,

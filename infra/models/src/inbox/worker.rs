@@ -223,6 +223,8 @@ impl At<'_> {
 }
 
 pub(super) fn used_up(model: &Inbox, row: &Row) -> bool {
+    // Whoever had it crashed as well.
+    let crashes = row.crashes + u8::from(row.st == St::Processing);
     model.has(Rule::AttemptsLimited) && row.attempts >= model.attempts
-        || model.has(Rule::CrashesCounted) && row.crashes >= model.crashes
+        || model.has(Rule::CrashesCounted) && crashes >= model.crashes
 }

@@ -327,8 +327,8 @@ async fn what_is_used_up_becomes_a_dead_letter() {
 async fn worker_and_sweep_agree_on_what_is_used_up() {
     let table = Table::fresh().await;
     let mut apart = Vec::new();
-    for state in ["received", "failed"] {
-        for (att, cr) in [(1, 0), (9, 2), (4, 3), (10, 0), (10, 3)] {
+    for state in ["received", "failed", "processing"] {
+        for (att, cr) in [(1, 0), (9, 1), (9, 2), (4, 3), (10, 0), (10, 3)] {
             for early in [0, 1] {
                 let key = table
                     .receive(&event(&format!("{state}/{att}/{cr}/{early}")))
@@ -339,6 +339,10 @@ async fn worker_and_sweep_agree_on_what_is_used_up() {
                         row.insert("due".into(), ms(after(early)));
                         row.insert("att".into(), n(att));
                         row.insert("cr".into(), n(cr));
+                        if state == "processing" {
+                            row.insert("own".into(), s("a worker that died"));
+                            row.insert("lu".into(), ms(NOW - LEASE));
+                        }
                     })
                     .await;
                 let swept = table.look(&key, first_look(), NOW).await;
