@@ -56,7 +56,7 @@ COMPUTE = [
     ("models", {}, whole_lines(r"\d+ cases, \d+ states")),
     ("simulate", {"EVENTS": "1000000"}, whole_lines(r" at most | events, |  (ok|BROKEN|BITES NOTHING)$|hours passed")),
     ("clauses", {}, whole_lines(r"SURVIVED|conditions, \d+ clauses cut")),
-    ("mutants", {"COUNT": "60"}, whole_lines(r"SURVIVED|changes of")),
+    ("mutants", {"COUNT": "40"}, whole_lines(r"SURVIVED|changes of")),
     ("properties", {"CASES": "1000000"}, whole_lines(r"^test result|cases")),
     ("fuzz", {"SECONDS": "30"}, whole_lines(r"runs, nothing found|failed;")),
 ]
