@@ -39,6 +39,7 @@ check: $(CHECK)/stamp ## Format, lints, and the gate of the template
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path infra/fuzz/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) clippy --manifest-path infra/fuzz/Cargo.toml --target-dir target --locked -- -D warnings
 	$(CHECK)/bin/python infra/tests/template_gate.py
 
 test: test-rust test-template second-opinion chaos ## Every test

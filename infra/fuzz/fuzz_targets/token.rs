@@ -9,12 +9,12 @@ use std::sync::LazyLock;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use libfuzzer_sys::fuzz_target;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use shared::envelope::Envelope;
 use shared::preset::Preset;
 use shared::secrets::Secret;
-use shared::verify::{Arrival, Jwks, Trust, Verifier};
+use shared::verify::{Arrival, Trust, Verifier};
 
 const SECRET: &str = "a secret that is in no corpus";
 
@@ -32,12 +32,14 @@ fn verifier(preset: &str) -> Verifier {
         source: "s".into(),
         preset: Preset::embedded(preset, &BTreeMap::new()).expect("a test holds it"),
         variant: "default".into(),
-        trust: Trust {
-            jwks: Some(Jwks::parse(KEYS).expect("they are keys")),
-            ..Trust::default()
-        },
+        trust: trust(),
         config: "fuzz".into(),
     }
+}
+
+/// As a source has it in its configuration.
+fn trust() -> Trust {
+    serde_json::from_value(json!({ "jwks": KEYS })).expect("they are keys")
 }
 
 fuzz_target!(|data: &[u8]| {
