@@ -105,6 +105,18 @@ pub struct Case {
     pub scenario: fn(u64, usize) -> Scenario,
 }
 
+impl Case {
+    /// The figures of a world that do not hold, for who looks for the world.
+    pub fn broken(&self, figures: &Figures) -> String {
+        let broken = self
+            .figures
+            .iter()
+            .filter(|figure| !figure.holds(self, figures));
+        let names: Vec<&str> = broken.map(|figure| figure.name()).collect();
+        names.join(", ")
+    }
+}
+
 /// The zeros.
 const ZEROS: &[Figure] = &[
     Figure::Lost,

@@ -98,6 +98,8 @@ impl Options {
 /// What is to be run, and where its figures go.
 struct Job {
     place: usize,
+    /// A companion is not: it is to break something.
+    judged: Option<Case>,
     scenario: Scenario,
 }
 
@@ -107,7 +109,14 @@ fn all(options: &Options) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
     }
     let worlds = options.events.div_ceil(WORLD);
     let mut jobs = Vec::new();
-    let mut add = |place, scenario| jobs.push(Job { place, scenario });
+    let mut add = |place, scenario| {
+        let judged = JUDGED.get(place).copied();
+        jobs.push(Job {
+            place,
+            judged,
+            scenario,
+        });
+    };
     add(
         1,
         (MONTH.scenario)(options.seed(0), MONTH_EVENTS.min(options.events)),
@@ -116,7 +125,7 @@ fn all(options: &Options) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
         2,
         (STOPPED.scenario)(options.seed(1), STOPPED_EVENTS.min(options.events)),
     );
-    let ordered = options.events / 50;
+    let ordered = options.events / 100;
     for (place, case) in [(3, LATEST), (4, STRICT)] {
         for world in 0..ordered.div_ceil(ORDERED) {
             let events = ORDERED.min(ordered - world * ORDERED);
@@ -162,7 +171,11 @@ fn one(options: &Options, only: &str) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, 
     let jobs = (0..options.events.div_ceil(most)).map(|world| {
         let events = most.min(options.events - world * most);
         let scenario = (case.scenario)(options.seed(seeds + world), events);
-        Job { place: 0, scenario }
+        Job {
+            place: 0,
+            judged: Some(case),
+            scenario,
+        }
     });
     let (figures, hours) = run_all(jobs.collect(), 1)?;
     let lines = figures.into_iter().map(|figures| Line { case, figures });
@@ -182,7 +195,10 @@ fn run_all(jobs: Vec<Job>, places: usize) -> anyhow::Result<(Vec<Figures>, u64)>
             let seed = job.scenario.seed;
             let began = Instant::now();
             let outcome = run(job.scenario).with_context(|| format!("the world of seed {seed}"))?;
-            eprintln!("{} {seed} {:.1}s", job.place, began.elapsed().as_secs_f64());
+            let took = began.elapsed().as_secs_f64();
+            let broken = job.judged.map(|case| case.broken(&outcome.figures));
+            let broken = broken.unwrap_or_default();
+            eprintln!("{} {seed} {took:.1}s {broken}", job.place);
             found.push((job.place, outcome));
         }
     };

@@ -246,39 +246,77 @@ impl Run {
 }
 
 /// Entities of which the destination has another version than the newest that was carried out. A
-/// dead letter counts where the destination did it, and nobody could record that.
+/// dead letter counts where the destination did it, and nobody could record that. Below one that it
+/// did not, only what it did counts: the others were passed over for the sake of the dead letter,
+/// which now waits for a person.
 fn stale(world: &World) -> u64 {
     let Some(order) = world.scenario.order else {
         return 0;
     };
-    let mut newest = HashMap::new();
-    for event in world
-        .table
-        .state_rows()
-        .iter()
-        .filter_map(|(pk, row)| carried_out(pk, row, &world.destination.done))
-    {
-        let (entity, version) = order.place(event);
-        let known = newest.entry(entity).or_insert(version);
-        *known = version.max(*known);
+    let mut newest: HashMap<usize, Newest> = HashMap::new();
+    for (pk, row) in world.table.state_rows() {
+        if let Some((event, fate)) = fate_of(pk, row, &world.destination.done) {
+            let (entity, version) = order.place(event);
+            newest.entry(entity).or_default().add(version, fate);
+        }
     }
     let has = &world.destination.versions;
     let stale = newest
         .iter()
-        .filter(|(entity, version)| has.get(entity) != Some(version));
+        .filter(|(entity, newest)| has.get(entity).copied() != newest.version());
     stale.count() as u64
 }
 
-/// The event of a row, if the ledger says that it was carried out, or the destination does.
-fn carried_out(pk: &str, row: &Item, done: &[u32]) -> Option<usize> {
+/// What became of an ordered event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// The destination did it.
+    CarriedOut,
+    /// Done without its actions, because there was a newer one.
+    PassedOver,
+    /// A dead letter that the destination never did.
+    Dead,
+}
+
+/// The newest version of each fate.
+#[derive(Debug, Default)]
+struct Newest {
+    carried_out: Option<usize>,
+    passed_over: Option<usize>,
+    dead: Option<usize>,
+}
+
+impl Newest {
+    fn add(&mut self, version: usize, fate: Fate) {
+        let newest = match fate {
+            Fate::CarriedOut => &mut self.carried_out,
+            Fate::PassedOver => &mut self.passed_over,
+            Fate::Dead => &mut self.dead,
+        };
+        *newest = (*newest).max(Some(version));
+    }
+
+    /// The one that the destination must have.
+    fn version(&self) -> Option<usize> {
+        if self.dead > self.passed_over {
+            self.carried_out
+        } else {
+            self.carried_out.max(self.passed_over)
+        }
+    }
+}
+
+/// The event of a settled row, and what became of it by the ledger and the destination.
+fn fate_of(pk: &str, row: &Item, done: &[u32]) -> Option<(usize, Fate)> {
     let event = sender::event_of_doorbell(pk)?;
-    let in_doubt = || done.get(event).is_some_and(|times| *times > 0);
-    let counts = match row.get("st").and_then(Value::text) {
-        Some("done") => true,
-        Some("dead_letter") => in_doubt(),
-        _ => false,
+    let carried_out = done.get(event).is_some_and(|times| *times > 0);
+    let fate = match row.get("st").and_then(Value::text) {
+        Some("done" | "dead_letter") if carried_out => Fate::CarriedOut,
+        Some("done") => Fate::PassedOver,
+        Some("dead_letter") => Fate::Dead,
+        _ => return None,
     };
-    counts.then_some(event)
+    Some((event, fate))
 }
 
 #[cfg(test)]
@@ -286,16 +324,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ledger_or_the_destination_says_what_was_carried_out() {
+    fn the_ledger_and_the_destination_say_what_became_of_an_event() {
         let row = |state: &str| Item::from([("st".to_owned(), Value::S(state.to_owned()))]);
-        let told = |state, times| carried_out("E#s#evt_000000001", &row(state), &[0, times]);
-        assert_eq!(told("done", 0), Some(1));
-        assert_eq!(told("dead_letter", 1), Some(1));
-        assert_eq!(told("dead_letter", 0), None);
+        let told = |state, times| fate_of("E#s#evt_000000001", &row(state), &[0, times]);
+        assert_eq!(told("done", 1), Some((1, Fate::CarriedOut)));
+        assert_eq!(told("done", 0), Some((1, Fate::PassedOver)));
+        assert_eq!(told("dead_letter", 1), Some((1, Fate::CarriedOut)));
+        assert_eq!(told("dead_letter", 0), Some((1, Fate::Dead)));
         assert_eq!(told("failed", 1), None);
-        assert_eq!(
-            carried_out("E#s#evt_000000009", &row("dead_letter"), &[]),
-            None
-        );
+    }
+
+    #[test]
+    fn what_was_passed_over_for_a_dead_letter_is_not_expected() {
+        let newest = |fates: &[(usize, Fate)]| {
+            let mut newest = Newest::default();
+            for (version, fate) in fates {
+                newest.add(*version, *fate);
+            }
+            newest.version()
+        };
+        let (out, over, dead) = (Fate::CarriedOut, Fate::PassedOver, Fate::Dead);
+        assert_eq!(newest(&[(3, out), (1, over), (2, out)]), Some(3));
+        assert_eq!(newest(&[(1, out), (2, over)]), Some(2));
+        assert_eq!(newest(&[(1, out), (2, over), (3, dead)]), Some(1));
+        assert_eq!(newest(&[(1, out), (3, over), (2, dead)]), Some(3));
+        assert_eq!(newest(&[(2, dead)]), None);
     }
 }

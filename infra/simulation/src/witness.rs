@@ -32,6 +32,8 @@ pub struct Witness {
     claimed: HashMap<u64, Vec<usize>>,
     /// Invocations that ended. What they asked for may still arrive.
     over: HashSet<u64>,
+    /// Events that were taken from an invocation while it was at work, because it was too slow.
+    overtaken: HashSet<(usize, u64)>,
     /// Outcomes that were changed after they had been recorded.
     pub changed_outcomes: u64,
     /// Claims that did not raise the fencing token, and the like.
@@ -125,7 +127,10 @@ impl Witness {
             held && !named.contains(event)
         }));
         for event in interrupted {
-            self.known.entry(event).or_default().interrupted += 1;
+            // Once for each invocation.
+            if !self.overtaken.remove(&(event, invocation)) {
+                self.known.entry(event).or_default().interrupted += 1;
+            }
         }
     }
 
@@ -181,7 +186,12 @@ impl Witness {
             known
                 .claimed_at
                 .insert(number(new, "att"), clock::true_ms());
-            known.held_by = Some(invocation);
+            if let Some(slow) = known.held_by.replace(invocation)
+                && !self.over.contains(&slow)
+            {
+                known.interrupted += 1;
+                self.overtaken.insert((event, slow));
+            }
             if self.over.contains(&invocation) {
                 known.interrupted += 1;
             } else {
@@ -400,15 +410,23 @@ mod tests {
     }
 
     #[test]
-    fn what_it_had_settled_or_lost_was_not_interrupted() {
+    fn what_it_had_settled_was_not_interrupted() {
         let mut witness = claimed(&[7]);
         let settled = changed(row("processing", "7", 1), row("done", "", 1));
         witness.saw(&settled, 7);
         witness.ended(7, &[], |_| true);
         assert_eq!(interrupted(&witness), 0);
+    }
+
+    #[test]
+    fn what_was_taken_from_a_slow_worker_was_interrupted_once() {
         let mut witness = claimed(&[7, 9]);
-        witness.ended(7, &[], |_| true);
-        assert_eq!(interrupted(&witness), 0);
+        assert_eq!(interrupted(&witness), 1);
+        witness.ended(7, &[doorbell()], |_| true);
+        assert_eq!(interrupted(&witness), 1);
+        // The other one has it now, and dies.
+        witness.ended(9, &[], |_| true);
+        assert_eq!(interrupted(&witness), 2);
     }
 
     #[test]
