@@ -411,6 +411,22 @@ async fn what_newer_code_has_written_meanwhile_is_not_taken_over() {
 }
 
 #[tokio::test]
+async fn what_is_used_up_or_over_meanwhile_is_not_taken_over() {
+    let table = Table::fresh().await;
+    for (name, value) in [("cr", n(2)), ("att", n(ATTEMPTS)), ("st", s("done"))] {
+        let key = table.receive(&event(name)).await;
+        table.lease(&key, NOW).await;
+        let (proxy, ledger) = table.through_proxy().await;
+        let held = proxy.hold("UpdateItem", "cr :one");
+        let change = |row: &mut shared::ledger::Item| drop(row.insert(name.into(), value));
+        let claim = ledger.claim(&key, "worker", lease_over(), LEASE, ATTEMPTS);
+        let (claim, _) = held.around(claim, table.edit(&key, change)).await;
+        let refused = matches!(claim, Ok(Claim::Exhausted | Claim::Settled(State::Done)));
+        assert!(refused, "{name}: {claim:?}");
+    }
+}
+
+#[tokio::test]
 async fn who_takes_over_has_seen_whom() {
     let table = Table::fresh().await;
     let key = table.receive(&event("evt_1")).await;
