@@ -368,3 +368,16 @@ fn again(put_offs: u32) -> Duration {
 fn waits(until: Millis) -> Outcome {
     Outcome::later(WAITS, until)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_finds_the_lock_taken_waits_twice_as_long_each_time() {
+        let waits: Vec<u64> = [0, 1, 2, 3, 4, 5, u32::MAX]
+            .map(|put_offs| again(put_offs).as_secs())
+            .into();
+        assert_eq!(waits, [2, 4, 8, 16, 32, 32, 32]);
+    }
+}

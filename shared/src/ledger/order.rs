@@ -400,6 +400,21 @@ mod tests {
     }
 
     #[test]
+    fn the_last_of_a_long_line_looks_again_all_the_same() {
+        let ahead = |others| {
+            let first = Ahead {
+                event: None,
+                until: Millis(0),
+            };
+            first.behind(others).until
+        };
+        let minutes = |count: i64| Millis(count * 60_000);
+        for (others, after) in [(0, 0), (1, 1), (15, 15), (16, 15), (usize::MAX, 15)] {
+            assert_eq!(ahead(others), minutes(after), "{others}");
+        }
+    }
+
+    #[test]
     fn a_pointer_without_a_row_stands_for_a_while() {
         let at = Millis(1_000_000);
         let waits = |now: Millis| matches!(standing(None, at, now), Standing::Waits(_));

@@ -149,7 +149,7 @@ impl Settlement {
 
 /// The attempts that the history tells of. Those that crashed are not in it: whoever stands in line
 /// has begun nothing, and who died with it in their hands died of something else. One that kills
-/// comes to the head of its line, and then never here.
+/// comes to the head of its line, and then here only behind an older one that arrives late.
 fn told(row: &Row) -> u32 {
     let of_run = row.history.iter().rev();
     let of_run = of_run.take_while(|moment| moment.what != REPLAYED);

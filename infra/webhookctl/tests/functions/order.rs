@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_ssm::types::ParameterType;
 use axum::Router;
 use axum::body::Bytes;
@@ -394,7 +395,34 @@ async fn in_strict_order_each_waits_for_those_before_it_that_have_arrived() {
     running.inbox.tells_nothing();
 }
 
+/// Those who died with it in their hands died of something else: it had begun nothing.
+#[tokio::test]
+async fn who_stood_in_line_has_all_its_attempts_left() {
+    let running = Running::start().await;
+    running.post("strict", &event("crowd", 1)).await;
+    let second = running.post("strict", &event("crowd", 2)).await;
+    running.has_crashed(&second, 2).await;
+    let rows = running.work_off(&[second]).await;
+    let row = &rows[0];
+    assert_eq!((row.state, row.attempts, row.died), (Stand::Done, 1, 2));
+    assert_eq!(running.world.versions("strict", "crowd"), [1, 2]);
+    running.inbox.tells_nothing();
+}
+
 impl Running {
+    /// As if so many workers had died since it was put off last.
+    async fn has_crashed(&self, key: &EventKey, times: u32) {
+        let times = AttributeValue::N(times.to_string());
+        let update = self.inbox.stack.clients().dynamodb.update_item();
+        let update = update
+            .table_name(self.inbox.stack.table().unwrap())
+            .key("pk", AttributeValue::S(key.pk()))
+            .key("sk", AttributeValue::S("M".into()))
+            .update_expression("SET att = :times, cr = :times")
+            .expression_attribute_values(":times", times);
+        update.send().await.unwrap();
+    }
+
     /// How many places are left in any line.
     async fn line(&self) -> usize {
         #[expect(
