@@ -198,8 +198,14 @@ impl Witness {
                 self.claimed.entry(invocation).or_default().push(event);
             }
         }
-        if after != "processing" {
-            known.held_by = None;
+        // Also the sweep takes an event from a slow worker, when it gives the event up.
+        if after != "processing"
+            && let Some(holder) = known.held_by.take()
+            && holder != invocation
+            && !self.over.contains(&holder)
+        {
+            known.interrupted += 1;
+            self.overtaken.insert((event, holder));
         }
         if number(new, "epoch") < number(old, "epoch") + i128::from(claimed) {
             self.backward += 1;
@@ -427,6 +433,21 @@ mod tests {
         // The other one has it now, and dies.
         witness.ended(9, &[], |_| true);
         assert_eq!(interrupted(&witness), 2);
+    }
+
+    #[test]
+    fn what_was_given_up_in_the_hands_of_a_slow_worker_was_interrupted_once() {
+        let given_up = || changed(row("processing", "7", 1), row("dead_letter", "", 1));
+        let mut witness = claimed(&[7]);
+        witness.saw(&given_up(), 9);
+        assert_eq!(interrupted(&witness), 1);
+        witness.ended(7, &[doorbell()], |_| true);
+        assert_eq!(interrupted(&witness), 1);
+        // This one was dead by then.
+        let mut witness = claimed(&[7]);
+        witness.ended(7, &[], |_| true);
+        witness.saw(&given_up(), 9);
+        assert_eq!(interrupted(&witness), 1);
     }
 
     #[test]
