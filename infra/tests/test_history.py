@@ -14,17 +14,19 @@ import record  # noqa: E402
 import summary  # noqa: E402
 
 CANARY = "whsec_canary"
-IDS = {"one": "plain", "two": "plain", "killer": "poison", "bad": "permanent"}
+IDS = {"one": "plain", "two": "plain", "unlucky": "plain", "killer": "poison", "bad": "permanent"}
 
 
 def sha(text):
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def write(event, epoch, state, update="SET st", seen=False, after_epoch=None):
+def write(event, epoch, state, update="SET st", seen=False, after_epoch=None, at=0, by=1):
     after = {"st": state, "epoch": epoch if after_epoch is None else after_epoch, "run": 0}
     claims = "ADD epoch" in update
     return {
+        "at": at,
+        "by": by,
         "pk": f"E#shop#{event}",
         "update": update,
         "epoch": None if claims or seen else epoch,
@@ -34,10 +36,11 @@ def write(event, epoch, state, update="SET st", seen=False, after_epoch=None):
 
 
 def sound():
-    """Four events: one takes a retry and comes twice, one kills its worker, one is refused."""
+    """Five events: one takes a retry and comes twice, two have workers that die, one is refused."""
     claim = "SET st = :processing ADD epoch :one"
-    sent = [("one", 0), ("one", 1), ("two", 0), ("killer", 0), ("bad", 0)]
+    sent = [("one", 0), ("one", 1), ("two", 0), ("unlucky", 0), ("killer", 0), ("bad", 0)]
     rows = {"one": ("done", 2, None), "two": ("done", 1, None)}
+    rows |= {"unlucky": ("dead_letter", 5, "crash_loop")}
     rows |= {"killer": ("dead_letter", 4, "crash_loop"), "bad": ("dead_letter", 1, "permanent")}
     arrivals = [("one", 503, False), ("one", 200, True), ("two", "dropped", True), ("bad", 422, False)]
     arrivals += [("two", 200, False)] + [("killer", "killed", False)] * 4
@@ -72,9 +75,14 @@ def sound():
             write("two", 1, "done"),
             *[write("killer", epoch, "processing", claim) for epoch in (1, 2, 3, 4)],
             write("killer", 4, "dead_letter", seen=True),
+            write("unlucky", 1, "processing", claim, at=5_000, by=11),
+            write("unlucky", 1, "failed", at=5_100, by=11),
+            *[write("unlucky", n, "processing", claim, at=n * 10_000, by=10 + n) for n in (2, 3, 4, 5)],
+            write("unlucky", 5, "dead_letter", seen=True, at=60_000, by=None),
             write("bad", 1, "processing", claim),
             write("bad", 1, "dead_letter"),
         ],
+        "deaths": [{"at": n * 10_000 + 100, "process": 10 + n, "how": "killed"} for n in (2, 3, 4, 5)],
         "logs": [
             {
                 "function": "processor",
@@ -187,6 +195,23 @@ def innocent_dead(history):
     row(history, "two").update(st="dead_letter", reason="crash_loop")
 
 
+def spared(history):
+    history["deaths"].pop()
+
+
+def dead_later(history):
+    history["deaths"][1]["at"] = 45_000
+
+
+def dead_before(history):
+    history["deaths"][1]["at"] = 25_000
+
+
+def dead_afterwards(history):
+    history["writes"].append(write("unlucky", 5, "processing", at=50_500, by=15))
+    history["writes"].append(write("unlucky", 5, "failed", at=50_600, by=15))
+
+
 def surviving_poison(history):
     row(history, "killer").update(st="done", reason=None)
 
@@ -234,6 +259,10 @@ FAULTS = [
     (shared_key, "key"),
     (too_many_attempts, "attempts"),
     (innocent_dead, "innocent"),
+    (spared, "innocent"),
+    (dead_later, "innocent"),
+    (dead_before, "innocent"),
+    (dead_afterwards, "innocent"),
     (surviving_poison, "poison"),
     (too_many_deaths, "poison"),
     (late, "late"),

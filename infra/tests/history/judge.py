@@ -1,5 +1,6 @@
 """What must hold of every history. Each rule looks at it alone and names the events that break it."""
 
+import math
 from collections import Counter, defaultdict, namedtuple
 
 from record import fields
@@ -183,10 +184,33 @@ def only_what_deserves_it_is_given_up(history):
             continue
         wanted = reasons.get(history.events.get(event))
         reason = row.get("reason") if row["st"] == "dead_letter" else None
-        if wanted is None and reason is not None:
+        unlucky = reason == "crash_loop" and killed_with(event, history) >= history.run["crashes"]
+        if wanted is None and reason is not None and not unlucky:
             yield found("innocent", event, f"nothing is wrong with it, and it is dead: {reason}")
         elif wanted is not None and reason != wanted:
             yield found("poison", event, f"it should be dead for {wanted}, and is {reason or 'done'}")
+
+
+def killed_with(event, history):
+    """How many processes died with an event in their hands.
+
+    Whoever claims it writes from then until the next one says something. An innocent event that is
+    in the hands of so many that are killed cannot be told from one that kills them.
+    """
+    writes = history.by_row.get(event, [])
+    killed = 0
+    for number, write in enumerate(writes):
+        if not claim(write):
+            continue
+        epoch = write["after"]["epoch"]
+        rest = writes[number + 1 :]
+        if any(settlement(later) and later["epoch"] == epoch for later in rest):
+            continue
+        others = (w["at"] for w in rest if w["by"] != write["by"] and (claim(w) or w["after"]["st"] in ENDS))
+        until = next(others, math.inf)
+        # It may be dead by the time that the proxy has the table's answer.
+        killed += any(write["at"] - 1_000 <= at <= until for at in history.dead[write["by"]])
+    return killed
 
 
 def a_killer_kills_a_few_times(history):

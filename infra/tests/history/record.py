@@ -4,7 +4,9 @@
     sent.jsonl        every request: at, source, id, delivery, sha, kind, valid
     answers.jsonl     what each was answered: at, source, id, delivery, status or null, took_ms
     downstream.jsonl  every arrival there: at, action, key, source, id, sha, answer, applied
-    writes.jsonl      every write of a state row that the table applied, as a proxy saw it pass
+    writes.jsonl      every write of a state row that the table applied, as a proxy saw it pass,
+                      and the number of the process that it came from
+    deaths.jsonl      every process that was killed or stopped: at, process, how
     functions.jsonl   every line that a function logged: function, text
     table.jsonl       every item of the table at the end
     queue.json        the messages that are left, by queue
@@ -26,6 +28,7 @@ class History:
     answers: list = field(default_factory=list)
     downstream: list = field(default_factory=list)
     writes: list = field(default_factory=list)
+    deaths: list = field(default_factory=list)
     logs: list = field(default_factory=list)
     table: list = field(default_factory=list)
     queues: dict = field(default_factory=dict)
@@ -57,6 +60,9 @@ class History:
             event = event_of(write["pk"])
             if event:
                 self.by_row[event].append(write)
+        self.dead = defaultdict(list)
+        for death in self.deaths:
+            self.dead[death["process"]].append(death["at"])
         # Each line of a log that is an object, with the function that wrote it.
         self.lines = [
             (line["function"], parsed)
@@ -72,6 +78,7 @@ def read(folder):
         answers=lines(folder / "answers.jsonl"),
         downstream=lines(folder / "downstream.jsonl"),
         writes=lines(folder / "writes.jsonl"),
+        deaths=lines(folder / "deaths.jsonl"),
         logs=lines(folder / "functions.jsonl"),
         table=lines(folder / "table.jsonl"),
         queues=json.loads((folder / "queue.json").read_text()),

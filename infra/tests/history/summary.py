@@ -21,6 +21,11 @@ def table(history, violations):
     ]
     states.pop("dead_letter", None)
     lines += [(f"dead: {reason}", count) for reason, count in sorted(reasons.items(), key=str)]
+    innocent = sum(
+        row["st"] == "dead_letter" and history.events.get(event) not in ("poison", "permanent")
+        for event, row in history.rows.items()
+    )
+    lines += [("dead: killed by chance, thrice", innocent)] if innocent else []
     lines += [(f"left {state}", count) for state, count in sorted(states.items())]
     lines += [
         ("effects applied", sum(arrival["applied"] for arrival in history.downstream)),

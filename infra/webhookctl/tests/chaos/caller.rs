@@ -1,13 +1,48 @@
 //! Which process is at the other end of a connection on this machine.
 
 use std::net::SocketAddr;
+use std::sync::OnceLock;
+use std::time::Duration;
 
-/// The one of `processes` that holds the connection from `peer`.
-pub(crate) fn caller(peer: SocketAddr, processes: &[u32]) -> Option<u32> {
+/// A connection, as the one who accepted it sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Connection {
+    pub(crate) peer: SocketAddr,
+    pub(crate) here: SocketAddr,
+}
+
+type Processes = Box<dyn Fn() -> Vec<u32> + Send + Sync>;
+
+/// Those who may be at the other end.
+#[derive(Default)]
+pub(crate) struct Callers(OnceLock<Processes>);
+
+impl Callers {
+    pub(crate) fn are(&self, processes: impl Fn() -> Vec<u32> + Send + Sync + 'static) {
+        let is_first = self.0.set(Box::new(processes)).is_ok();
+        assert!(is_first, "who calls is said once");
+    }
+
+    /// Who holds the other end; `None` when that one is dead already.
+    pub(crate) async fn find(&self, connection: Connection) -> Option<u32> {
+        let processes = self.0.get()?;
+        // The kernel's table is read in pieces, while it changes: one look may miss it.
+        for _ in 0..10 {
+            if let Some(process) = caller(connection, &processes()) {
+                return Some(process);
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        None
+    }
+}
+
+/// The one of `processes` that holds the other end.
+fn caller(connection: Connection, processes: &[u32]) -> Option<u32> {
     let inode = if cfg!(target_os = "linux") {
-        inode(peer)
+        inode(connection)
     } else {
-        return by_lsof(peer, processes);
+        return by_lsof(connection.peer, processes);
     }?;
     let link = format!("socket:[{inode}]");
     processes.iter().copied().find(|process| {
@@ -21,14 +56,16 @@ pub(crate) fn caller(peer: SocketAddr, processes: &[u32]) -> Option<u32> {
     })
 }
 
-/// The fields are: number, local address, remote address, state, …, and tenth the inode.
+/// The fields are: number, local address, remote address, state, …, and tenth the inode. Others may
+/// have or have had the same local port, to another address.
 /// <https://docs.kernel.org/networking/proc_net_tcp.html>
-fn inode(peer: SocketAddr) -> Option<String> {
+fn inode(connection: Connection) -> Option<String> {
     let table = std::fs::read_to_string("/proc/net/tcp").ok()?;
-    let port = format!(":{:04X}", peer.port());
+    let port = |address: SocketAddr| format!(":{:04X}", address.port());
+    let (local, remote) = (port(connection.peer), port(connection.here));
     table.lines().skip(1).find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
-        let is_it = fields.get(1)?.ends_with(&port);
+        let is_it = fields.get(1)?.ends_with(&local) && fields.get(2)?.ends_with(&remote);
         is_it.then(|| fields.get(9).map(ToString::to_string))?
     })
 }
@@ -52,8 +89,12 @@ async fn a_connection_of_our_own_is_found() {
         tokio::net::TcpStream::connect(listener.local_addr().unwrap()),
         listener.accept()
     );
-    let (_here, (_there, peer)) = (here.unwrap(), there.unwrap());
+    let (_here, (there, peer)) = (here.unwrap(), there.unwrap());
+    let here = there.local_addr().unwrap();
+    let connection = Connection { peer, here };
     let me = std::process::id();
-    assert_eq!(caller(peer, &[1, me]), Some(me));
-    assert_eq!(caller(peer, &[1]), None);
+    assert_eq!(caller(connection, &[1, me]), Some(me));
+    assert_eq!(caller(connection, &[1]), None);
+    let here = SocketAddr::from(([127, 0, 0, 1], 1));
+    assert_eq!(caller(Connection { peer, here }, &[me]), None);
 }

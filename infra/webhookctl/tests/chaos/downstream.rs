@@ -1,7 +1,6 @@
 //! Where events are sent on to: it honours keys, and else does what it likes.
 
 use std::collections::HashSet;
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use shared::clock::Millis;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::caller::caller;
+use crate::caller::{Callers, Connection};
 use crate::history::{History, UNNAMED};
 use crate::sender::Kind;
 use crate::weather::{Protection, Sky};
@@ -28,10 +27,9 @@ struct Inner {
     sky: Arc<Sky>,
     history: Arc<History>,
     done: Mutex<HashSet<String>>,
-    processors: Processors,
+    /// Whom poison kills one of.
+    processors: Callers,
 }
-
-type Processors = Mutex<Option<Box<dyn Fn() -> Vec<u32> + Send + Sync>>>;
 
 /// What a call does, and what its caller hears.
 #[derive(Clone, Copy)]
@@ -60,37 +58,38 @@ impl Downstream {
             sky: Arc::clone(sky),
             history: Arc::clone(history),
             done: Mutex::default(),
-            processors: Mutex::default(),
+            processors: Callers::default(),
         });
         let served = Arc::clone(&inner);
         tokio::spawn(async move {
+            let here = listener.local_addr().unwrap();
             while let Ok((client, peer)) = listener.accept().await {
                 let inner = Arc::clone(&served);
-                tokio::spawn(async move { inner.serve(client, peer).await });
+                let connection = Connection { peer, here };
+                tokio::spawn(async move { inner.serve(client, connection).await });
             }
         });
         Self { url, inner }
     }
 
-    /// Whom poison kills one of.
     pub(crate) fn is_called_by(&self, processors: impl Fn() -> Vec<u32> + Send + Sync + 'static) {
-        *self.inner.processors.lock().unwrap() = Some(Box::new(processors));
+        self.inner.processors.are(processors);
     }
 }
 
 impl Inner {
-    async fn serve(&self, client: TcpStream, peer: SocketAddr) {
+    async fn serve(&self, client: TcpStream, from: Connection) {
         let _ = client.set_nodelay(true);
         let mut client = Socket::new(client);
         while let Some(request) = Message::read(&mut client).await {
-            if self.call(&request, &mut client, peer).await.is_none() {
+            if self.call(&request, &mut client, from).await.is_none() {
                 return;
             }
         }
     }
 
     /// `None` when the connection has come to its end.
-    async fn call(&self, request: &Message, client: &mut Socket, peer: SocketAddr) -> Option<()> {
+    async fn call(&self, request: &Message, client: &mut Socket, from: Connection) -> Option<()> {
         let (action, source) = request.path().trim_start_matches('/').split_once('/')?;
         let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let key = request.header("idempotency-key")?.to_owned();
@@ -101,7 +100,7 @@ impl Inner {
         if matches!(answer, Answer::Late) {
             tokio::time::sleep(TOO_LATE).await;
         }
-        if matches!(answer, Answer::Killed) && !self.kill(peer).await {
+        if matches!(answer, Answer::Killed) && !self.kill(from).await {
             answer = Answer::Refused;
         }
         let applied = answer.does_it() && self.apply(&key);
@@ -173,21 +172,14 @@ impl Inner {
     }
 
     /// Kills who called; `false` when nobody is found, because it is dead already.
-    async fn kill(&self, peer: SocketAddr) -> bool {
-        // The kernel's table is read in pieces, while it changes: one look may miss it.
-        for _ in 0..10 {
-            let processors = {
-                let processors = self.processors.lock().unwrap();
-                processors.as_ref().expect("somebody calls").as_ref()()
-            };
-            if let Some(process) = caller(peer, &processors) {
-                crate::killer::kill(process);
-                self.sky.count("killed by poison");
-                return true;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        false
+    async fn kill(&self, caller: Connection) -> bool {
+        let Some(process) = self.processors.find(caller).await else {
+            return false;
+        };
+        self.history.death(process, "killed by poison");
+        crate::killer::kill(process);
+        self.sky.count("killed by poison");
+        true
     }
 }
 

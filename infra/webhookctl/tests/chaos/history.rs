@@ -12,6 +12,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
+use shared::clock::Millis;
 use webhookctl::stack::Stack;
 
 /// Before a short id, where the id of an event has to stand and is not known yet.
@@ -25,6 +26,7 @@ pub(crate) struct History {
     answers: Lines,
     downstream: Lines,
     writes: Lines,
+    deaths: Lines,
 }
 
 struct Lines(Mutex<BufWriter<File>>);
@@ -60,6 +62,7 @@ impl History {
             answers: lines("answers"),
             downstream: lines("downstream"),
             writes: lines("writes"),
+            deaths: lines("deaths"),
             folder,
             names: Mutex::default(),
         }
@@ -108,6 +111,13 @@ impl History {
         self.writes.add(line);
     }
 
+    /// A process is killed now, or stands still for longer than its leases.
+    pub(crate) fn death(&self, process: u32, how: &str) {
+        let at = Millis::now().0;
+        self.deaths
+            .add(&json!({ "at": at, "process": process, "how": how }));
+    }
+
     /// Adds how it all ended, and lets it be judged.
     pub(crate) async fn end(&self, stack: &Stack, run: &Value) -> Verdict {
         self.table(stack).await;
@@ -115,7 +125,8 @@ impl History {
         self.queues(stack).await;
         let path = self.folder.join("run.json");
         std::fs::write(path, run.to_string()).unwrap();
-        for lines in [&self.sent, &self.answers, &self.downstream, &self.writes] {
+        let files = [&self.sent, &self.answers, &self.downstream];
+        for lines in files.into_iter().chain([&self.writes, &self.deaths]) {
             lines.0.lock().unwrap().flush().unwrap();
         }
         self.name_arrivals();

@@ -63,6 +63,13 @@ impl Inbox {
             proxy.stand_before(upstream);
         }
         let calling = Arc::clone(&stack);
+        // The first of them stands before the table.
+        proxies[0].is_called_by(move || {
+            let functions = ["Catcher", "Processor", "BackupSync"];
+            let processes = functions.map(|id| calling.function_processes(id).unwrap());
+            processes.concat()
+        });
+        let calling = Arc::clone(&stack);
         downstream.is_called_by(move || calling.function_processes("Processor").unwrap());
         let inbox = Self { stack };
         for source in SOURCES {

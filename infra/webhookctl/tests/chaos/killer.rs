@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use webhookctl::stack::Stack;
 
+use crate::history::History;
 use crate::weather::Sky;
 
 /// Longer than lease and margin, shorter than the function's timeout, at which the host kills.
@@ -18,15 +19,17 @@ const BETWEEN: Duration = Duration::from_secs(3);
 pub(crate) struct Killer {
     sky: Arc<Sky>,
     stack: Arc<Stack>,
+    history: Arc<History>,
     /// Who stands still must not die of anything else.
     standing: Mutex<BTreeSet<u32>>,
 }
 
 impl Killer {
-    pub(crate) fn new(sky: &Arc<Sky>, stack: &Arc<Stack>) -> Self {
+    pub(crate) fn new(sky: &Arc<Sky>, stack: &Arc<Stack>, history: &Arc<History>) -> Self {
         Self {
             sky: Arc::clone(sky),
             stack: Arc::clone(stack),
+            history: Arc::clone(history),
             standing: Mutex::default(),
         }
     }
@@ -41,6 +44,7 @@ impl Killer {
             tokio::time::sleep(self.sky.dice.between(least, most)).await;
             let function = functions[self.sky.dice.below(functions.len())];
             if let Some(process) = self.victim(function) {
+                self.history.death(process, "killed");
                 kill(process);
                 self.sky.count(format!("killed {function}"));
             }
@@ -56,6 +60,7 @@ impl Killer {
                 return;
             };
             self.standing.lock().unwrap().insert(process);
+            self.history.death(process, "stopped");
             signal(process, Signal::STOP);
             self.sky.count("stopped Processor");
             tokio::time::sleep(STANDSTILL).await;

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use shared::clock::Millis;
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::caller::{Callers, Connection};
 use crate::faults::{self, Fault};
 use crate::history::{History, plain};
 use crate::strip;
@@ -25,6 +26,7 @@ struct Inner {
     upstream: OnceLock<String>,
     sky: Arc<Sky>,
     history: Arc<History>,
+    functions: Callers,
 }
 
 impl Proxy {
@@ -40,13 +42,16 @@ impl Proxy {
             upstream: OnceLock::new(),
             sky: Arc::clone(sky),
             history: Arc::clone(history),
+            functions: Callers::default(),
         });
         let served = Arc::clone(&inner);
         // It ends with the runtime of the test.
         tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
+            let here = listener.local_addr().unwrap();
+            while let Ok((client, peer)) = listener.accept().await {
                 let inner = Arc::clone(&served);
-                tokio::spawn(async move { inner.serve(client).await });
+                let connection = Connection { peer, here };
+                tokio::spawn(async move { inner.serve(client, connection).await });
             }
         });
         Self { url, inner }
@@ -56,10 +61,15 @@ impl Proxy {
         let address = url.trim_start_matches("http://").trim_end_matches('/');
         self.inner.upstream.set(address.to_owned()).unwrap();
     }
+
+    /// Whose writes are to be told apart.
+    pub(crate) fn is_called_by(&self, processes: impl Fn() -> Vec<u32> + Send + Sync + 'static) {
+        self.inner.functions.are(processes);
+    }
 }
 
 impl Inner {
-    async fn serve(&self, client: TcpStream) {
+    async fn serve(&self, client: TcpStream, connection: Connection) {
         let Some(upstream) = self.upstream.get() else {
             return;
         };
@@ -67,11 +77,13 @@ impl Inner {
             return;
         };
         let _ = (client.set_nodelay(true), server.set_nodelay(true));
+        // Now, while it is alive.
+        let by = self.functions.find(connection).await;
         let (mut client, mut server) = (Socket::new(client), Socket::new(server));
         while let Some(request) = Message::read(&mut client).await {
             let fault = self.sky.fault(self.service, &request);
             if self
-                .pass(&request, fault, &mut client, &mut server)
+                .pass(&request, fault, by, &mut client, &mut server)
                 .await
                 .is_none()
             {
@@ -85,6 +97,7 @@ impl Inner {
         &self,
         request: &Message,
         fault: Option<Fault>,
+        by: Option<u32>,
         client: &mut Socket,
         server: &mut Socket,
     ) -> Option<()> {
@@ -99,11 +112,11 @@ impl Inner {
             }
             Some(Fault::Late(time)) => tokio::time::sleep(time).await,
             Some(Fault::Twice) => {
-                self.ask(request, server).await?;
+                self.ask(request, by, server).await?;
             }
             Some(Fault::LoseAnswer | Fault::CutAnswer) | None => {}
         }
-        let answer = self.ask(request, server).await?;
+        let answer = self.ask(request, by, server).await?;
         match fault {
             Some(Fault::LoseAnswer) => None,
             Some(Fault::CutAnswer) => {
@@ -116,7 +129,12 @@ impl Inner {
     }
 
     /// Asks the service, also when nobody waits for the answer any more.
-    async fn ask(&self, request: &Message, server: &mut Socket) -> Option<Message> {
+    async fn ask(
+        &self,
+        request: &Message,
+        by: Option<u32>,
+        server: &mut Socket,
+    ) -> Option<Message> {
         let stripped = strip::strip(request, self.sky.weather.without);
         stripped
             .as_ref()
@@ -127,7 +145,7 @@ impl Inner {
         let answer = Message::read(server).await?;
         if self.service == "DYNAMODB"
             && answer.is_ok()
-            && let Some(write) = state_row_write(request, &answer)
+            && let Some(write) = state_row_write(request, by, &answer)
         {
             self.history.write(&write);
         }
@@ -136,7 +154,7 @@ impl Inner {
 }
 
 /// What the table took of a write of a state row, with the epoch that its writer said.
-fn state_row_write(request: &Message, answer: &Message) -> Option<Value> {
+fn state_row_write(request: &Message, by: Option<u32>, answer: &Message) -> Option<Value> {
     let target = request.header("x-amz-target")?;
     let operation = target.rsplit('.').next()?;
     if !matches!(operation, "PutItem" | "UpdateItem") {
@@ -162,6 +180,7 @@ fn state_row_write(request: &Message, answer: &Message) -> Option<Value> {
         "update": asked["UpdateExpression"].as_str().unwrap_or_default(),
         "epoch": said(":epoch"),
         "owner": said(":own"),
+        "by": by,
         "seen": said(":seen").is_some(),
         "after": {
             "st": kept("st"), "epoch": kept("epoch"), "run": kept("run"),

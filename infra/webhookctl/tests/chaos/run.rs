@@ -33,7 +33,7 @@ impl Run {
         let canaries = Canaries::new(&sky.dice);
         let downstream = Downstream::start(&sky, &history).await;
         let inbox = Inbox::start(&sky, &history, &canaries, &downstream).await;
-        let killer = Killer::new(&sky, &inbox.stack);
+        let killer = Killer::new(&sky, &inbox.stack, &history);
         let load = Load::new(&sky, &history, &canaries, inbox.stack.front_url());
 
         let story = async {
