@@ -17,7 +17,7 @@ COUNT := 0
 ROWS := 1000 100000
 MAN := target/man
 
-.PHONY: help run dev build release check test test-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions test-long properties foreign-signers fuzz clauses mutants bench-verify bench-cli bench-scale man \
+.PHONY: help run dev build release check test test-build long-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions test-long properties foreign-signers fuzz clauses mutants bench-verify bench-cli bench-scale man \
 	venv clean
 
 help: ## What there is
@@ -83,7 +83,13 @@ second-opinion: test-build $(CHECK)/stamp $(MINISTACK)/stamp ## The ledger and t
 foreign-signers: test-build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp ## The providers' SDKs as senders to the catcher, and as judges of us; needs Node 20
 	$(CARGO) test --workspace --locked --test functions -- --ignored foreign
 
-test-long: test-build ## What takes long, in one table: models, simulation, storm, cut clauses, mutants, SDKs, fuzz; STEPS="chaos fuzz" for some
+# What is measured in minutes is not to be built beside a storm.
+long-build: test-build
+	$(CARGO) build --profile simulation --workspace --locked --bin simulation
+	$(CARGO) test --profile simulation --workspace --locked --test properties --no-run
+	$(CARGO) build --release --locked -p models
+
+test-long: long-build ## What takes long, in one table: models, simulation, storm, cut clauses, mutants, SDKs, fuzz; STEPS="chaos fuzz" for some
 	$(PYTHON) infra/tests/long.py $(STEPS)
 
 properties: ## What holds for every provider, in CASES cases for each of two properties
