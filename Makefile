@@ -14,6 +14,7 @@ SECONDS := 60
 SEED := 1
 EVENTS := 100000
 COUNT := 0
+PROFILE := test
 ROWS := 1000 100000
 MAN := target/man
 
@@ -52,13 +53,13 @@ test-rust: test-build ## Units, the ledger, the functions and the journey, on th
 	$(CARGO) test --workspace --locked
 
 chaos: test-build ## The real functions while everything around them breaks, judged by their history
-	MITT_DELIVERIES=$(DELIVERIES) $(CARGO) test --workspace --locked --test chaos -- --ignored --nocapture whatever_breaks
+	MITT_DELIVERIES=$(DELIVERIES) $(CARGO) test --profile $(PROFILE) --workspace --locked --test chaos -- --ignored --nocapture whatever_breaks
 
 chaos-companions: test-build ## The same with one protection taken away: the judge must notice
-	$(CARGO) test --workspace --locked --test chaos -- --ignored --nocapture --test-threads 1 without_
+	$(CARGO) test --profile $(PROFILE) --workspace --locked --test chaos -- --ignored --nocapture --test-threads 1 without_
 
 chaos-cells: test-build ## Each call of the functions broken in each way, twenty times
-	$(CARGO) test --workspace --locked --test chaos -- --ignored --nocapture each_call
+	$(CARGO) test --profile $(PROFILE) --workspace --locked --test chaos -- --ignored --nocapture each_call
 
 models: ## The protocol in every state it can reach, and what breaks without each protection
 	$(CARGO) run --release --locked -p models
@@ -85,8 +86,8 @@ foreign-signers: test-build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp ## Th
 
 # What is measured in minutes is not to be built beside a storm.
 long-build: test-build
-	$(CARGO) build --profile simulation --workspace --locked --bin simulation
-	$(CARGO) test --profile simulation --workspace --locked --test properties --no-run
+	$(CARGO) build --profile simulation --workspace --locked --bins
+	$(CARGO) test --profile simulation --workspace --locked --test properties --test chaos --no-run
 	$(CARGO) build --release --locked -p models
 
 test-long: long-build ## What takes long, in one table: models, simulation, storm, cut clauses, mutants, SDKs, fuzz; STEPS="chaos fuzz" for some
