@@ -85,10 +85,12 @@ foreign-signers: test-build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp ## Th
 	$(CARGO) test --workspace --locked --test functions -- --ignored foreign
 
 # What is measured in minutes is not to be built beside a storm.
-long-build: test-build
+long-build: test-build .tools/bin/cargo-fuzz .tools/bin/cargo-mutants $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp
 	$(CARGO) build --profile simulation --workspace --locked --bins
 	$(CARGO) test --profile simulation --workspace --locked --test properties --test chaos --no-run
 	$(CARGO) build --release --locked -p models
+	PATH=$(CURDIR)/.tools/bin:$$PATH infra/fuzz/run 0
+	$(PYTHON) infra/tests/mutants.py build
 
 test-long: long-build ## What takes long, in one table: models, simulation, storm, cut clauses, mutants, SDKs, fuzz; STEPS="chaos fuzz" for some
 	$(PYTHON) infra/tests/long.py $(STEPS)

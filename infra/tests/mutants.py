@@ -35,6 +35,12 @@ EQUAL = {}
 
 
 def main():
+    judges = {Judge.UNITS: Judge("-p shared --lib"), Judge.LEDGER: Judge("--workspace --test ledger")}
+    if sys.argv[1:] == ["build"]:
+        copy()
+        for judge in judges.values():
+            judge.suite()
+        return
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 0
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     mutants = [mutant for mutant in listed() if name(mutant) not in EQUAL]
@@ -42,7 +48,6 @@ def main():
     if 0 < count < known:
         mutants = sorted(random.Random(seed).sample(mutants, count), key=lambda mutant: mutant["name"])
     copy()
-    judges = {Judge.UNITS: Judge("-p shared --lib"), Judge.LEDGER: Judge("--workspace --test ledger")}
     for judge in judges.values():
         if not judge.is_content():
             sys.exit("a suite fails with nothing changed")
@@ -119,10 +124,13 @@ class Judge:
     def __init__(self, arguments):
         self.arguments = arguments.split()
 
+    def suite(self):
+        return built(TREE, TARGET, self.arguments)
+
     def verdict(self, module=None):
         """The tests of a module are asked first: most likely one of them notices."""
         try:
-            suite = built(TREE, TARGET, self.arguments)
+            suite = self.suite()
         except subprocess.CalledProcessError:
             return "does not build"
         if module and not passes(suite, arguments=[module + "::"], patience=PATIENCE):
