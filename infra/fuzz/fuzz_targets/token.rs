@@ -74,7 +74,9 @@ fuzz_target!(|data: &[u8]| {
         });
         assert_eq!(header["alg"], "HS256");
         assert_eq!(claims["iss"], "netlify");
-        assert_eq!(claims["sha256"], hex::encode(Sha256::digest(body)));
+        // In capitals it is the same hash.
+        let claimed = claims["sha256"].as_str().map(str::to_ascii_lowercase);
+        assert_eq!(claimed, Some(hex::encode(Sha256::digest(body))));
     }
 });
 
