@@ -275,7 +275,9 @@ FAULTS = [
 def test_a_sound_history_passes():
     history = sound()
     assert judge.judge(record.History(**history)) == []
-    assert "effects applied" in summary.table(record.History(**history), [])
+    table = summary.table(record.History(**history), [])
+    assert "effects applied" in table
+    assert "dead: innocent    1" in table, table
 
 
 @pytest.mark.parametrize("fault, rule", FAULTS, ids=[fault.__name__ for fault, _ in FAULTS])

@@ -25,7 +25,7 @@ def table(history, violations):
         row["st"] == "dead_letter" and history.events.get(event) not in ("poison", "permanent")
         for event, row in history.rows.items()
     )
-    lines += [("dead: killed by chance, thrice", innocent)] if innocent else []
+    lines += [("dead: innocent", innocent)] if innocent else []
     lines += [(f"left {state}", count) for state, count in sorted(states.items())]
     lines += [
         ("effects applied", sum(arrival["applied"] for arrival in history.downstream)),
