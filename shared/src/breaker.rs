@@ -150,11 +150,12 @@ impl Breakers {
         let (seen, next) = match (pass, heard) {
             (_, Heard::Nothing) | (Pass::Down { .. }, _) => return,
             (Pass::Probe(Probe(mine)), Heard::Well) => {
-                tracing::info!(destination, "{destination} is up again");
+                tracing::info!(destination, breaker = "closed", "{destination} is up again");
                 let next = mine.closed(now);
                 (mine, next)
             }
             (Pass::Probe(Probe(mine)), Heard::Unwell) => {
+                tracing::warn!(destination, breaker = "open", "{destination} is still down");
                 let next = mine.opened(now, jitter);
                 (mine, next)
             }
@@ -167,7 +168,11 @@ impl Breakers {
                 if !trips || seen.position(now) != Position::Closed {
                     return;
                 }
-                tracing::error!(destination, "{destination} is down: its events are put off");
+                tracing::error!(
+                    destination,
+                    breaker = "open",
+                    "{destination} is down: its events are put off"
+                );
                 let next = seen.opened(now, jitter);
                 (seen, next)
             }

@@ -13,13 +13,15 @@ mod quarantine;
 mod quiet;
 mod rate;
 mod reconcile;
+mod refusal;
 mod retention;
+mod store;
 mod sync;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, Error, bail, ensure};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -42,7 +44,10 @@ use quarantine::FileQuarantine;
 pub use rate::Rate;
 use reconcile::FileReconcile;
 pub use reconcile::{Compared, Local, LocalEndpoint, LocalTable, NamedBy, Reconcile};
+use refusal::NotAName;
+pub use refusal::refusal;
 use retention::FileRetention;
+pub use store::SecretStore;
 use sync::FileSync;
 pub use sync::{Missing, SourceSync};
 
@@ -73,6 +78,7 @@ pub struct Source {
     pub verifier: Verifier,
     /// The name of the secret below the functions' paths.
     pub secret: String,
+    pub secret_store: SecretStore,
     /// Bytes. What is larger is answered with 413.
     pub max_body: usize,
     /// How much of what is refused is kept.
@@ -105,9 +111,13 @@ pub struct Forward {
 }
 
 impl Config {
-    /// Reads and checks a file.
+    /// Reads and checks a file. An error names the line, and holds nothing that may be a secret.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
-        let file: File = toml::from_str(text)?;
+        let file = toml::from_str(text).map_err(|error| Error::msg(refusal(&error, text)))?;
+        Self::checked(file, text).map_err(|error| Error::msg(refusal::refused(&error, text)))
+    }
+
+    fn checked(file: File, text: &str) -> anyhow::Result<Self> {
         ensure!(
             file.schema == 1,
             "schema {} is not known here; 1 is",
@@ -115,17 +125,23 @@ impl Config {
         );
         let hash = hex::encode(&Sha256::digest(text)[..4]);
         let mut sources = BTreeMap::new();
-        for source in file.source {
+        for (index, source) in file.source.into_iter().enumerate() {
             let name = source.name.clone();
-            let source = source
-                .checked(&file.forward, &hash)
-                .with_context(|| format!("source {name:?}"))?;
+            let source = source.checked(&file.forward, &hash);
+            let source = source.with_context(|| {
+                if is_name(&name) {
+                    format!("source {name:?}")
+                } else {
+                    format!("source {}", index + 1)
+                }
+            })?;
             ensure!(
                 sources.insert(name.clone(), source).is_none(),
                 "source {name:?} stands there twice"
             );
         }
         share_rates(&mut sources)?;
+        store::one_for_each_secret(&sources)?;
         Ok(Self {
             sources,
             forward: file.forward,
@@ -147,6 +163,13 @@ impl Config {
         let of = |source| move |reconcile| (source, reconcile);
         self.sources()
             .flat_map(move |source: &Source| source.reconcile.iter().map(of(source)))
+    }
+
+    /// The names of the secrets that are kept in Secrets Manager.
+    pub fn managed_secrets(&self) -> BTreeSet<String> {
+        let managed = |source: &&Source| source.secret_store == SecretStore::SecretsManager;
+        let managed = self.sources().filter(managed);
+        managed.map(|source| source.secret.clone()).collect()
     }
 
     /// For how long the events of each source are kept.
@@ -180,6 +203,8 @@ struct FileSource {
     #[serde(default = "default_variant")]
     variant: String,
     secret: Option<String>,
+    #[serde(default)]
+    secret_store: SecretStore,
     #[serde(default)]
     params: BTreeMap<String, String>,
     #[serde(default)]
@@ -229,6 +254,7 @@ impl FileSource {
         if let Some(reason) = scheme.unusable(&self.trust) {
             bail!("preset {}, variant {:?}: {reason}", preset.id, self.variant);
         }
+        self.secret_store.check(&preset, &self.variant)?;
         let quarantine = self.quarantine.checked().context("quarantine")?;
         ensure!(
             !(scheme.fetches(&self.trust) && quarantine.is_off()),
@@ -303,6 +329,7 @@ impl FileSource {
             },
             name: self.name,
             secret,
+            secret_store: self.secret_store,
             max_body,
             actions,
             sync,
@@ -364,33 +391,38 @@ fn share_rates(sources: &mut BTreeMap<String, Source>) -> anyhow::Result<()> {
 }
 
 /// Names become part of keys, paths and URLs.
-fn check_name(what: &str, name: &str) -> anyhow::Result<()> {
-    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    ensure!(
-        !name.is_empty() && name.len() <= 40 && name.bytes().all(fits),
-        "{what} is 1 to 40 of a-z, 0-9 and -, not {name:?}"
-    );
-    Ok(())
+fn check_name(what: &'static str, name: &str) -> anyhow::Result<()> {
+    if is_name(name) {
+        Ok(())
+    } else {
+        Err(NotAName::new(what, name).into())
+    }
 }
 
+fn is_name(name: &str) -> bool {
+    let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    !name.is_empty() && name.len() <= 40 && name.bytes().all(fits)
+}
+
+/// Whether events may be sent there. A URL can hold a key, so its host alone is shown.
 fn check_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
     let (scheme, rest) = url
         .split_once("://")
-        .with_context(|| format!("{url:?} is no URL"))?;
+        .context("the url is none; one is like https://hooks.example.com/orders")?;
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     ensure!(
         !authority.contains('@'),
-        "{url:?}: no user name belongs into a URL"
+        "the url: no user name belongs into a URL"
     );
     let host = authority
         .rsplit_once(':')
         .map_or(authority, |(host, _)| host);
-    ensure!(!host.is_empty(), "{url:?} names no host");
+    ensure!(!host.is_empty(), "the url names no host");
     let loopback = matches!(host, "127.0.0.1" | "localhost" | "[::1]");
     if loopback && forward.allow_loopback {
         return Ok(());
     }
-    ensure!(scheme == "https", "{url:?}: destinations are https");
+    ensure!(scheme == "https", "{host:?}: destinations are https");
     ensure!(
         forward.allow_hosts.iter().any(|allowed| allowed == host),
         "{host:?} is not among forward.allow_hosts; add it there if events may go to it"
@@ -491,6 +523,73 @@ kind = "keep"
         let roots = "certificates = { roots = '-----BEGIN CERTIFICATE-----' }";
         let error = Config::parse(&plaid.replace("arming = false", roots)).unwrap_err();
         assert!(format!("{error:#}").contains("the roots"), "{error:#}");
+    }
+
+    #[test]
+    fn a_key_in_the_wrong_place_is_not_repeated() {
+        const KEY: &str = "sk_live_51H8xQzR";
+        for (from, to, line, said) in [
+            ("\"orders\"", "\"KEY\"", 12, "a secret's name is"),
+            ("\"orders\"", "KEY", 12, "secret: "),
+            ("\"orders\"", "{ KEY = 1 }", 12, "secret: invalid type: map"),
+            (
+                "\"stripe-main\"",
+                "\"KEY\"",
+                6,
+                "source 1: a source's name is",
+            ),
+            ("\"stripe\"\n", "\"KEY_0\"\n", 7, "there is no preset"),
+            (
+                "schema = 1",
+                "schema = \"KEY\"",
+                2,
+                "schema: invalid type: string",
+            ),
+            ("schema = 1", "schema = 1\nKEY = 1", 3, "unknown field"),
+            ("schema = 1", "schema = 1\nKEY", 3, ""),
+            ("\"http\"", "\"KEY\"", 10, "unknown variant …"),
+            ("3, waits", "\"KEY\", waits", 8, "attempts: invalid type"),
+            ("\"2m\"", "\"KEY_0\"", 8, "is no duration"),
+            (
+                "\"stripe\"\n",
+                "\"stripe\"\nparams = { KEY_0 = \"1\" }\n",
+                8,
+                "no parameter",
+            ),
+            (
+                "\"stripe\"\n",
+                "\"stripe\"\ntrust = { api_secret = \"KEY\" }\n",
+                8,
+                "trust.api_secret is",
+            ),
+            (
+                "[source.sync]",
+                "[source.sync]\nsecret = \"KEY\"",
+                14,
+                "a secret's name is",
+            ),
+        ] {
+            assert!(GOOD.contains(from), "{from}");
+            let to = to.replace("KEY", KEY);
+            let error = Config::parse(&GOOD.replacen(from, &to, 1)).unwrap_err();
+            for told in [format!("{error:#}"), format!("{error:?}")] {
+                assert!(!told.contains("51H8"), "{to}: {told}");
+                assert!(told.starts_with(&format!("line {line}: ")), "{to}: {told}");
+                assert!(told.contains(said), "{to}: {told}");
+            }
+        }
+        for (from, to) in [
+            ("https://hooks", "https://u:KEY@hooks"),
+            ("https://hooks.example.com/stripe", "KEY"),
+            ("https://hooks.example.com/", "https:///KEY"),
+            ("https://hooks", "http://hooks.example.com/KEY"),
+        ] {
+            let to = to.replace("KEY", KEY);
+            let error = Config::parse(&GOOD.replacen(from, &to, 1)).unwrap_err();
+            let told = format!("{error:#}");
+            assert!(!told.contains("51H8"), "{to}: {told}");
+            assert!(told.contains("action \"http\": "), "{to}: {told}");
+        }
     }
 
     #[test]

@@ -57,4 +57,5 @@ pub mod silence;
 pub mod spill;
 
 pub mod aws;
+pub mod logs;
 pub mod settings;

@@ -62,12 +62,13 @@ pub type Inside =
     Arc<dyn Fn(reqwest::Request) -> BoxFuture<'static, Result<Answer, Trouble>> + Send + Sync>;
 
 /// A client without the guard, for a person who says where to: never for a URL that a request, a
-/// row or a provider named.
+/// row or a provider named. Its answers know the certificate that they came under.
 pub fn unguarded(timeout: Duration) -> anyhow::Result<reqwest::Client> {
     choose_tls();
     let client = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .timeout(timeout)
+        .tls_info(true)
         .build();
     client.context("make an HTTP client")
 }

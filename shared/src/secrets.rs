@@ -1,7 +1,12 @@
-//! The secrets of the sources, read from SSM Parameter Store and kept for a while.
+//! The secrets of the sources, read from SSM Parameter Store or from AWS Secrets Manager and kept
+//! for a while.
 //!
-//! A secret is a name with one or more slots below one path: `<path>/<name>/<slot>`. Each value
-//! is live, so that a rotation has old and new side by side for as long as it takes.
+//! In Parameter Store a secret is a name with one or more slots below one path:
+//! `<path>/<name>/<slot>`. In Secrets Manager it is `<prefix>/<name>`, with the versions that have
+//! a label. Each value is live, so that a rotation has old and new side by side for as long as it
+//! takes.
+
+mod managed;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,13 +14,14 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use aws_sdk_ssm::operation::delete_parameter::DeleteParameterError;
 use aws_sdk_ssm::operation::put_parameter::PutParameterError;
 use aws_sdk_ssm::types::ParameterType;
 use ring::pbkdf2::{self, PBKDF2_HMAC_SHA256};
 
 use crate::clock::Millis;
+pub use managed::{Managed, is_same, short};
 
 /// How long read secrets are used before they are read again.
 pub const FRESH: Duration = Duration::from_secs(300);
@@ -55,12 +61,13 @@ impl Secret {
         self.since
     }
 
-    /// Names the slot and its version, such as `current.3`.
+    /// Names the slot and its version, such as `current.3`; of one in Secrets Manager the version
+    /// and its name, such as `1f2e3d4c.current`.
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// The slot that it is in, such as `current`.
+    /// What it stays in: the slot, such as `current`, or the version.
     pub fn slot(&self) -> &str {
         self.label
             .rsplit_once('.')
@@ -92,11 +99,13 @@ impl fmt::Debug for Secret {
 /// All live values of a name, newest first.
 pub type Live = Arc<[Secret]>;
 
-/// The secrets below one path.
+/// The secrets below one path, and those that are kept in Secrets Manager instead.
 pub struct Secrets {
     ssm: aws_sdk_ssm::Client,
     path: String,
-    cache: Mutex<Option<Cache>>,
+    managed: Managed,
+    /// What was read at once: all below the path, which has no name, or one from Secrets Manager.
+    caches: Mutex<BTreeMap<Option<String>, Cache>>,
 }
 
 #[derive(Clone)]
@@ -112,8 +121,23 @@ impl Secrets {
         Self {
             ssm,
             path: path.into(),
-            cache: Mutex::new(None),
+            managed: Managed::default(),
+            caches: Mutex::default(),
         }
+    }
+
+    /// The same, with these in Secrets Manager.
+    #[must_use]
+    pub fn with_managed(self, managed: Managed) -> Self {
+        Self { managed, ..self }
+    }
+
+    /// What a secret is called in Secrets Manager, if it is kept there.
+    pub fn managed(&self, name: &str) -> anyhow::Result<Option<String>> {
+        self.managed
+            .has(name)
+            .then(|| self.managed.id(name))
+            .transpose()
     }
 
     /// The live values of a name; empty when there are none. An error means that nobody can say:
@@ -139,6 +163,7 @@ impl Secrets {
 
     /// Stores a secret in a slot that is free; `false` means that it is not.
     pub async fn put(&self, name: &str, slot: &str, secret: &Secret) -> anyhow::Result<bool> {
+        self.has_slots(name)?;
         let put = self
             .ssm
             .put_parameter()
@@ -150,7 +175,7 @@ impl Secrets {
             .await;
         match put {
             Ok(_) => {
-                *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                self.forget();
                 Ok(true)
             }
             Err(error)
@@ -167,13 +192,14 @@ impl Secrets {
 
     /// Deletes what is in a slot. A slot with nothing in it is as good.
     pub async fn delete(&self, name: &str, slot: &str) -> anyhow::Result<()> {
+        self.has_slots(name)?;
         let deleted = self
             .ssm
             .delete_parameter()
             .name(self.parameter(name, slot))
             .send()
             .await;
-        *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.forget();
         match deleted {
             Err(error)
                 if !error
@@ -191,27 +217,49 @@ impl Secrets {
         format!("{}/{name}/{slot}", self.path)
     }
 
-    /// All live values below the path by name, also of names that no source has.
+    /// All live values by name: those below the path, also of names that no source has, and those
+    /// from Secrets Manager.
     pub async fn all(&self, now: Millis) -> anyhow::Result<BTreeMap<String, Live>> {
-        let cache = self.read(now).await?;
-        Ok(BTreeMap::clone(&cache.by_name))
+        let mut all = BTreeMap::clone(&self.read(None, now).await?.by_name);
+        all.retain(|name, _| !self.managed.has(name));
+        for name in self.managed.names() {
+            let cache = self.read(Some(name), now).await?;
+            all.extend(BTreeMap::clone(&cache.by_name));
+        }
+        Ok(all)
+    }
+
+    /// What has labels in place of slots is written by whoever rotates it.
+    fn has_slots(&self, name: &str) -> anyhow::Result<()> {
+        ensure!(
+            !self.managed.has(name),
+            "the secret {name} is kept in Secrets Manager and has no slots"
+        );
+        Ok(())
+    }
+
+    fn forget(&self) {
+        let caches = self.caches.lock();
+        caches.unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     async fn no_older_than(&self, age: Duration, name: &str, now: Millis) -> anyhow::Result<Live> {
+        let place = self.managed.has(name).then(|| name.to_owned());
         let cached = self
-            .cache
+            .caches
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .clone();
+            .get(&place)
+            .cloned();
         if let Some(cache) = &cached
             && (now.since(cache.read_at) <= age || cache.failed_lately(now))
         {
             return Ok(cache.get(name));
         }
-        match self.read(now).await {
+        match self.read(place.as_deref(), now).await {
             Ok(cache) => {
                 let live = cache.get(name);
-                self.remember(cache);
+                self.remember(place, cache);
                 Ok(live)
             }
             Err(error) => match cached {
@@ -221,10 +269,8 @@ impl Secrets {
                         "using the secrets read before"
                     );
                     let live = cache.get(name);
-                    self.remember(Cache {
-                        failed_at: Some(now),
-                        ..cache
-                    });
+                    let failed_at = Some(now);
+                    self.remember(place, Cache { failed_at, ..cache });
                     Ok(live)
                 }
                 _ => Err(error),
@@ -232,11 +278,43 @@ impl Secrets {
         }
     }
 
-    fn remember(&self, cache: Cache) {
-        *self.cache.lock().unwrap_or_else(PoisonError::into_inner) = Some(cache);
+    fn remember(&self, place: Option<String>, cache: Cache) {
+        let caches = self.caches.lock();
+        caches
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(place, cache);
     }
 
-    async fn read(&self, now: Millis) -> anyhow::Result<Cache> {
+    /// Reads what is below the path, or one secret from Secrets Manager.
+    async fn read(&self, managed: Option<&str>, now: Millis) -> anyhow::Result<Cache> {
+        let mut found = match managed {
+            None => self.below_path().await?,
+            Some(name) => {
+                let id = self.managed.id(name)?;
+                let live = Box::pin(managed::read(&self.ssm, &id)).await?;
+                let live = live.into_iter();
+                live.map(|(at, secret)| (name.to_owned(), at, secret))
+                    .collect()
+            }
+        };
+        found.sort_by_key(|(_, modified, _)| std::cmp::Reverse(*modified));
+        let mut by_name: BTreeMap<String, Vec<Secret>> = BTreeMap::new();
+        for (name, _, secret) in found {
+            by_name.entry(name).or_default().push(secret);
+        }
+        let by_name = by_name
+            .into_iter()
+            .map(|(name, live)| (name, live.into()))
+            .collect();
+        Ok(Cache {
+            read_at: now,
+            failed_at: None,
+            by_name: Arc::new(by_name),
+        })
+    }
+
+    /// The values in all slots, with their names and the times they were stored at, in seconds.
+    async fn below_path(&self) -> anyhow::Result<Vec<(String, i64, Secret)>> {
         let mut found: Vec<(String, i64, Secret)> = Vec::new();
         let mut token = None;
         loop {
@@ -275,23 +353,9 @@ impl Secrets {
                 .filter(|token| !token.is_empty())
                 .map(str::to_owned);
             if token.is_none() {
-                break;
+                return Ok(found);
             }
         }
-        found.sort_by_key(|(_, modified, _)| std::cmp::Reverse(*modified));
-        let mut by_name: BTreeMap<String, Vec<Secret>> = BTreeMap::new();
-        for (name, _, secret) in found {
-            by_name.entry(name).or_default().push(secret);
-        }
-        let by_name = by_name
-            .into_iter()
-            .map(|(name, live)| (name, live.into()))
-            .collect();
-        Ok(Cache {
-            read_at: now,
-            failed_at: None,
-            by_name: Arc::new(by_name),
-        })
     }
 }
 

@@ -9,8 +9,11 @@ use crate::keyring::Keyring;
 use crate::ledger::Ledger;
 use crate::quarantine::Quarantine;
 use crate::queue::Queue;
-use crate::secrets::Secrets;
+use crate::secrets::{Managed, Secrets};
 use crate::spill::Spill;
+
+/// What the path of the senders' secrets ends in. Only these may be in Secrets Manager.
+const SENDERS: &str = "/ingress";
 
 /// What a function is told about its stack. `template.yaml` sets these.
 #[derive(Clone, Debug)]
@@ -30,6 +33,9 @@ pub struct Settings {
     /// `MITT_INGRESS_PATH`: the path of the senders' secrets, where that is another one.
     /// For backup-sync, which verifies what had to wait for a certificate.
     pub ingress_path: Option<String>,
+    /// `MITT_SECRETS_MANAGER_PREFIX`: what the senders' secrets in Secrets Manager are below, where
+    /// they may be read.
+    pub secrets_manager_prefix: Option<String>,
     /// `MITT_SOURCES_FILE`: a file of sources to use in place of the embedded one. For the local
     /// stack, and for those who ship the file in a layer.
     pub sources_file: Option<String>,
@@ -46,6 +52,7 @@ impl Settings {
             body_bucket: required("MITT_BODY_BUCKET")?,
             secrets_path: required("MITT_SECRETS_PATH")?,
             ingress_path: variable("MITT_INGRESS_PATH"),
+            secrets_manager_prefix: variable("MITT_SECRETS_MANAGER_PREFIX"),
             sources_file: variable("MITT_SOURCES_FILE"),
         })
     }
@@ -87,13 +94,20 @@ impl Parts {
         let ledger = Ledger::new(aws.dynamodb(), &settings.table, Some(bodies))
             .keeping(config.retentions())
             .ordering(&config);
+        let prefix = settings.secrets_manager_prefix.as_deref();
+        let managed = Managed::new(config.managed_secrets(), prefix);
+        let secrets = |path: &String| {
+            let secrets = Secrets::new(aws.ssm(), path);
+            if path.ends_with(SENDERS) {
+                secrets.with_managed(managed.clone())
+            } else {
+                secrets
+            }
+        };
         Ok(Self {
+            secrets: secrets(&settings.secrets_path),
+            ingress: settings.ingress_path.as_ref().map(secrets),
             config,
-            secrets: Secrets::new(aws.ssm(), &settings.secrets_path),
-            ingress: settings
-                .ingress_path
-                .as_ref()
-                .map(|path| Secrets::new(aws.ssm(), path)),
             keyring: Keyring::new(aws.dynamodb(), &settings.table),
             quarantine: Quarantine::new(aws.dynamodb(), &settings.table),
             spill: Spill::new(aws.sqs(), &settings.spill_queue_url),

@@ -2,9 +2,9 @@
 //!
 //! `{"task":"sweep"}` every minute: rings for open events whose doorbell may be lost and for
 //! retries that are due, then fetches the certificates and key sets that requests wait for
-//! (`{"task":"keys"}` does that alone). `{"task":"drain"}` every minute: puts what the catcher
-//! spilled into the ledger. `{"task":"sync"}` every 15 minutes: asks providers for events since the
-//! cursor and puts what never arrived through the same door; then it looks which
+//! (`{"task":"keys"}` does that alone) and says how the inbox is. `{"task":"drain"}` every minute:
+//! puts what the catcher spilled into the ledger. `{"task":"sync"}` every 15 minutes: asks providers
+//! for events since the cursor and puts what never arrived through the same door; then it looks which
 //! sources have fallen silent. `{"task":"reconcile"}` every day: holds
 //! the providers' objects against ours, and reports what differs.
 //! `{"task":"endpoints"}` every hour: looks whether the providers' subscriptions still lead to us;
@@ -17,6 +17,7 @@ mod count;
 mod coverage;
 mod drain;
 mod endpoint;
+mod health;
 mod keys;
 mod reconcile;
 mod silence;
@@ -113,6 +114,7 @@ pub struct BackupSync {
     outbound: Outbound,
     breakers: Breakers,
     pauses: Pauses,
+    health: health::Health,
     clock: Clock,
 }
 
@@ -127,6 +129,7 @@ impl BackupSync {
         Self {
             breakers: Breakers::new(parts.aws.dynamodb(), &parts.table),
             pauses: Pauses::new(parts.inbox.ledger.clone()),
+            health: health::Health::default(),
             parts,
             outbound,
             clock,
@@ -160,6 +163,7 @@ impl BackupSync {
                 // Its trouble is in the log, and must not make a sweep that went well a failed one.
                 self.keys().await;
                 self.hold_dead_letters().await;
+                self.tell_health(&report).await;
                 Ok(Report::Sweep(report))
             }
             Task::Count => Ok(Report::Count(self.count_hours().await?)),

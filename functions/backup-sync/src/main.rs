@@ -8,7 +8,7 @@ use shared::settings::Parts;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    lambda_runtime::tracing::init_default_subscriber();
+    shared::logs::init();
     let parts = Parts::from_env(Patience::LONG)?;
     let backup_sync = &BackupSync::new(parts, Millis::now)?;
     run(service_fn(async |event: LambdaEvent<Task>| {

@@ -259,7 +259,7 @@ impl BackupSync {
                 true
             }
             Ok(Swept::Exhausted) => {
-                tracing::error!(event.key = %key, "event {key} is a dead letter: its attempts are used up");
+                tracing::error!(event.key = %key, outcome = "dead_letter", "event {key} is a dead letter: its attempts are used up");
                 report.exhausted += 1;
                 true
             }

@@ -8,6 +8,7 @@
 mod breaker;
 mod http;
 mod keep;
+mod refusals;
 
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ use shared::verify::{Arrival, Reason, Rejected};
 use tokio::time::Instant;
 
 use keep::{Deadlines, Durable, Keeper};
+use refusals::{Kind, Refusals};
 
 pub use http::{BadBase64, Request, Response};
 
@@ -36,6 +38,7 @@ const MARGIN: Duration = Duration::from_millis(50);
 pub struct Catcher {
     parts: Parts,
     keeper: Keeper,
+    refusals: Refusals,
     clock: Clock,
 }
 
@@ -45,6 +48,7 @@ impl Catcher {
         Self {
             parts,
             keeper,
+            refusals: Refusals::default(),
             clock,
         }
     }
@@ -94,7 +98,7 @@ impl Catcher {
         }
         // The estimate is up to two bytes high; the envelope knows.
         if request.body_len() > source.max_body + 2 {
-            return too_large(source).into();
+            return self.too_large(source, now).into();
         }
         let Ok(envelope) = request.into_envelope(now) else {
             return Response::new(
@@ -105,7 +109,7 @@ impl Catcher {
             .into();
         };
         if envelope.body.len() > source.max_body {
-            return too_large(source).into();
+            return self.too_large(source, now).into();
         }
         if let Some(reply) = source.verifier.greet(&envelope) {
             return handshake(source, reply).into();
@@ -118,12 +122,15 @@ impl Catcher {
             Ok(Ok(Arrival::Handshake(reply))) => self.arm(source, reply).await.into(),
             // It waits for a document that backup-sync fetches: what is put aside says which one.
             Ok(Err(Rejected(reason @ Reason::NotFetched))) => {
-                tracing::warn!(
-                    source = source.name,
-                    reason = %reason,
-                    "a request to {} waits for a key that has to be fetched",
-                    source.name
-                );
+                if let Some(count) = self.refusals.told(Kind::Waits, &source.name, now) {
+                    tracing::warn!(
+                        source = source.name,
+                        reason = %reason,
+                        count,
+                        "a request to {} waits for a key that has to be fetched",
+                        source.name
+                    );
+                }
                 Answer {
                     response: undecided(),
                     then: Then::PutAside(PutAside {
@@ -135,17 +142,22 @@ impl Catcher {
             }
             // Our own fault. A 401 would make providers switch the endpoint off.
             Ok(Err(Rejected(reason))) if reason.is_undecided() => {
-                tracing::error!(
-                    source = source.name,
-                    secret = source.secret,
-                    reason = %reason,
-                    "could not decide about a request to {}: {reason}",
-                    source.name
-                );
+                if let Some(count) = self.refusals.told(Kind::Undecided, &source.name, now) {
+                    tracing::error!(
+                        source = source.name,
+                        secret = source.secret,
+                        reason = %reason,
+                        count,
+                        "could not decide about a request to {}: {reason}",
+                        source.name
+                    );
+                }
                 undecided().into()
             }
             Ok(Err(Rejected(reason))) => {
-                tracing::warn!(source = source.name, verification = "refused", reason = %reason, "refused a request to {}: {reason}", source.name);
+                if let Some(refused) = self.refusals.told(Kind::NotVerified, &source.name, now) {
+                    tracing::warn!(source = source.name, verification = "refused", reason = %reason, refused, "refused a request to {}: {reason}", source.name);
+                }
                 Answer {
                     response: not_verified(source),
                     then: Then::PutAside(PutAside {
@@ -258,6 +270,23 @@ impl Catcher {
         handshake(source, reply)
     }
 
+    fn too_large(&self, source: &Source, now: Millis) -> Response {
+        if let Some(count) = self.refusals.told(Kind::TooLarge, &source.name, now) {
+            tracing::warn!(
+                source = source.name,
+                limit = source.max_body,
+                count,
+                "refused a body that is too large for {}",
+                source.name
+            );
+        }
+        let body = format!(
+            r#"{{"error":"the body is larger than {} bytes"}}"#,
+            source.max_body
+        );
+        Response::new(413, "application/json", body)
+    }
+
     /// Keeps what was refused, in case that the fault is ours. Nothing depends on it.
     async fn put_aside(&self, aside: &PutAside<'_>, now: Millis, left: Duration) {
         let source = aside.source;
@@ -340,16 +369,26 @@ fn log(source: &Source, durable: &Durable) {
             (event.id(), event.key(), event.kind(), secret, "spilled")
         }
     };
-    tracing::info!(
-        event.id = %id,
-        event.key = %key,
-        source = source.name,
-        kind,
-        verification = "ok",
-        secret = secret.unwrap_or_default(),
-        received = word,
-        "kept event {id}: {word}",
-    );
+    macro_rules! line {
+        ($level:ident) => {
+            tracing::$level!(
+                event.id = %id,
+                event.key = %key,
+                source = source.name,
+                kind,
+                verification = "ok",
+                secret = secret.unwrap_or_default(),
+                received = word,
+                "kept event {id}: {word}",
+            )
+        };
+    }
+    // A metric is made of these, which must not depend on the level of the log.
+    if word == "kept_apart" {
+        line!(warn);
+    } else {
+        line!(info);
+    }
 }
 
 fn labels(live: &Live) -> Vec<&str> {
@@ -383,20 +422,6 @@ fn method_not_allowed() -> Response {
         r#"{"error":"webhooks are posted"}"#,
     )
     .with("allow", "POST")
-}
-
-fn too_large(source: &Source) -> Response {
-    tracing::warn!(
-        source = source.name,
-        limit = source.max_body,
-        "refused a body that is too large for {}",
-        source.name
-    );
-    let body = format!(
-        r#"{{"error":"the body is larger than {} bytes"}}"#,
-        source.max_body
-    );
-    Response::new(413, "application/json", body)
 }
 
 /// Nothing was decided and nothing is promised: the sender should try again.

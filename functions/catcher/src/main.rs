@@ -8,11 +8,11 @@ use shared::settings::Parts;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    lambda_http::tracing::init_default_subscriber();
+    shared::logs::init();
     let parts = Parts::from_env(Patience::SHORT)?;
     let catcher = &Catcher::new(parts, Millis::now);
     run(service_fn(async |event: LambdaEvent<Request>| {
-        Ok::<_, Error>(catcher.answer(event.payload).await)
+        Ok::<_, Error>(Box::pin(catcher.answer(event.payload)).await)
     }))
     .await
 }

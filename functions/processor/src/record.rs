@@ -116,7 +116,7 @@ impl Processor {
                 )
             }
             Claim::Exhausted => {
-                tracing::error!(event.key = %doorbell.key, "event {} is a dead letter: its attempts are used up", doorbell.key);
+                tracing::error!(event.key = %doorbell.key, outcome = "dead_letter", "event {} is a dead letter: its attempts are used up", doorbell.key);
                 Ok((Heard::Spent, None))
             }
             other @ (Claim::Settled(_) | Claim::Held | Claim::NotDue(_) | Claim::Missing) => {
@@ -190,19 +190,29 @@ impl Processor {
             Settled::Recorded(Settlement::DeadLetter { error, .. }) => ("dead_letter", Some(error)),
             Settled::Stale => ("stale", None),
         };
-        tracing::info!(
-            event.id = %id,
-            event.key = %key,
-            source = source.name,
-            kind,
-            attempt,
-            epoch,
-            run,
-            outcome = word,
-            error = error.map(String::as_str).unwrap_or_default(),
-            took_ms = u64::try_from(now.since(began).as_millis()).unwrap_or(u64::MAX),
-            "event {id}, attempt {attempt}: {word}",
-        );
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    event.id = %id,
+                    event.key = %key,
+                    source = source.name,
+                    kind,
+                    attempt,
+                    epoch,
+                    run,
+                    outcome = word,
+                    error = error.map(String::as_str).unwrap_or_default(),
+                    took_ms = u64::try_from(now.since(began).as_millis()).unwrap_or(u64::MAX),
+                    "event {id}, attempt {attempt}: {word}",
+                )
+            };
+        }
+        // A metric is made of these, which must not depend on the level of the log.
+        if word == "dead_letter" {
+            line!(warn);
+        } else {
+            line!(info);
+        }
         if let Settled::Recorded(
             Settlement::Retry {
                 ring: Some(delay), ..

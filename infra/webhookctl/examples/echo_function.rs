@@ -4,6 +4,7 @@
 //! message's body does.
 
 use std::io::Write;
+use std::time::Duration;
 
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use serde_json::{Value, json};
@@ -80,6 +81,12 @@ async fn obey(order: &str) -> Result<Value, Error> {
         "error" => Err("told to fail".into()),
         "large" => Ok("x".repeat(7 * 1024 * 1024).into()),
         "hang" => std::future::pending().await,
+        "linger" => {
+            // The test reads it in the log.
+            writeln!(std::io::stdout(), "lingers")?;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            Ok("done".into())
+        }
         other => Err(format!("not told what {other:?} is").into()),
     }
 }

@@ -1,6 +1,7 @@
 //! The command line: what can be asked for, and how an answer leaves the process.
 
 mod args;
+mod bodies;
 mod completions;
 mod context;
 mod dlq;
@@ -24,13 +25,14 @@ mod values;
 mod verify;
 
 pub use args::{Cli, Command, DevArgs, Global, InboxCommand, InspectArgs, ListArgs, SendArgs};
+pub use bodies::BodiesAt;
 pub use completions::{CompletionsArgs, ManArgs};
 pub use context::{ContextAddArgs, ContextCommand, ContextShowArgs, ContextUseArgs};
 pub use dlq::{DlqCommand, DlqInspectArgs, DlqListArgs, DlqRedriveArgs};
 pub use doctor::DoctorArgs;
 pub use endpoint::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs};
 pub use erase::EraseArgs;
-pub use inbox::{BodiesAt, BodyArgs, DiffArgs, ExportArgs, TailArgs};
+pub use inbox::{BodyArgs, DiffArgs, ExportArgs, TailArgs};
 pub use listen::ListenArgs;
 pub use log::LogArgs;
 pub use quarantine::{
@@ -46,14 +48,14 @@ pub use replay::{
     ReplayPlanId, ReplayShowArgs,
 };
 pub use run::{Stop, parse, run_with};
-pub use selection::SelectionArgs;
+pub use selection::{Received, SelectionArgs};
 pub use sources::{
     ApiAt, NewSecretArgs, SourcesAddArgs, SourcesAt, SourcesCheckArgs, SourcesCommand,
     SourcesListArgs, SourcesPauseArgs, SourcesPresetsArgs, SourcesRemoveArgs, SourcesResumeArgs,
-    SourcesRotateArgs, SourcesShowArgs, SourcesTestArgs,
+    SourcesRotateArgs, SourcesShowArgs, SourcesTestArgs, Store,
 };
 pub use stats::{By, StatsArgs};
 pub use sync::{SyncCommand, SyncRunArgs, SyncSpanArgs, SyncStatusArgs};
 pub use tree::tree;
-pub use values::{Assignment, ColorChoice, Rate, SecretFrom, Tamper, Zone};
+pub use values::{Assignment, Chaos, ColorChoice, Rate, SecretFrom, Tamper, Zone};
 pub use verify::VerifyArgs;

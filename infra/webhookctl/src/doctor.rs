@@ -7,6 +7,7 @@ mod page;
 
 use serde::Serialize;
 
+use crate::output::error::anchor;
 pub use checks::{ALL, END_TO_END};
 pub use facts::{
     Alarm, Caller, Count, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue,
@@ -94,7 +95,7 @@ impl Check {
             want: finding.want,
             fix,
             details: finding.details,
-            docs: format!("infra/docs/doctor.md#{}", page::anchor(self.name)),
+            docs: format!("infra/docs/doctor.md#{}", anchor(self.name)),
             title: self.title,
         }
     }

@@ -12,4 +12,4 @@ pub use lines::{full, later, seven_lines, with_timeline};
 pub use row::{EventRow, columns};
 #[cfg(test)]
 pub(crate) use view::tests;
-pub use view::{Body, Effect, EffectState, EventView, LastError, Moment, STATUSES, Status};
+pub use view::{Body, Effect, EffectState, EventView, LastError, Moment, Replay, STATUSES, Status};

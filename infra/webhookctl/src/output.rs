@@ -11,13 +11,16 @@ pub mod table;
 
 pub mod format;
 pub mod print;
+pub(crate) mod progress;
 pub mod query;
 
 pub mod aws;
 pub mod error;
+mod policies;
 
 pub use error::{CliError, Exit};
 pub use format::{Column, Format, List};
 pub use print::{Printer, StdoutClosed, Stream, Talk, Terminal};
+pub(crate) use progress::Progress;
 pub use query::Query;
 pub use safe::safe;

@@ -3,9 +3,11 @@
 
 mod chosen;
 mod file;
+mod managed;
 mod names;
 mod operator;
 mod reach;
+mod running;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -22,6 +24,7 @@ use crate::cli::Global;
 use crate::stack::Endpoints;
 pub use chosen::{Chosen, Deployed};
 pub use file::Contexts;
+pub use managed::{Labelled, ManagedSecret};
 pub use names::Names;
 pub use operator::Profile;
 pub use reach::aws;
@@ -40,6 +43,8 @@ pub struct Local {
     pub sqs: String,
     pub s3: String,
     pub ssm: String,
+    #[serde(default)]
+    pub secrets_manager: String,
     pub table: String,
     pub bucket: String,
     /// Where doorbells ring.
@@ -79,6 +84,7 @@ impl Local {
             sqs: self.sqs.clone(),
             s3: self.s3.clone(),
             ssm: self.ssm.clone(),
+            secrets_manager: self.secrets_manager.clone(),
         }
     }
 
@@ -157,7 +163,8 @@ impl Inbox {
         }
     }
 
-    fn local(local: Local) -> anyhow::Result<Self> {
+    /// That of a running `dev`.
+    pub(crate) fn local(local: Local) -> anyhow::Result<Self> {
         let clients = local.endpoints().clients();
         let quarantine = Quarantine::new(clients.dynamodb.clone(), &local.table);
         let keyring = Keyring::new(clients.dynamodb.clone(), &local.table);
@@ -202,6 +209,20 @@ impl Inbox {
             local: None,
             deployed: Some(deployed),
         })
+    }
+
+    /// The Region of a deployment.
+    pub fn region(&self) -> Option<&str> {
+        self.deployed.as_ref()?.region.as_deref()
+    }
+
+    /// The other inboxes that are known by name.
+    pub fn others(&self) -> Vec<String> {
+        // This one was found; files that have become unreadable since name none.
+        let contexts = Contexts::read().unwrap_or_default().all;
+        let local = matches!(Local::find(), Ok(Some(_))).then(|| "local".to_owned());
+        let names = contexts.into_keys().chain(local);
+        names.filter(|name| *name != self.name).collect()
     }
 
     /// The names of the sources that are configured.

@@ -26,6 +26,7 @@ use crate::place::Inbox;
 use crate::verbs::view;
 
 pub use body::no_bucket;
+pub use find::newest;
 pub use ids::find as find_one;
 pub use position::Position;
 
@@ -84,17 +85,18 @@ impl Selection {
     /// Checks what was asked for, and reads the ids on stdin where `--id -` says so.
     pub fn new(args: &SelectionArgs, inbox: &Inbox, now: i64) -> anyhow::Result<Self> {
         let fields = args.where_.iter().map(field);
+        let received = &args.received;
         Ok(Self {
-            asked_sources: args.source.clone(),
-            sources: sources(inbox, &args.source)?,
+            asked_sources: received.source.clone(),
+            sources: sources(inbox, &received.source)?,
             kinds: args.event_type.clone(),
             statuses: args.status.clone(),
-            since: args.since.map(|when| when.millis(now)),
-            until: args.until.map(|when| when.millis(now)),
+            since: received.since.map(|when| when.millis(now)),
+            until: received.until.map(|when| when.millis(now)),
             error: args.error.as_ref().map(|error| error.to_ascii_lowercase()),
             via: args.via.clone(),
             attempts: args.attempts,
-            ids: ids(&args.id)?,
+            ids: ids(&received.id)?,
             fields: fields.collect::<Result<_, _>>()?,
             thorough: false,
             now,
@@ -182,7 +184,7 @@ fn field(wanted: &Assignment) -> Result<Field, CliError> {
 }
 
 /// The configured sources that the names and patterns mean; without any, all of them.
-fn sources(inbox: &Inbox, asked: &[String]) -> Result<Vec<String>, CliError> {
+pub(crate) fn sources(inbox: &Inbox, asked: &[String]) -> Result<Vec<String>, CliError> {
     let known = inbox.sources();
     if asked.is_empty() {
         return Ok(known.into_iter().map(str::to_owned).collect());
@@ -223,8 +225,21 @@ fn no_source(inbox: &Inbox, name: &str) -> CliError {
     }
 }
 
-/// The ids that were named, those on stdin in the place of `-`. Each once.
+/// The ids that were named. That none is, is an error where some were to be.
 fn ids(asked: &[String]) -> anyhow::Result<Vec<String>> {
+    let ids = named(asked)?;
+    if ids.is_empty() && !asked.is_empty() {
+        return Err(
+            CliError::usage("usage.id", "no id is named, also not on stdin")
+                .tip("webhookctl inbox list -o ids prints ids for `--id -`")
+                .into(),
+        );
+    }
+    Ok(ids)
+}
+
+/// The ids that were named, those on stdin in the place of `-`. Each once.
+pub(crate) fn named(asked: &[String]) -> anyhow::Result<Vec<String>> {
     let mut ids: Vec<String> = Vec::new();
     for id in asked {
         if id != "-" {
@@ -239,12 +254,5 @@ fn ids(asked: &[String]) -> anyhow::Result<Vec<String>> {
     ids.retain(|id| !id.is_empty());
     let mut seen = std::collections::HashSet::new();
     ids.retain(|id| seen.insert(id.clone()));
-    if ids.is_empty() && !asked.is_empty() {
-        return Err(
-            CliError::usage("usage.id", "no id is named, also not on stdin")
-                .tip("webhookctl inbox list -o ids prints ids for `--id -`")
-                .into(),
-        );
-    }
     Ok(ids)
 }

@@ -12,17 +12,23 @@ mod emulators;
 mod engine;
 mod front;
 mod invoke;
+mod json_service;
+mod kept;
 pub mod lambda;
 pub mod names;
 mod poller;
 pub mod preflight;
 mod s3;
 pub mod schedule;
+mod secrets_manager;
 mod sqs;
 mod ssm;
 pub mod template;
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, bail};
 use serde_json::Value;
@@ -32,6 +38,7 @@ pub use clients::{Clients, Endpoints};
 pub use emulators::Emulators;
 use front::Front;
 use invoke::InvokeApi;
+pub use kept::{Kept, Part};
 pub use lambda::{FunctionError, Invocation, Outcome};
 use lambda::{FunctionSpec, Functions};
 use names::{ACCESS_KEY, REGION, SECRET_KEY};
@@ -85,6 +92,7 @@ impl Options {
 
 /// A running stack. Dropping it ends everything; [`Stack::stop`] does so in order.
 pub struct Stack {
+    options: Options,
     template: Template,
     functions: Functions,
     front: Front,
@@ -97,12 +105,7 @@ pub struct Stack {
 impl Stack {
     pub async fn start(options: Options) -> anyhow::Result<Self> {
         let emulators = Emulators::start(options.state.as_deref())?;
-        let naming = Naming {
-            queue_base: emulators.endpoints().sqs.clone(),
-            parameters: options.parameters.clone(),
-            ..Naming::default()
-        };
-        let template = Template::load(&options.template, &naming)?;
+        let template = load(&options.template, &options, &emulators)?;
         emulators.provision(&template).await?;
         let handle = emulators.engine.handle();
         let specs = template
@@ -131,6 +134,7 @@ impl Stack {
             tasks.push(handle.spawn(schedule::run(schedule.clone(), functions.clone())));
         }
         Ok(Self {
+            options,
             template,
             functions,
             front,
@@ -197,6 +201,19 @@ impl Stack {
             .await
     }
 
+    /// Changes a function while it runs, as a deployment does: what `binaries` has of it is run with
+    /// what `template` says of it. Invocations that are under way end where they began. Everything
+    /// else of the stack stays as it is.
+    pub fn deploy(&self, function: &str, template: &Path, binaries: &Path) -> anyhow::Result<()> {
+        let template = load(template, &self.options, &self.emulators)?;
+        let options = Options {
+            binaries: binaries.to_owned(),
+            ..self.options.clone()
+        };
+        let spec = spec(function, &template, &options, &self.emulators)?;
+        self.functions.deploy(spec)
+    }
+
     /// Kills the function's processes; whatever they were doing fails. Returns how many.
     pub async fn kill_function_processes(&self, function: &str) -> anyhow::Result<usize> {
         self.functions.kill(function).await
@@ -207,13 +224,18 @@ impl Stack {
         self.functions.process_ids(function)
     }
 
+    /// The executables that these run, by the ids of the processes.
+    pub fn function_executables(&self, function: &str) -> anyhow::Result<BTreeMap<u32, PathBuf>> {
+        self.functions.executables(function)
+    }
+
     /// Where the function's output goes.
     pub fn log_file(&self, function: &str) -> anyhow::Result<PathBuf> {
         self.functions.log_file(function)
     }
 
     /// The folder of the state, or a passing one.
-    pub fn folder(&self) -> &std::path::Path {
+    pub fn folder(&self) -> &Path {
         self.emulators.folder()
     }
 
@@ -232,6 +254,16 @@ impl Drop for Stack {
     fn drop(&mut self) {
         self.functions.close_now();
     }
+}
+
+/// A template with the names of this machine.
+fn load(path: &Path, options: &Options, emulators: &Emulators) -> anyhow::Result<Template> {
+    let naming = Naming {
+        queue_base: emulators.endpoints().sqs.clone(),
+        parameters: options.parameters.clone(),
+        ..Naming::default()
+    };
+    Template::load(path, &naming)
 }
 
 fn spec(

@@ -8,6 +8,7 @@ mod doctor;
 mod endpoint;
 mod erase;
 mod inbox;
+mod keys;
 mod listen;
 mod log;
 mod quarantine;

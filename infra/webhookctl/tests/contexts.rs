@@ -272,6 +272,32 @@ fn outputs_of_a_stack_become_a_context() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
+async fn an_id_that_is_not_there_may_be_in_another_deployment() -> anyhow::Result<()> {
+    let home = Home::new("elsewhere")?;
+    let (emulators, template) = services().await?;
+    let table = &template.table_definition()?.name;
+    let one = format!(
+        "default = \"prod\"\n[context.prod]\nregion = \"eu-west-1\"\ntable = \"{table}\"\n"
+    );
+    let inspect = || {
+        let inspect = home.webhookctl(&["inbox", "inspect", "in_1"]);
+        with_keys(at(&emulators, inspect)).output()
+    };
+    home.write("config.toml", &one)?;
+    let said = stderr(&inspect()?);
+    let error = "error: no event 'in_1' in prod (eu-west-1) [inbox.not_found]";
+    assert!(said.contains(error), "{said}");
+    assert!(said.contains("tip: webhookctl inbox list\n"), "{said}");
+
+    let two = one + "[context.staging]\nregion = \"eu-west-1\"\ntable = \"mitt-staging\"\n";
+    home.write("config.toml", &two)?;
+    let said = stderr(&inspect()?);
+    let tip = "tip: is it in another deployment? contexts: staging (-c NAME)\n";
+    assert!(said.contains(tip), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_stack_is_asked_once() -> anyhow::Result<()> {
     let home = Home::new("stack")?;
     let (emulators, template) = services().await?;

@@ -1,17 +1,16 @@
 //! `webhookctl dlq`, what is kept apart, and the log, as a person runs them on a stack whose ledger
 //! was written by the library.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+mod support;
+
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Claim, EffectRow, EffectState, Ledger, Received, Settlement, State};
-use webhookctl::place::Local;
+use shared::ledger::{Claim, EffectRow, EffectState, Received, Settlement, State};
+use support::world::World;
 
 const SOURCES: &str = r#"
 schema = 1
@@ -31,77 +30,11 @@ const HOSTILE: &str = "no\u{1b}]0;owned\u{7}\nnext_action  none\u{202e} =1+1";
 
 const LEASE: Duration = Duration::from_secs(35);
 
-/// A `dev` in a folder of its own, killed when the test ends.
-struct World {
-    folder: PathBuf,
-    dev: Child,
-    local: Local,
-    ledger: Ledger,
-    now: Millis,
+fn start(name: &str) -> anyhow::Result<World> {
+    World::start(name, SOURCES)
 }
 
 impl World {
-    fn start(name: &str) -> anyhow::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("mitt-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        std::fs::write(folder.join("sources.toml"), SOURCES)?;
-        let arguments = [
-            "dev",
-            "--sources",
-            "sources.toml",
-            "--port",
-            "0",
-            "-o",
-            "jsonl",
-        ];
-        let mut dev = command(&folder, &arguments)
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let stdout = dev.stdout.take().context("it has a stdout")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        ensure!(line.contains("\"ready\""), "{line}");
-        let text = std::fs::read_to_string(folder.join(".mitt/local.json"))?;
-        let local: Local = serde_json::from_str(&text)?;
-        let dynamodb = local.endpoints().clients().dynamodb;
-        let ledger = Ledger::new(dynamodb, &local.table, None);
-        Ok(Self {
-            folder,
-            dev,
-            local,
-            ledger,
-            now: Millis::now(),
-        })
-    }
-
-    fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
-        Ok(command(&self.folder, arguments).output()?)
-    }
-
-    /// What is printed for people, on both streams.
-    fn text(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let output = self.run(arguments)?;
-        let text = printed(&output)?;
-        ensure!(output.status.success(), "{arguments:?}: {text}");
-        Ok(text)
-    }
-
-    fn json(&self, arguments: &[&str]) -> anyhow::Result<Value> {
-        let output = self.run(&[arguments, &["-o", "json"]].concat())?;
-        ensure!(
-            output.status.success(),
-            "{arguments:?}: {}",
-            printed(&output)?
-        );
-        Ok(serde_json::from_slice(&output.stdout)?)
-    }
-
-    /// A refusal: its exit code, and what it says.
-    fn refused(&self, arguments: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
-        let output = self.run(arguments)?;
-        Ok((output.status.code(), printed(&output)?))
-    }
-
     /// An event that died of this error, so many minutes ago.
     async fn dead(
         &self,
@@ -186,30 +119,6 @@ impl World {
     }
 }
 
-impl Drop for World {
-    fn drop(&mut self) {
-        let _ = self.dev.kill();
-        let _ = self.dev.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
-    command
-        .args(arguments)
-        .current_dir(folder)
-        .env_remove("MITT_TABLE")
-        .env("USER", "anna")
-        .env("NO_COLOR", "1");
-    command
-}
-
-fn printed(output: &Output) -> anyhow::Result<String> {
-    let out = std::str::from_utf8(&output.stdout)?;
-    Ok(format!("{out}{}", std::str::from_utf8(&output.stderr)?))
-}
-
 /// Signed by nobody, but as it stands in the ledger that makes no difference.
 fn event(source: &str, id: &str, body: &'static str, at: Millis) -> Event {
     Event::fetched(Fetched {
@@ -227,7 +136,7 @@ fn event(source: &str, id: &str, body: &'static str, at: Millis) -> Event {
 
 #[tokio::test]
 async fn dead_letters_are_grouped_by_what_went_wrong() -> anyhow::Result<()> {
-    let world = World::start("dlq-list")?;
+    let world = start("dlq-list")?;
     let none = world.text(&["dlq", "list"])?;
     assert!(none.contains("No dead letters match."), "{none}");
     world.two_errors().await?;
@@ -262,7 +171,7 @@ async fn dead_letters_are_grouped_by_what_went_wrong() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn a_flat_list_is_read_in_pieces() -> anyhow::Result<()> {
-    let world = World::start("dlq-flat")?;
+    let world = start("dlq-flat")?;
     world.two_errors().await?;
     let mut ids = Vec::new();
     let mut after: Option<String> = None;
@@ -289,7 +198,7 @@ async fn a_flat_list_is_read_in_pieces() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn one_error_is_explained() -> anyhow::Result<()> {
-    let world = World::start("dlq-inspect")?;
+    let world = start("dlq-inspect")?;
     world.two_errors().await?;
     let document = world.json(&["dlq", "list"])?;
     let error = document["items"][0]["error"].as_str().context("an error")?;
@@ -342,7 +251,7 @@ async fn one_error_is_explained() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn whatever_an_error_says_is_inert() -> anyhow::Result<()> {
-    let world = World::start("dlq-hostile")?;
+    let world = start("dlq-hostile")?;
     world.two_errors().await?;
     let document = world.json(&["dlq", "list", "-s", "acme"])?;
     let error = document["items"][0]["error"].as_str().context("an error")?;
@@ -370,7 +279,7 @@ async fn whatever_an_error_says_is_inert() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn the_queue_is_moved_only_as_a_whole_and_when_it_is_confirmed() -> anyhow::Result<()> {
-    let world = World::start("dlq-native")?;
+    let world = start("dlq-native")?;
     let native = [
         "dlq",
         "redrive",
@@ -424,7 +333,7 @@ async fn the_queue_is_moved_only_as_a_whole_and_when_it_is_confirmed() -> anyhow
 
 #[tokio::test]
 async fn what_is_kept_apart_is_released_or_discarded() -> anyhow::Result<()> {
-    let world = World::start("kept-apart")?;
+    let world = start("kept-apart")?;
     let (one, two) = (world.apart("evt_1").await?, world.apart("evt_2").await?);
     let (one_name, two_name) = (one.to_string(), two.to_string());
     let shown = world.text(&["inbox", "inspect", &one_name])?;

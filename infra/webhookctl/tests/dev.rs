@@ -1,76 +1,21 @@
 //! `webhookctl dev` as a person runs it: the program, its output, and what survives kill -9.
 
+mod support;
+
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::Stdio;
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
+use support::folder::Folder;
+use support::world::Dev;
 
 const README: &str = include_str!("../../../README.md");
 
-/// A folder of the test's own, to run the program in.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("mitt-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path)?;
-        Ok(Self(path))
-    }
-
-    fn webhookctl(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
-        command
-            .args(arguments)
-            .current_dir(&self.0)
-            .env_remove("MITT_TABLE")
-            .env("NO_COLOR", "1");
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
-        self.webhookctl(arguments)
-            .output()
-            .with_context(|| format!("run {arguments:?}"))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A `dev` that is running, killed when the test ends.
-struct Dev(Child);
-
-impl Dev {
-    /// Starts one and waits until it says that it is ready.
-    fn start(folder: &Folder) -> anyhow::Result<Self> {
-        let state = ["dev", "--state", "state", "--port", "0", "-o", "jsonl"];
-        let mut child = folder.webhookctl(&state).stdout(Stdio::piped()).spawn()?;
-        let stdout = child.stdout.take().context("it has a stdout")?;
-        let dev = Self(child);
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        ensure!(line.contains("\"ready\""), "{line}");
-        Ok(dev)
-    }
-
-    fn kill(mut self) -> anyhow::Result<()> {
-        self.0.kill()?;
-        self.0.wait()?;
-        Ok(())
-    }
-}
-
-impl Drop for Dev {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+fn start(folder: &Folder) -> anyhow::Result<Dev> {
+    Dev::start_as(folder, &["--state", "state"])
 }
 
 #[test]
@@ -124,9 +69,23 @@ fn masked(line: &str) -> String {
 }
 
 #[test]
+fn a_port_that_is_taken_is_named() -> anyhow::Result<()> {
+    let folder = Folder::new("port")?;
+    let other = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let port = other.local_addr()?.port().to_string();
+    let output = folder.run(&["dev", "--port", &port])?;
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let error = format!("error: port {port} is in use by another program [dev.port]\n");
+    assert!(said.contains(&error), "{said}");
+    assert!(said.contains("tip: webhookctl dev --port 0 "), "{said}");
+    Ok(())
+}
+
+#[test]
 fn what_was_acknowledged_is_there_after_everything_was_killed() -> anyhow::Result<()> {
     let folder = Folder::new("kill")?;
-    let dev = Dev::start(&folder)?;
+    let dev = start(&folder)?;
     // Somebody sends without a pause, and the stack dies under it.
     let sender = folder
         .webhookctl(&["send", "stripe", "-n", "400", "-o", "jsonl"])
@@ -150,7 +109,7 @@ fn what_was_acknowledged_is_there_after_everything_was_killed() -> anyhow::Resul
         acknowledged.len()
     );
 
-    let dev = Dev::start(&folder)?;
+    let dev = start(&folder)?;
     let output = folder.run(&["inbox", "list", "-n", "1000", "-o", "json"])?;
     ensure!(
         output.status.success(),
@@ -174,6 +133,47 @@ fn what_was_acknowledged_is_there_after_everything_was_killed() -> anyhow::Resul
     dev.kill()
 }
 
+#[test]
+fn a_state_is_emptied_and_it_is_said_of_what() -> anyhow::Result<()> {
+    let folder = Folder::new("reset")?;
+    let dev = start(&folder)?;
+    let text = folder.text(&["send", "stripe", "--wait"])?;
+    assert!(text.contains("● done"), "{text}");
+    dev.kill()?;
+    let dev = start(&folder)?;
+    let events = || folder.json(&["inbox", "list"]);
+    assert_eq!(events()?["items"].as_array().map(Vec::len), Some(1));
+
+    // One that is in use is left alone, from whatever folder.
+    let elsewhere = folder.path().join("elsewhere");
+    std::fs::create_dir_all(&elsewhere)?;
+    let mut other = folder.webhookctl(&["dev", "--state", "../state", "--reset", "--port", "0"]);
+    let output = other.current_dir(&elsewhere).output()?;
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    for words in ["nothing was thrown away", "[dev.reset]"] {
+        assert!(said.contains(words), "{said}");
+    }
+    assert_eq!(events()?["items"].as_array().map(Vec::len), Some(1));
+    dev.kill()?;
+
+    let taken = std::net::TcpListener::bind("127.0.0.1:0")?;
+    let port = taken.local_addr()?.port().to_string();
+    let reset = ["dev", "--state", "state", "--reset", "--port", &port];
+    let said = folder.run(&reset)?.stderr;
+    let said = String::from_utf8_lossy(&said).into_owned();
+    for words in [
+        "Throwing away what state keeps, last written ",
+        " ago: the table (",
+        "the secrets (1 file, ",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let dev = start(&folder)?;
+    assert_eq!(events()?["items"].as_array().map(Vec::len), Some(0));
+    dev.kill()
+}
+
 fn id_if_acknowledged(line: &Value) -> Option<String> {
     (line["status"] == 200)
         .then(|| line["id"].as_str().map(str::to_owned))
@@ -187,7 +187,7 @@ fn a_person_can_send_and_look() -> anyhow::Result<()> {
     assert_eq!(none.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&none.stderr).contains("[context.none]"));
 
-    let dev = Dev::start(&folder)?;
+    let dev = start(&folder)?;
     let sent = folder.run(&[
         "send",
         "stripe",
@@ -294,10 +294,7 @@ fn a_person_can_send_and_look() -> anyhow::Result<()> {
 #[test]
 fn a_wrong_file_of_sources_is_refused_before_anything_runs() -> anyhow::Result<()> {
     let folder = Folder::new("sources")?;
-    std::fs::write(
-        folder.0.join("sources.toml"),
-        "schema = 1\n[[source]]\nnaem = \"x\"\n",
-    )?;
+    folder.write("sources.toml", "schema = 1\n[[source]]\nnaem = \"x\"\n")?;
     let checked = folder.run(&["sources", "check", "sources.toml"])?;
     assert_eq!(checked.status.code(), Some(5));
     let stderr = String::from_utf8(checked.stderr)?;

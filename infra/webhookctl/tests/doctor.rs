@@ -1,10 +1,10 @@
 //! `webhookctl doctor` as a person runs it on the local stack: well when all is well, and the check
 //! that is named when one thing is not.
 
+mod support;
+
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Output;
 
 use anyhow::{Context, ensure};
 use aws_sdk_lambda::primitives::Blob;
@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 use shared::aws::{Aws, Patience};
 use shared::clock::Millis;
 use shared::endpoint::{Finding, Health, Status};
-use shared::ledger::Ledger;
-use webhookctl::place::Local;
+use support::world::World;
 use webhookctl::stack::Clients;
 
 const TEMPLATE: &str = include_str!("../../../template.yaml");
@@ -35,31 +34,12 @@ url = "https://inbox.example/in/code"
 with = { repo = "acme/shop" }
 "#;
 
-/// A `dev` in a folder of its own, killed when the test ends.
-struct World {
-    folder: PathBuf,
-    dev: Child,
-    local: Local,
-}
-
 impl World {
-    async fn start(name: &str, template: &str) -> anyhow::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("mitt-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        std::fs::write(folder.join("sources.toml"), SOURCES)?;
-        std::fs::write(folder.join("own.yaml"), template)?;
-        let arguments = ["dev", "--sources", "sources.toml", "--template", "own.yaml"];
-        let arguments = [&arguments[..], &["--port", "0", "-o", "jsonl"]].concat();
-        let mut dev = command(&folder, &arguments)
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let stdout = dev.stdout.take().context("it has a stdout")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        ensure!(line.contains("\"ready\""), "{line}");
-        let text = std::fs::read_to_string(folder.join(".mitt/local.json"))?;
-        let local: Local = serde_json::from_str(&text)?;
-        let world = Self { folder, dev, local };
+    async fn of(name: &str, template: &str) -> anyhow::Result<Self> {
+        let world = Self::start_with(name, SOURCES, |folder| {
+            folder.write("own.yaml", template)?;
+            Ok(vec!["--template", "own.yaml"])
+        })?;
         // The key of the providers' API is nobody's to make up.
         let ssm = world.clients().ssm;
         let key = ssm.put_parameter().name("/mitt/provider-api/code/current");
@@ -68,17 +48,13 @@ impl World {
         for task in ["sweep", "drain"] {
             world.task(task).await?;
         }
-        world.ledger().beat("sync", Millis::now()).await?;
-        world.ledger().beat("endpoints", Millis::now()).await?;
+        world.ledger.beat("sync", Millis::now()).await?;
+        world.ledger.beat("endpoints", Millis::now()).await?;
         Ok(world)
     }
 
     fn clients(&self) -> Clients {
         self.local.endpoints().clients()
-    }
-
-    fn ledger(&self) -> Ledger {
-        Ledger::new(self.clients().dynamodb, &self.local.table, None)
     }
 
     /// A round of backup-sync, as its schedule starts it.
@@ -113,7 +89,7 @@ impl World {
     }
 
     fn doctor(&self, arguments: &[&str]) -> anyhow::Result<Output> {
-        Ok(command(&self.folder, &[&["doctor"], arguments].concat()).output()?)
+        self.run(&[&["doctor"], arguments].concat())
     }
 
     /// The result of each check, and the exit code.
@@ -156,28 +132,9 @@ impl World {
     }
 }
 
-impl Drop for World {
-    fn drop(&mut self) {
-        let _ = self.dev.kill();
-        let _ = self.dev.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn command(folder: &std::path::Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
-    command
-        .args(arguments)
-        .current_dir(folder)
-        .env_remove("MITT_TABLE")
-        .env("WEBHOOKCTL_CONFIG", folder.join("none.toml"))
-        .env("NO_COLOR", "1");
-    command
-}
-
 #[tokio::test]
 async fn a_healthy_stack_is_well() -> anyhow::Result<()> {
-    let world = World::start("doctor-well", TEMPLATE).await?;
+    let world = World::of("doctor-well", TEMPLATE).await?;
     let (results, code) = world.results()?;
     assert_eq!(code, Some(0), "{results:?}");
     let of = |result: &str| {
@@ -215,7 +172,7 @@ async fn a_healthy_stack_is_well() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn a_fault_of_the_running_stack_is_found() -> anyhow::Result<()> {
-    let world = World::start("doctor-faults", TEMPLATE).await?;
+    let world = World::of("doctor-faults", TEMPLATE).await?;
     let names = &world.local.names;
     let (dead, backlog) = (
         names.dead_doorbells_url.as_ref(),
@@ -270,14 +227,14 @@ async fn a_fault_of_the_running_stack_is_found() -> anyhow::Result<()> {
         note: None,
     };
     let status = Status::after("code", None, finding, Millis::now());
-    world.ledger().note_endpoint(&status).await?;
+    world.ledger.note_endpoint(&status).await?;
     world.finds("source.subscription", "fail")?;
     let well = Finding {
         health: Health::Good,
         ..status.finding
     };
     let status = Status::after("code", None, well, Millis::now());
-    world.ledger().note_endpoint(&status).await?;
+    world.ledger.note_endpoint(&status).await?;
 
     let sqs = world.clients().sqs;
     let message = sqs.send_message().queue_url(dead.context("named")?);
@@ -291,16 +248,16 @@ async fn a_fault_of_the_template_is_found() -> anyhow::Result<()> {
     let item_failures = "      FunctionResponseTypes: [ReportBatchItemFailures]\n";
     ensure!(TEMPLATE.matches(item_failures).count() == 2);
     let broken = TEMPLATE.replacen(item_failures, "", 1);
-    let world = World::start("doctor-template", &broken).await?;
+    let world = World::of("doctor-template", &broken).await?;
     world.finds("queue.partial_batch", "fail")?;
     Ok(())
 }
 
 #[tokio::test]
 async fn a_task_that_does_not_run_is_found() -> anyhow::Result<()> {
-    let world = World::start("doctor-rounds", TEMPLATE).await?;
+    let world = World::of("doctor-rounds", TEMPLATE).await?;
     let long_ago = Millis::now() - std::time::Duration::from_secs(3600);
-    world.ledger().beat("drain", long_ago).await?;
+    world.ledger.beat("drain", long_ago).await?;
     world.finds("schedule.drain", "fail")?;
     world.task("drain").await?;
     world.finds("schedule.drain", "pass")?;
@@ -309,24 +266,23 @@ async fn a_task_that_does_not_run_is_found() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn a_canary_comes_to_its_end() -> anyhow::Result<()> {
-    let world = World::start("doctor-canary", TEMPLATE).await?;
+    let world = World::of("doctor-canary", TEMPLATE).await?;
     let output = world.doctor(&["--end-to-end", "--only", "end_to_end", "-o", "jsonl"])?;
     let checked: Value = serde_json::from_slice(&output.stdout)?;
     assert_eq!(checked["check"], "end_to_end.canary");
     assert_eq!(checked["result"], "pass", "{checked}");
     assert_eq!(output.status.code(), Some(0));
-    let list = command(&world.folder, &["inbox", "list", "-o", "json"]).output()?;
-    let list: Value = serde_json::from_slice(&list.stdout)?;
+    let list = world.json(&["inbox", "list"])?;
     assert_eq!(list["items"][0]["source"], "acme", "{list}");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_bundle_holds_no_secret_and_takes_no_files_place() -> anyhow::Result<()> {
-    let world = World::start("doctor-bundle", TEMPLATE).await?;
+    let world = World::of("doctor-bundle", TEMPLATE).await?;
     let output = world.doctor(&["--bundle", "report.json"])?;
     assert_eq!(output.status.code(), Some(0));
-    let text = std::fs::read_to_string(world.folder.join("report.json"))?;
+    let text = world.read("report.json")?;
     let shown = String::from_utf8(output.stderr)?;
     assert!(shown.contains(&text), "it was shown first");
     let bundle: Value = serde_json::from_str(&text)?;

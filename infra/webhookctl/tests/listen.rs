@@ -3,11 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,8 @@ use shared::envelope::Envelope;
 use shared::preset::Preset;
 use shared::secrets::Secret;
 use shared::verify::{Arrival, Trust, Verifier};
-use webhookctl::place::Local;
+use support::log::deeds;
+use support::world::World;
 
 const SOURCES: &str = r#"
 schema = 1
@@ -149,38 +151,11 @@ const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 11\r\nconnection: close\r\n
 const SICK: &str =
     "HTTP/1.1 500 Internal Server Error\r\ncontent-length: 4\r\nconnection: close\r\n\r\nsick";
 
-/// A `dev` in a folder of its own, killed when the test ends.
-struct World {
-    folder: PathBuf,
-    dev: Child,
+fn start(name: &str) -> anyhow::Result<World> {
+    World::start(name, SOURCES)
 }
 
 impl World {
-    fn start(name: &str) -> anyhow::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("mitt-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        std::fs::write(folder.join("sources.toml"), SOURCES)?;
-        let dev = [
-            "dev",
-            "--sources",
-            "sources.toml",
-            "--port",
-            "0",
-            "-o",
-            "jsonl",
-        ];
-        let mut dev = command(&folder, &dev).stdout(Stdio::piped()).spawn()?;
-        let stdout = dev.stdout.take().context("it has a stdout")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        ensure!(line.contains("\"ready\""), "{line}");
-        Ok(Self { folder, dev })
-    }
-
-    fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
-        Ok(command(&self.folder, arguments).output()?)
-    }
-
     /// Sends one, waits until it is done, and says its id.
     fn send(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.run(&[&["send"], arguments, &["--wait", "-o", "json"]].concat())?;
@@ -192,8 +167,8 @@ impl World {
 
     fn listen(&self, arguments: &[&str]) -> anyhow::Result<Listening> {
         let arguments = [&["listen"], arguments, &["-o", "jsonl"]].concat();
-        let mut child = command(&self.folder, &arguments)
-            .stdin(Stdio::null())
+        let mut child = self
+            .webhookctl(&arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
@@ -205,9 +180,9 @@ impl World {
     }
 
     /// The same stack, as a deployment that is named by its table. `sts` says who one is.
-    fn deployment(&self, sts: &App, arguments: &[&str]) -> anyhow::Result<Command> {
-        let local = self.local()?;
-        let mut command = command(&self.folder, &["--table", &local.table]);
+    fn deployment(&self, sts: &App, arguments: &[&str]) -> Command {
+        let local = &self.local;
+        let mut command = self.webhookctl(&["--table", &local.table]);
         command
             .args(arguments)
             .env("AWS_REGION", "us-east-1")
@@ -216,12 +191,7 @@ impl World {
             .env("AWS_ENDPOINT_URL_DYNAMODB", &local.dynamodb)
             .env("AWS_ENDPOINT_URL_S3", &local.s3)
             .env("AWS_ENDPOINT_URL_STS", sts.origin());
-        Ok(command)
-    }
-
-    fn local(&self) -> anyhow::Result<Local> {
-        let text = std::fs::read_to_string(self.folder.join(".mitt/local.json"))?;
-        Ok(serde_json::from_str(&text)?)
+        command
     }
 
     fn inspect(&self, id: &str) -> anyhow::Result<Value> {
@@ -230,27 +200,9 @@ impl World {
     }
 
     fn secret(&self, source: &str) -> anyhow::Result<String> {
-        let path = self.folder.join(format!(".mitt/listen/{source}.secret"));
-        Ok(std::fs::read_to_string(path)?.trim_end().to_owned())
+        let secret = self.read(&format!(".mitt/listen/{source}.secret"))?;
+        Ok(secret.trim_end().to_owned())
     }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        let _ = self.dev.kill();
-        let _ = self.dev.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
-    command
-        .args(arguments)
-        .current_dir(folder)
-        .env_remove("MITT_TABLE")
-        .env("NO_COLOR", "1");
-    command
 }
 
 fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
@@ -316,11 +268,11 @@ impl Drop for Listening {
 
 #[test]
 fn past_and_new_events_reach_a_program_byte_for_byte_and_signed_again() -> anyhow::Result<()> {
-    let world = World::start("listen")?;
+    let world = start("listen")?;
     let body = "{\"id\":\"evt_1\",  \"object\":\"event\",\"type\":\"invoice.paid\",\"n\":1.10}";
     let first = world.send(&["orders", "--data", body])?;
     let large = format!("{{\"action\":\"opened\",\"noise\":\"{}\"}}", noise(200_000));
-    std::fs::write(world.folder.join("large.json"), &large)?;
+    world.write("large.json", &large)?;
     let second = world.send(&["issues", "--file", "large.json"])?;
     let before = world.inspect(&first)?;
 
@@ -386,7 +338,7 @@ fn past_and_new_events_reach_a_program_byte_for_byte_and_signed_again() -> anyho
     assert_eq!(exit, Some(130));
     assert!(said.contains("3 sent · 3 taken"), "{said}");
     assert_eq!(world.inspect(&first)?, before);
-    let notes = std::fs::read_dir(world.folder.join(".mitt/listen"))?;
+    let notes = std::fs::read_dir(world.path().join(".mitt/listen"))?;
     let notes = notes
         .flatten()
         .filter(|file| file.path().extension().is_some_and(|e| e == "json"));
@@ -406,7 +358,7 @@ fn noise(length: usize) -> String {
 
 #[test]
 fn what_a_stopped_program_misses_is_held_and_sent_in_order() -> anyhow::Result<()> {
-    let world = World::start("held")?;
+    let world = start("held")?;
     let free = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
     let to = free.to_string();
     let listening = world.listen(&["-f", &to, "-s", "ord*", "-t", "charge.*"])?;
@@ -439,7 +391,7 @@ fn what_a_stopped_program_misses_is_held_and_sent_in_order() -> anyhow::Result<(
 
 #[test]
 fn a_span_that_is_over_ends_the_listener() -> anyhow::Result<()> {
-    let world = World::start("span")?;
+    let world = start("span")?;
     let first = world.send(&["orders"])?;
     world.send(&["issues"])?;
     let app = App::start(OK)?;
@@ -465,7 +417,7 @@ fn a_span_that_is_over_ends_the_listener() -> anyhow::Result<()> {
 
 #[test]
 fn what_cannot_be_is_refused_before_anything_is_read() -> anyhow::Result<()> {
-    let world = World::start("refused")?;
+    let world = start("refused")?;
     for (arguments, code, exit) in [
         (vec!["-f", "https://example.com/a"], "forward.elsewhere", 7),
         (vec!["-f", "http://10.1.2.3:80"], "forward.elsewhere", 7),
@@ -490,7 +442,7 @@ fn what_cannot_be_is_refused_before_anything_is_read() -> anyhow::Result<()> {
 
 #[test]
 fn a_stored_event_is_sent_once_more_to_a_program_and_to_the_local_stack() -> anyhow::Result<()> {
-    let world = World::start("event")?;
+    let world = start("event")?;
     let body = "{\"id\":\"evt_7\", \"type\":\"invoice.paid\",\"data\":{\"amount\":5}}";
     let id = world.send(&["orders", "--data", body])?;
     let app = App::start(OK)?;
@@ -521,7 +473,8 @@ fn a_stored_event_is_sent_once_more_to_a_program_and_to_the_local_stack() -> any
     );
 
     // Changed, with a secret of one's own.
-    let sent = command(&world.folder, &["send", "--event", &id, "--to", &url])
+    let sent = world
+        .webhookctl(&["send", "--event", &id, "--to", &url])
         .args([
             "--set",
             "data.amount=6",
@@ -563,7 +516,7 @@ fn a_stored_event_is_sent_once_more_to_a_program_and_to_the_local_stack() -> any
         "{}",
         String::from_utf8_lossy(&sent.stderr)
     );
-    let public = std::fs::read_to_string(world.folder.join(".mitt/listen/calls.pub"))?;
+    let public = world.read(".mitt/listen/calls.pub")?;
     assert!(app.next()?.verifies("sendgrid", &url, public.trim_end()));
     Ok(())
 }
@@ -576,32 +529,32 @@ connection: close\r\n\r\n\
 
 #[tokio::test]
 async fn what_is_read_out_of_a_deployment_is_written_down_there() -> anyhow::Result<()> {
-    let world = World::start("deployment")?;
+    let world = start("deployment")?;
     let large = format!("{{\"id\":\"evt_9\",\"noise\":\"{}\"}}", noise(200_000));
-    std::fs::write(world.folder.join("large.json"), &large)?;
+    world.write("large.json", &large)?;
     let id = world.send(&["stripe-main", "--file", "large.json"])?;
     let (app, sts) = (App::start(OK)?, App::start(ALICE)?);
     let url = app.url();
-    let bucket = world.local()?.bucket;
+    let bucket = world.local.bucket.clone();
 
     let event = ["send", "--event", &id, "--to", &url];
-    let without = world.deployment(&sts, &event)?.output()?;
+    let without = world.deployment(&sts, &event).output()?;
     let said = String::from_utf8(without.stderr)?;
     assert!(
         said.contains("--body-bucket") && without.status.code() == Some(1),
         "{said}"
     );
-    assert_eq!(deeds(&world).await?.len(), 0);
+    assert_eq!(deeds(&world.dynamodb(), &world.local.table).await?.len(), 0);
 
     let with = [&event[..], &["--body-bucket", &bucket]].concat();
-    let sent = world.deployment(&sts, &with)?.output()?;
+    let sent = world.deployment(&sts, &with).output()?;
     ensure!(
         sent.status.success(),
         "{}",
         String::from_utf8_lossy(&sent.stderr)
     );
     assert_eq!(app.next()?.body, large.as_bytes());
-    let deeds = deeds(&world).await?;
+    let deeds = deeds(&world.dynamodb(), &world.local.table).await?;
     let [deed] = deeds.as_slice() else {
         anyhow::bail!("{deeds:?}");
     };
@@ -622,7 +575,7 @@ async fn what_is_read_out_of_a_deployment_is_written_down_there() -> anyhow::Res
     ];
     let lines = |more: &[&str]| -> anyhow::Result<Value> {
         let output = world
-            .deployment(&sts, &[&span[..], more].concat())?
+            .deployment(&sts, &[&span[..], more].concat())
             .output()?;
         ensure!(
             output.status.success(),
@@ -642,27 +595,9 @@ async fn what_is_read_out_of_a_deployment_is_written_down_there() -> anyhow::Res
     Ok(())
 }
 
-/// What operators did in this month.
-async fn deeds(world: &World) -> anyhow::Result<Vec<shared::ledger::Item>> {
-    use aws_sdk_dynamodb::types::AttributeValue;
-    let local = world.local()?;
-    let month = Millis::now().hour();
-    let answer = local
-        .endpoints()
-        .clients()
-        .dynamodb
-        .query()
-        .table_name(&local.table)
-        .key_condition_expression("pk = :pk")
-        .expression_attribute_values(":pk", AttributeValue::S(format!("LOG#{}", &month[..6])))
-        .send()
-        .await?;
-    Ok(answer.items.unwrap_or_default())
-}
-
 #[test]
 fn what_was_sent_is_told_as_the_design_tells_it() -> anyhow::Result<()> {
-    let world = World::start("told")?;
+    let world = start("told")?;
     let sent = world.run(&["send", "orders", "--wait"])?;
     let text = String::from_utf8(sent.stdout)?;
     let lines: Vec<&str> = text.lines().collect();

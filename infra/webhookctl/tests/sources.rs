@@ -1,109 +1,18 @@
 //! `webhookctl sources` and `webhookctl send` as a person runs them, with and without a stack.
 
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+mod support;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use aws_sdk_ssm::types::ParameterType;
-use serde_json::Value;
 use shared::sign::{Algorithm, KeyPair};
-use webhookctl::place::Local;
+use support::folder::{Folder, stderr};
+use support::world::Dev;
 
 const RSA: &str = include_str!("../../../shared/tests/data/rsa-test-key.pem");
 
-/// A folder of the test's own, to run the program in.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("mitt-sources-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path)?;
-        Ok(Self(path))
-    }
-
-    fn webhookctl(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
-        command
-            .args(arguments)
-            .current_dir(&self.0)
-            .env_remove("MITT_TABLE")
-            .env("NO_COLOR", "1");
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
-        self.webhookctl(arguments)
-            .output()
-            .with_context(|| format!("run {arguments:?}"))
-    }
-
-    /// The document that a command prints.
-    fn json(&self, arguments: &[&str]) -> anyhow::Result<Value> {
-        let arguments = [arguments, &["-o", "json"]].concat();
-        let output = self.run(&arguments)?;
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        ensure!(output.status.success(), "{arguments:?}: {stderr}");
-        serde_json::from_slice(&output.stdout).with_context(|| format!("{arguments:?}: {stderr}"))
-    }
-
-    fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
-        Ok(std::fs::write(self.0.join(name), text)?)
-    }
-
-    fn local(&self) -> anyhow::Result<Local> {
-        let text = std::fs::read_to_string(self.0.join(".mitt/local.json"))?;
-        Ok(serde_json::from_str(&text)?)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A `dev` that is running, killed when the test ends.
-struct Dev(Child);
-
-impl Dev {
-    fn start(folder: &Folder) -> anyhow::Result<Self> {
-        let arguments = [
-            "dev",
-            "--sources",
-            "sources.toml",
-            "--port",
-            "0",
-            "-o",
-            "jsonl",
-        ];
-        let mut child = folder
-            .webhookctl(&arguments)
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let stdout = child.stdout.take().context("it has a stdout")?;
-        let dev = Self(child);
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        ensure!(line.contains("\"ready\""), "{line}");
-        Ok(dev)
-    }
-}
-
-impl Drop for Dev {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
 #[test]
 fn the_configuration_is_shown_where_no_inbox_can_be_asked() -> anyhow::Result<()> {
-    let folder = Folder::new("offline")?;
+    let folder = Folder::new("sources-offline")?;
     let listed = folder.run(&["sources", "list"])?;
     assert!(listed.status.success(), "{}", stderr(&listed));
     assert!(
@@ -133,12 +42,24 @@ fn the_configuration_is_shown_where_no_inbox_can_be_asked() -> anyhow::Result<()
     folder.write("bad.toml", "schema = 1\n[[source]]\nnaem = \"x\"\n")?;
     let bad = folder.run(&["sources", "list", "--file", "bad.toml"])?;
     assert_eq!(bad.status.code(), Some(5), "{}", stderr(&bad));
+
+    // The secret itself, in the place of its name.
+    let pasted =
+        "schema = 1\n[[source]]\nname = \"x\"\npreset = \"stripe\"\nsecret = \"sk_live_51H8\"\n";
+    folder.write("bad.toml", pasted)?;
+    let bad = folder.run(&["sources", "list", "--file", "bad.toml"])?;
+    let said = stderr(&bad);
+    assert!(
+        said.contains("line 5: source \"x\": a secret's name is"),
+        "{said}"
+    );
+    assert!(!said.contains("51H8"), "{said}");
     Ok(())
 }
 
 #[test]
 fn every_preset_is_listed_and_one_is_shown_whole() -> anyhow::Result<()> {
-    let folder = Folder::new("presets")?;
+    let folder = Folder::new("sources-presets")?;
     let list = folder.json(&["sources", "presets"])?;
     assert_eq!(list["schema"], "webhookctl/sources.presets/v1");
     let known = shared::preset::Preset::ids().count();
@@ -160,7 +81,7 @@ fn every_preset_is_listed_and_one_is_shown_whole() -> anyhow::Result<()> {
 
 #[test]
 fn whether_a_preset_can_be_sent_is_said_with_the_reason() -> anyhow::Result<()> {
-    let folder = Folder::new("list")?;
+    let folder = Folder::new("sources-list")?;
     let list = folder.json(&["send", "--list"])?;
     let items = list["items"].as_array().context("items")?;
     let of = |name: &str| items.iter().find(|item| item["preset"] == name);
@@ -246,12 +167,12 @@ fn sources(jwks: &str) -> String {
 
 #[test]
 fn what_is_sent_arrives_and_is_counted_and_what_is_falsified_does_not() -> anyhow::Result<()> {
-    let folder = Folder::new("stack")?;
+    let folder = Folder::new("sources-stack")?;
     let plaid = KeyPair::generate(Algorithm::EcdsaP256)?;
     folder.write("plaid.pem", &plaid.expose_pem())?;
     folder.write("rsa.pem", RSA)?;
     folder.write("sources.toml", &sources(&plaid.jwks()?))?;
-    let _dev = Dev::start(&folder)?;
+    let _dev = Dev::start(&folder, &[])?;
 
     for name in SENT.iter().map(|(name, ..)| *name).chain(["plaid"]) {
         let mut arguments = vec!["send", name, "--wait"];
@@ -308,13 +229,13 @@ fn what_is_sent_arrives_and_is_counted_and_what_is_falsified_does_not() -> anyho
 
 #[tokio::test]
 async fn a_rotation_shows_which_secret_still_arrives() -> anyhow::Result<()> {
-    let folder = Folder::new("rotation")?;
+    let folder = Folder::new("sources-rotation")?;
     folder.write(
         "sources.toml",
         "schema = 1\n[[source]]\nname = \"shop\"\npreset = \"shopify\"\n\
          [[source.action]]\nkind = \"keep\"\n",
     )?;
-    let _dev = Dev::start(&folder)?;
+    let _dev = Dev::start(&folder, &[])?;
     let local = folder.local()?;
     let ssm = local.endpoints().clients().ssm;
     for slot in ["new", "unused"] {

@@ -1,14 +1,12 @@
 //! `webhookctl sources add`, `test`, `rotate-secret`, `pause`, `resume` and `remove`, as a person
 //! runs them beside a running `dev`.
 
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Output, Stdio};
+mod support;
 
 use anyhow::{Context, ensure};
 use aws_sdk_ssm::types::ParameterType;
-use serde_json::Value;
-use webhookctl::place::Local;
+use support::folder::Folder;
+use support::world::Dev;
 
 const SOURCES: &str = "\
 schema = 1
@@ -27,61 +25,57 @@ preset = \"github\"
 kind = \"keep\"
 ";
 
-struct Folder(PathBuf);
+fn folder(name: &str) -> anyhow::Result<Folder> {
+    let folder = Folder::new(&format!("changes-{name}"))?;
+    folder.write("sources.toml", SOURCES)?;
+    Ok(folder)
+}
+
+/// The same, with the secret of the shop in Secrets Manager.
+fn managed(name: &str) -> anyhow::Result<Folder> {
+    let folder = Folder::new(&format!("changes-managed-{name}"))?;
+    let shop = "preset = \"shopify\"\n";
+    let managed = format!("{shop}secret_store = \"secrets-manager\"\n");
+    folder.write("sources.toml", &SOURCES.replace(shop, &managed))?;
+    Ok(folder)
+}
 
 impl Folder {
-    fn new(name: &str) -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("mitt-changes-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path)?;
-        let folder = Self(path);
-        folder.write("sources.toml", SOURCES)?;
-        Ok(folder)
+    /// What has a label in Secrets Manager, if anything has.
+    async fn version(&self, source: &str, label: &str) -> anyhow::Result<Option<String>> {
+        let ssm = self.local()?.endpoints().clients().ssm;
+        let name = format!("/aws/reference/secretsmanager/mitt/ingress/{source}:{label}");
+        let got = ssm.get_parameter().name(name).with_decryption(true);
+        match got.send().await {
+            Ok(got) => Ok(got.parameter.and_then(|p| p.value)),
+            Err(error) => {
+                let error = error.into_service_error();
+                ensure!(error.is_parameter_not_found(), error);
+                Ok(None)
+            }
+        }
     }
 
-    fn webhookctl(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
-        command
-            .args(arguments)
-            .current_dir(&self.0)
-            .stdin(Stdio::null())
-            .env_remove("MITT_TABLE")
-            .env("NO_COLOR", "1");
-        command
+    /// The current version and the previous one, as far as there are any.
+    async fn labels(&self, source: &str) -> anyhow::Result<Vec<String>> {
+        let current = self.version(source, "AWSCURRENT").await?;
+        let previous = self.version(source, "AWSPREVIOUS").await?;
+        Ok(current.into_iter().chain(previous).collect())
     }
 
-    fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
-        let output = self.webhookctl(arguments).output();
-        output.with_context(|| format!("run {arguments:?}"))
-    }
-
-    fn json(&self, arguments: &[&str]) -> anyhow::Result<Value> {
-        let arguments = [arguments, &["-o", "json"]].concat();
-        let output = self.run(&arguments)?;
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        ensure!(output.status.success(), "{arguments:?}: {stderr}");
-        serde_json::from_slice(&output.stdout).with_context(|| format!("{arguments:?}: {stderr}"))
-    }
-
-    /// What a refused command ends with: exit code, and the code of the error.
-    fn refused(&self, arguments: &[&str]) -> anyhow::Result<(i32, String)> {
-        let output = self.run(&[arguments, &["-o", "json"]].concat())?;
-        let line = String::from_utf8_lossy(&output.stderr);
-        let line = line.lines().last().unwrap_or_default();
-        let error: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
-        let code = error["error"]["code"].as_str().context("a code")?;
-        Ok((output.status.code().unwrap_or(-1), code.to_owned()))
-    }
-
-    fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
-        Ok(std::fs::write(self.0.join(name), text)?)
-    }
-
-    fn read(&self, name: &str) -> anyhow::Result<String> {
-        Ok(std::fs::read_to_string(self.0.join(name))?)
-    }
-
-    fn local(&self) -> anyhow::Result<Local> {
-        Ok(serde_json::from_str(&self.read(".mitt/local.json")?)?)
+    /// Puts a version into Secrets Manager, as a rotation does that is not ours.
+    async fn put(&self, source: &str, value: &str, label: &str) -> anyhow::Result<()> {
+        let request = serde_json::json!({
+            "SecretId": format!("mitt/ingress/{source}"),
+            "SecretString": value,
+            "VersionStages": [label],
+        });
+        let http = shared::outbound::unguarded(std::time::Duration::from_secs(10))?;
+        let call = http.post(self.local()?.secrets_manager);
+        let call = call.header("x-amz-target", "secretsmanager.PutSecretValue");
+        let answer = call.body(request.to_string()).send().await?;
+        ensure!(answer.status().is_success(), "{}", answer.status());
+        Ok(())
     }
 
     /// The secret that `dev` made, in a file.
@@ -95,46 +89,9 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-struct Dev(Child);
-
-impl Dev {
-    fn start(folder: &Folder, more: &[&str]) -> anyhow::Result<Self> {
-        let arguments = [
-            "dev",
-            "--sources",
-            "sources.toml",
-            "--port",
-            "0",
-            "-o",
-            "jsonl",
-        ];
-        let mut command = folder.webhookctl(&[&arguments[..], more].concat());
-        let mut child = command.stdout(Stdio::piped()).spawn()?;
-        let stdout = child.stdout.take().context("it has a stdout")?;
-        let dev = Self(child);
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        ensure!(line.contains("\"ready\""), "{line}");
-        Ok(dev)
-    }
-}
-
-impl Drop for Dev {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_file_is_changed_by_one_source_without_an_inbox() -> anyhow::Result<()> {
-    let folder = Folder::new("file")?;
+    let folder = folder("file")?;
     let add = [
         "sources",
         "add",
@@ -144,7 +101,7 @@ fn a_file_is_changed_by_one_source_without_an_inbox() -> anyhow::Result<()> {
         "--file",
         "sources.toml",
     ];
-    assert_eq!(folder.refused(&add)?, (2, "sources.no_inbox".into()));
+    assert_eq!(folder.error(&add)?, (2, "sources.no_inbox".into()));
     assert_eq!(folder.read("sources.toml")?, SOURCES, "nothing was written");
 
     let added = folder.json(&[&add[..], &["--no-secret"]].concat())?;
@@ -153,7 +110,7 @@ fn a_file_is_changed_by_one_source_without_an_inbox() -> anyhow::Result<()> {
     assert!(folder.read("sources.toml")?.starts_with(SOURCES));
     folder.json(&["sources", "check", "sources.toml"])?;
     let again = [&add[..], &["--no-secret"]].concat();
-    assert_eq!(folder.refused(&again)?, (5, "sources.invalid".into()));
+    assert_eq!(folder.error(&again)?, (5, "sources.invalid".into()));
     let typo = [
         "sources",
         "add",
@@ -163,25 +120,25 @@ fn a_file_is_changed_by_one_source_without_an_inbox() -> anyhow::Result<()> {
         "--file",
         "sources.toml",
     ];
-    assert_eq!(folder.refused(&typo)?, (2, "sources.no_preset".into()));
+    assert_eq!(folder.error(&typo)?, (2, "sources.no_preset".into()));
 
     let remove = ["sources", "remove", "pay", "--file", "sources.toml"];
-    assert_eq!(folder.refused(&remove)?, (7, "sources.confirm".into()));
+    assert_eq!(folder.error(&remove)?, (7, "sources.confirm".into()));
     let wrong = [&remove[..], &["--confirm", "shop"]].concat();
     assert_eq!(
-        folder.refused(&wrong)?,
+        folder.error(&wrong)?,
         (7, "sources.confirm_mismatch".into())
     );
     folder.json(&[&remove[..], &["--confirm", "pay"]].concat())?;
     assert_eq!(folder.read("sources.toml")?, SOURCES);
     let gone = [&remove[..], &["--confirm", "pay"]].concat();
-    assert_eq!(folder.refused(&gone)?, (3, "sources.not_found".into()));
+    assert_eq!(folder.error(&gone)?, (3, "sources.not_found".into()));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_source_is_added_tested_and_removed() -> anyhow::Result<()> {
-    let folder = Folder::new("add")?;
+    let folder = folder("add")?;
     let dev = Dev::start(&folder, &["--state", "state"])?;
     folder.write("given", "a secret of stripe\n")?;
     let add = [
@@ -226,9 +183,9 @@ async fn a_source_is_added_tested_and_removed() -> anyhow::Result<()> {
         "--new-secret",
         "other",
     ];
-    assert_eq!(folder.refused(&theirs)?, (7, "sources.not_ours".into()));
+    assert_eq!(folder.error(&theirs)?, (7, "sources.not_ours".into()));
     let unasked = ["sources", "add", "s2", "--preset", "stripe"];
-    assert_eq!(folder.refused(&unasked)?, (2, "sources.no_secret".into()));
+    assert_eq!(folder.error(&unasked)?, (2, "sources.no_secret".into()));
     folder.write("bad", "whsec_no/base64!at-all")?;
     let bad = [
         "sources",
@@ -239,7 +196,7 @@ async fn a_source_is_added_tested_and_removed() -> anyhow::Result<()> {
         "--secret-from",
         "file:bad",
     ];
-    assert_eq!(folder.refused(&bad)?, (2, "sources.bad_secret".into()));
+    assert_eq!(folder.error(&bad)?, (2, "sources.bad_secret".into()));
 
     // Started again, `dev` has them.
     drop(dev);
@@ -272,25 +229,62 @@ async fn a_source_is_added_tested_and_removed() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
+async fn a_secret_is_shown_to_nobody_who_is_not_written_down() -> anyhow::Result<()> {
+    let folder = folder("reveal")?;
+    let _dev = Dev::start(&folder, &[])?;
+    let secret = folder.secret_of("shop", "current").await?;
+    let shown = folder.json(&["sources", "show", "shop"])?;
+    assert!(!shown.to_string().contains(&secret));
+
+    let reveal = ["sources", "show", "shop", "--reveal"];
+    assert_eq!(folder.run(&reveal)?.status.code(), Some(2), "say why");
+    let nothing = [&reveal[..], &["-m", " "]].concat();
+    assert_eq!(folder.error(&nothing)?, (2, "sources.reason".into()));
+    let reveal = [&reveal[..], &["-m", "it moves to another vault"]].concat();
+    let mut read_only = folder.webhookctl(&reveal);
+    let read_only = read_only.env("WEBHOOKCTL_READ_ONLY", "1").output()?;
+    assert_eq!(read_only.status.code(), Some(7));
+    assert!(!String::from_utf8_lossy(&read_only.stdout).contains(&secret));
+    let log = ["log", "--what", "secret.reveal"];
+    assert_eq!(folder.json(&log)?["items"], serde_json::json!([]));
+
+    let text = folder.run(&reveal)?;
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains(&format!("\n{secret}\n")), "{text}");
+    let shown = folder.json(&reveal)?;
+    let revealed = shown["revealed"].as_object().context("secrets")?;
+    assert_eq!(revealed.values().collect::<Vec<_>>(), [&secret]);
+    let log = folder.json(&log)?;
+    assert_eq!(log["items"].as_array().map(Vec::len), Some(2));
+    let deed = &log["items"][0];
+    assert_eq!(
+        (&deed["selection"], &deed["reason"]),
+        (&"shop".into(), &"it moves to another vault".into()),
+        "{deed}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_rotation_is_ended_when_the_old_secret_no_longer_arrives() -> anyhow::Result<()> {
-    let folder = Folder::new("rotate")?;
+    let folder = folder("rotate")?;
     let _dev = Dev::start(&folder, &[])?;
     let rotate =
         |more: &'static [&'static str]| [&["sources", "rotate-secret", "shop"][..], more].concat();
     assert_eq!(
-        folder.refused(&rotate(&["--finish"]))?,
+        folder.error(&rotate(&["--finish"]))?,
         (7, "sources.no_rotation".into())
     );
     folder.write("old", &folder.secret_of("shop", "current").await?)?;
     folder.write("new", "the new one")?;
     let same = rotate(&["--secret-from", "file:old"]);
-    assert_eq!(folder.refused(&same)?, (7, "sources.same_secret".into()));
+    assert_eq!(folder.error(&same)?, (7, "sources.same_secret".into()));
 
     let begun = folder.json(&rotate(&["--secret-from", "file:new", "--overlap", "24h"]))?;
     assert_eq!(begun["accepted"][0]["slot"], "v2");
     assert!(!begun.to_string().contains("the new one"));
     let twice = rotate(&["--secret-from", "file:new"]);
-    assert_eq!(folder.refused(&twice)?, (7, "sources.rotating".into()));
+    assert_eq!(folder.error(&twice)?, (7, "sources.rotating".into()));
     let shown = folder.json(&["sources", "show", "shop"])?;
     assert_eq!(shown["rotation"]["new"], "v2", "{shown}");
     let list = folder.json(&["sources", "list"])?;
@@ -299,7 +293,7 @@ async fn a_rotation_is_ended_when_the_old_secret_no_longer_arrives() -> anyhow::
 
     // Nobody has seen the new one, then the old one still arrives.
     assert_eq!(
-        folder.refused(&rotate(&["--finish"]))?,
+        folder.error(&rotate(&["--finish"]))?,
         (7, "sources.rotate_unproved".into())
     );
     folder.json(&["send", "shop", "--wait", "--secret-from", "file:old"])?;
@@ -314,12 +308,12 @@ async fn a_rotation_is_ended_when_the_old_secret_no_longer_arrives() -> anyhow::
         "{said}"
     );
     assert_eq!(
-        folder.refused(&rotate(&["--abort"]))?,
+        folder.error(&rotate(&["--abort"]))?,
         (7, "sources.rotate_early".into())
     );
     let other = rotate(&["--finish", "--confirm", "code"]);
     assert_eq!(
-        folder.refused(&other)?,
+        folder.error(&other)?,
         (7, "sources.confirm_mismatch".into())
     );
     assert!(
@@ -348,8 +342,110 @@ async fn a_rotation_is_ended_when_the_old_secret_no_longer_arrives() -> anyhow::
 }
 
 #[tokio::test]
+async fn a_rotation_in_secrets_manager_moves_the_labels() -> anyhow::Result<()> {
+    let folder = managed("rotate")?;
+    let _dev = Dev::start(&folder, &[])?;
+    let rotate =
+        |more: &'static [&'static str]| [&["sources", "rotate-secret", "shop"][..], more].concat();
+    let old = folder.version("shop", "AWSCURRENT").await?;
+    let old = old.context("dev has made one")?;
+    folder.write("old", &old)?;
+    folder.write("new", "the new one")?;
+    let begun = folder.json(&rotate(&["--secret-from", "file:new"]))?;
+    let version = begun["accepted"][0]["slot"].as_str().context("a version")?;
+    assert_eq!(version.len(), 8, "{begun}");
+    let labels = folder.labels("shop").await?;
+    assert_eq!(labels, ["the new one", old.as_str()]);
+    let twice = rotate(&["--secret-from", "file:new"]);
+    assert_eq!(folder.error(&twice)?, (7, "sources.rotating".into()));
+
+    assert_eq!(
+        folder.error(&rotate(&["--finish"]))?,
+        (7, "sources.rotate_unproved".into())
+    );
+    folder.json(&["send", "shop", "--wait", "--secret-from", "file:old"])?;
+    folder.json(&["send", "shop", "--wait", "--secret-from", "file:new"])?;
+    assert_eq!(
+        folder.error(&rotate(&["--finish"]))?,
+        (7, "sources.rotate_early".into())
+    );
+    let shown = folder.json(&["sources", "show", "shop"])?;
+    let secrets = shown["secrets"].as_array().context("secrets")?;
+    let proved: Vec<_> = secrets.iter().map(|it| &it["proved"]).collect();
+    assert_eq!(proved, [1, 1], "{shown}");
+    assert_eq!(shown["secret_store"], "secrets-manager");
+
+    let ended = folder.json(&rotate(&["--finish", "--confirm", "shop"]))?;
+    assert_eq!(ended["accepted"][0]["slot"], version, "{ended}");
+    assert_eq!(folder.labels("shop").await?, ["the new one"]);
+
+    // One that is given up leaves the one before.
+    folder.write("third", "a third one")?;
+    folder.json(&rotate(&["--secret-from", "file:third"]))?;
+    assert_eq!(folder.labels("shop").await?, ["a third one", "the new one"]);
+    folder.json(&rotate(&["--abort"]))?;
+    assert_eq!(folder.labels("shop").await?, ["the new one"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_rotation_takes_no_label_away_that_is_in_use() -> anyhow::Result<()> {
+    let folder = managed("in-use")?;
+    let _dev = Dev::start(&folder, &[])?;
+    let old = folder.version("shop", "AWSCURRENT").await?;
+    folder.write("old", &old.context("dev has made one")?)?;
+    folder.write("new", "the new one")?;
+    let rotate = [
+        "sources",
+        "rotate-secret",
+        "shop",
+        "--secret-from",
+        "file:new",
+    ];
+    // A rotation of Secrets Manager itself has come and gone, and the provider was not told.
+    folder.put("shop", "by a rotation", "AWSCURRENT").await?;
+    folder.json(&["send", "shop", "--wait", "--secret-from", "file:old"])?;
+    assert_eq!(folder.error(&rotate)?, (7, "sources.rotate_early".into()));
+    folder.put("shop", "the next one", "AWSPENDING").await?;
+    assert_eq!(folder.error(&rotate)?, (7, "sources.pending".into()));
+    let labels = folder.labels("shop").await?;
+    assert_eq!(labels[0], "by a rotation", "nothing was changed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_source_is_added_with_its_secret_in_secrets_manager() -> anyhow::Result<()> {
+    let folder = folder("add-managed")?;
+    let _dev = Dev::start(&folder, &[])?;
+    folder.write("given", "a secret of github")?;
+    let added = folder.json(&[
+        "sources",
+        "add",
+        "repo",
+        "--preset",
+        "github",
+        "--secret-store",
+        "secrets-manager",
+        "--secret-from",
+        "file:given",
+    ])?;
+    assert_eq!(added["secret"], "mitt/ingress/repo");
+    let text = folder.read("sources.toml")?;
+    assert!(
+        text.contains("secret_store = \"secrets-manager\"\n"),
+        "{text}"
+    );
+    assert_eq!(folder.labels("repo").await?, ["a secret of github"]);
+    let remove = ["sources", "remove", "repo", "--confirm", "repo"];
+    let removed = folder.json(&[&remove[..], &["--with-secrets"]].concat())?;
+    assert_eq!(removed["secrets_deleted"], 1);
+    assert!(folder.version("repo", "AWSCURRENT").await.is_err());
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_secret_that_was_deleted_by_hand_is_not_the_last_to_go() -> anyhow::Result<()> {
-    let folder = Folder::new("last")?;
+    let folder = folder("last")?;
     let _dev = Dev::start(&folder, &[])?;
     folder.write("new", "the new one")?;
     folder.json(&[
@@ -371,7 +467,7 @@ async fn a_secret_that_was_deleted_by_hand_is_not_the_last_to_go() -> anyhow::Re
         "--confirm",
         "shop",
     ];
-    assert_eq!(folder.refused(&finish)?, (7, "sources.last_secret".into()));
+    assert_eq!(folder.error(&finish)?, (7, "sources.last_secret".into()));
     assert!(folder.secret_of("shop", "current").await.is_ok());
     ssm.put_parameter()
         .name(&new)
@@ -385,19 +481,19 @@ async fn a_secret_that_was_deleted_by_hand_is_not_the_last_to_go() -> anyhow::Re
 
 #[tokio::test]
 async fn a_paused_source_is_shown_as_one_until_it_is_resumed() -> anyhow::Result<()> {
-    let folder = Folder::new("pause")?;
+    let folder = folder("pause")?;
     let _dev = Dev::start(&folder, &[])?;
     assert_eq!(
-        folder.refused(&["sources", "pause", "shop", "-m", " "])?,
+        folder.error(&["sources", "pause", "shop", "-m", " "])?,
         (2, "sources.reason".into())
     );
     assert_eq!(
-        folder.refused(&["sources", "pause", "shp", "-m", "x"])?,
+        folder.error(&["sources", "pause", "shp", "-m", "x"])?,
         (3, "sources.not_found".into())
     );
     folder.json(&["sources", "pause", "shop", "-m", "a bad release"])?;
     let again = ["sources", "pause", "shop", "-m", "me too"];
-    assert_eq!(folder.refused(&again)?, (7, "sources.paused".into()));
+    assert_eq!(folder.error(&again)?, (7, "sources.paused".into()));
 
     let sent = folder.json(&["send", "shop"])?;
     assert_eq!(sent["status"], 200);

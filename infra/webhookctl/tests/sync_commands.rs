@@ -1,9 +1,8 @@
 //! `webhookctl sync` and what `sources show` says of it, as a person runs them on a stack whose ledger
 //! was written by the library.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+mod support;
+
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
@@ -11,9 +10,9 @@ use serde_json::Value;
 use shared::clock::Millis;
 use shared::coverage::{Day, Piece, Sighting, Tally, Window};
 use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Comparison, Ledger, Lost};
+use shared::ledger::{Comparison, Lost};
 use shared::silence::Rhythm;
-use webhookctl::place::Local;
+use support::world::World;
 
 const SOURCES: &str = r#"
 schema = 1
@@ -29,58 +28,11 @@ preset = "standard-webhooks"
 action = [{ kind = "keep" }]
 "#;
 
-/// A `dev` in a folder of its own, killed when the test ends.
-struct World {
-    folder: PathBuf,
-    dev: Child,
-    ledger: Ledger,
-    now: Millis,
+fn start(name: &str) -> anyhow::Result<World> {
+    World::start(name, SOURCES)
 }
 
 impl World {
-    fn start(name: &str) -> anyhow::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("mitt-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        std::fs::write(folder.join("sources.toml"), SOURCES)?;
-        let arguments = [
-            "dev",
-            "--sources",
-            "sources.toml",
-            "--port",
-            "0",
-            "-o",
-            "jsonl",
-        ];
-        let mut dev = command(&folder, &arguments)
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let stdout = dev.stdout.take().context("it has a stdout")?;
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        ensure!(line.contains("\"ready\""), "{line}");
-        let text = std::fs::read_to_string(folder.join(".mitt/local.json"))?;
-        let local: Local = serde_json::from_str(&text)?;
-        let clients = local.endpoints().clients();
-        let ledger = Ledger::new(clients.dynamodb, &local.table, None);
-        Ok(Self {
-            folder,
-            dev,
-            ledger,
-            now: Millis::now(),
-        })
-    }
-
-    fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
-        Ok(command(&self.folder, arguments).output()?)
-    }
-
-    fn text(&self, arguments: &[&str]) -> anyhow::Result<String> {
-        let output = self.run(arguments)?;
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        ensure!(output.status.success(), "{arguments:?}: {stderr}");
-        Ok(String::from_utf8(output.stdout)? + &stderr)
-    }
-
     fn items(&self, arguments: &[&str]) -> anyhow::Result<Vec<Value>> {
         let output = self.run(&[arguments, &["-o", "json"]].concat())?;
         ensure!(output.status.success(), "{output:?}");
@@ -140,24 +92,6 @@ impl World {
     }
 }
 
-impl Drop for World {
-    fn drop(&mut self) {
-        let _ = self.dev.kill();
-        let _ = self.dev.wait();
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
-    command
-        .args(arguments)
-        .current_dir(folder)
-        .env_remove("MITT_TABLE")
-        .env("NO_COLOR", "1");
-    command
-}
-
 fn event(id: &str, via: Via, at: Millis) -> Event {
     Event::fetched(Fetched {
         source: "stripe-main",
@@ -174,7 +108,7 @@ fn event(id: &str, via: Via, at: Millis) -> Event {
 
 #[tokio::test]
 async fn coverage_counts_what_it_has_seen_and_claims_nothing_else() -> anyhow::Result<()> {
-    let world = World::start("coverage-command")?;
+    let world = start("coverage-command")?;
     let empty = world.items(&["sync", "coverage"])?;
     assert_eq!(
         empty.len(),
@@ -224,7 +158,7 @@ async fn coverage_counts_what_it_has_seen_and_claims_nothing_else() -> anyhow::R
 
 #[tokio::test]
 async fn gaps_are_named_with_what_became_of_them() -> anyhow::Result<()> {
-    let world = World::start("gaps-command")?;
+    let world = start("gaps-command")?;
     let none = world.text(&["sync", "gaps"])?;
     assert!(none.contains("No gap is known"), "{none}");
 
@@ -274,7 +208,7 @@ async fn gaps_are_named_with_what_became_of_them() -> anyhow::Result<()> {
 
 #[tokio::test]
 async fn status_says_where_each_sync_stands_and_who_is_silent() -> anyhow::Result<()> {
-    let world = World::start("status-command")?;
+    let world = start("status-command")?;
     let of = |name: &str| -> anyhow::Result<Value> {
         let rows = world.items(&["sync", "status"])?;
         let row = rows.into_iter().find(|row| row["source"] == name);
@@ -326,7 +260,7 @@ async fn status_says_where_each_sync_stands_and_who_is_silent() -> anyhow::Resul
 #[tokio::test]
 async fn a_source_says_what_its_sync_has_missed_and_which_outage_it_survives() -> anyhow::Result<()>
 {
-    let world = World::start("show-command")?;
+    let world = start("show-command")?;
     world.yesterdays_events().await?;
     let shown = world.text(&["sources", "show", "stripe-main"])?;
     for said in [

@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
+mod support;
+
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::Output;
 
 use serde_json::Value;
 use shared::clock::Millis;
@@ -13,6 +13,7 @@ use shared::envelope::{Envelope, Headers};
 use shared::preset::{Encoding, Hash, KeyForm, Location, Preset, Scheme, Template, Unit};
 use shared::secrets::Secret;
 use shared::sign::signed;
+use support::folder::Folder;
 
 const AT: Millis = Millis(1_795_169_679_000);
 const RECEIVED: &str = "2026-11-20T10:14:41Z";
@@ -87,12 +88,12 @@ impl Asked {
     }
 
     fn run(&self, format: &str) -> Output {
-        let folder = Folder::new();
-        let body = folder.0.join("body");
+        let folder = Folder::new("verify").unwrap();
+        let body = folder.path().join("body");
         std::fs::write(&body, &self.envelope.body).unwrap();
-        let mut command = folder.webhookctl();
+        let preset = ["verify", "--preset", &self.sender.preset.id, "--body"];
+        let mut command = folder.webhookctl(&preset);
         command
-            .args(["verify", "--preset", &self.sender.preset.id, "--body"])
             .arg(&body)
             .args(["--url", &self.envelope.url, "-o", format])
             .args(["--secret-from", "env:STORED"])
@@ -166,41 +167,6 @@ impl Asked {
         assert!(text.contains(&format!("hit {said}")), "{text}");
         assert!(text.contains("\nnot verified: "), "{text}");
         said
-    }
-}
-
-/// A folder of the test's own: what else is on this machine does not count.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("mitt-verify-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn webhookctl(&self) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
-        command.current_dir(&self.0).env("NO_COLOR", "1");
-        for name in ["MITT_TABLE", "WEBHOOKCTL_CONTEXT", "WEBHOOKCTL_OUTPUT"] {
-            command.env_remove(name);
-        }
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> (i32, String) {
-        let output = self.webhookctl().args(arguments).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr).into_owned();
-        (output.status.code().unwrap(), told)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -613,8 +579,8 @@ fn a_shown_credential_is_never_shown() {
 
 #[test]
 fn what_is_missing_is_a_mistake_in_the_arguments() {
-    let folder = Folder::new();
-    std::fs::write(folder.0.join("body"), BODY).unwrap();
+    let folder = Folder::new("verify").unwrap();
+    folder.write("body", BODY).unwrap();
     for (line, code) in [
         ("verify --body body", "verify.no_preset"),
         (
@@ -655,13 +621,13 @@ fn what_is_missing_is_a_mistake_in_the_arguments() {
         ("verify evt_1 --body body", "cannot be used with"),
     ] {
         let arguments: Vec<&str> = line.split(' ').collect();
-        let (exit, told) = folder.run(&arguments);
-        assert_eq!(exit, 2, "{line}: {told}");
+        let (exit, told) = folder.refused(&arguments).unwrap();
+        assert_eq!(exit, Some(2), "{line}: {told}");
         assert!(told.contains(code), "{line}: {told}");
         assert!(!told.contains("s3cret"), "{told}");
     }
-    let (exit, told) = folder.run(&["verify", "evt_1"]);
-    assert_eq!(exit, 1, "{told}");
+    let (exit, told) = folder.refused(&["verify", "evt_1"]).unwrap();
+    assert_eq!(exit, Some(1), "{told}");
     assert!(told.contains("context.none"), "{told}");
 }
 

@@ -147,7 +147,10 @@ impl Ledger {
                 Refusal::TakeOver { seen } => {
                     let change = transition::take_over(seen, &owner, now, until, attempts);
                     match self.change(&pk, change).await? {
-                        Write::Applied(item) => return leased(item, owner, until),
+                        Write::Applied(item) => {
+                            tracing::warn!(event.key = %key, takeover = 1, "took over event {key}: its worker did not come back");
+                            return leased(item, owner, until);
+                        }
                         Write::Refused(Some(old)) if is_mine(&old, &owner) => {
                             return leased(Some(old), owner, until);
                         }

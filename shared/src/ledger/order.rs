@@ -235,6 +235,14 @@ impl Ledger {
         Ok(newest.is_some_and(|newest| newest > version.sorted()))
     }
 
+    /// The event whose version of the entity is the newest that was worked on, for as long as that is
+    /// kept.
+    pub async fn newest_of(&self, entity: &Entity) -> anyhow::Result<Option<EventKey>> {
+        let newest = self.get(&entity.pk(), "V").await?;
+        let newest = newest.as_ref().and_then(|newest| item::text(newest, "ek"));
+        Ok(newest.and_then(EventKey::from_pk))
+    }
+
     /// The event that goes before this one, if any. Whoever asks holds the lock.
     pub async fn ahead_of(&self, pointer: &Pointer, now: Millis) -> anyhow::Result<Option<Ahead>> {
         for _ in 0..PAGES {

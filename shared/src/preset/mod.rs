@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
+use crate::config::refusal;
 use crate::json_path::JsonPath;
 
 pub(crate) use handshake::Json;
@@ -108,7 +109,10 @@ impl Preset {
 
     /// Reads a preset. All that can be wrong with it is found here, not at a request.
     pub fn parse(text: &str, params: &BTreeMap<String, String>) -> anyhow::Result<Self> {
-        let preset: Self = toml::from_str(&filled(text, params)?)?;
+        let text = filled(text, params)?;
+        // What a source has set is in it.
+        let preset: Self =
+            toml::from_str(&text).map_err(|error| anyhow::Error::msg(refusal(&error, &text)))?;
         ensure!(
             preset.schema == 1,
             "schema {} is not known here; 1 is",

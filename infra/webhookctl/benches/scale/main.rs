@@ -215,6 +215,7 @@ fn announce(folder: &Path, dynamodb: &str, table: &str) {
         sqs: nobody.clone(),
         s3: nobody.clone(),
         ssm: nobody.clone(),
+        secrets_manager: nobody.clone(),
         table: table.to_owned(),
         bucket: "nobody".to_owned(),
         queue_url: nobody,

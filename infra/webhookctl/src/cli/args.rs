@@ -1,10 +1,10 @@
 //! The tree of commands. The doc comments are the help texts.
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::bodies::BodiesAt;
 use super::completions::{CompletionsArgs, ManArgs};
 use super::context::ContextCommand;
 use super::dlq::DlqCommand;
@@ -12,7 +12,7 @@ use super::doctor::DoctorArgs;
 use super::endpoint::EndpointCommand;
 use super::erase::EraseArgs;
 use super::help;
-use super::inbox::{BodiesAt, BodyArgs, DiffArgs, ExportArgs, TailArgs};
+use super::inbox::{BodyArgs, DiffArgs, ExportArgs, TailArgs};
 use super::listen::ListenArgs;
 use super::log::LogArgs;
 use super::quarantine::QuarantineCommand;
@@ -22,7 +22,7 @@ use super::selection::SelectionArgs;
 use super::sources::SourcesCommand;
 use super::stats::StatsArgs;
 use super::sync::SyncCommand;
-use super::values::{self, Assignment, ColorChoice, Rate, SecretFrom, Tamper, Zone};
+use super::values::{self, Assignment, Chaos, ColorChoice, Rate, SecretFrom, Tamper, Zone};
 use super::verify::VerifyArgs;
 use crate::output::{Format, Query};
 
@@ -135,7 +135,7 @@ pub struct Global {
     )]
     pub time: Zone,
 
-    /// Ask nothing; what needs an answer is refused
+    /// Ask nothing and take no single keys; what needs an answer is refused
     #[arg(long, global = true)]
     pub no_input: bool,
 
@@ -157,7 +157,7 @@ pub enum Command {
     /// Run the whole system on this machine, nothing in AWS
     ///
     /// The functions are the unchanged binaries; table, queue, bucket and secrets are emulated in
-    /// this process.
+    /// this process. On a terminal, s sends a webhook, q stops, and what becomes of events is shown.
     Dev(DevArgs),
     /// Send a signed test webhook, as a provider would
     ///
@@ -168,7 +168,8 @@ pub enum Command {
     /// The inbox is only read: no message is received from a queue, no event changes, and what the
     /// program here answers is told to nobody. While it cannot be reached, events are held and sent
     /// when it can. What is kept apart is left out, unless --status quarantined asks for it. On a
-    /// terminal, r sends the last one again, p pauses, q stops.
+    /// terminal, r sends the last one again, d shows where it stands in the inbox, the arrows choose
+    /// another one for both, p pauses, q stops.
     Listen(ListenArgs),
     /// Explain, step by step, why a signature does or does not match
     ///
@@ -242,9 +243,19 @@ pub struct DevArgs {
     /// Exit after the demo; 0 only if every webhook met the fate expected of it
     #[arg(long, requires = "demo")]
     pub once: bool,
+    /// Break something on purpose, and show what becomes of events
+    ///
+    /// It says what is broken and what to watch, sends a webhook to begin with, and shows every
+    /// change of every event. It has sources of its own, whose attempts outlast what breaks. On a
+    /// terminal, c mends it and breaks it again.
+    #[arg(long, value_name = "WHAT", conflicts_with_all = ["demo", "sources"])]
+    pub chaos: Option<Chaos>,
     /// Keep the state in this folder, for next time [default: in memory]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
+    /// Begin with an empty state: say what --state DIR keeps, and throw it away
+    #[arg(long, requires = "state")]
+    pub reset: bool,
     /// Port for webhooks on 127.0.0.1; 0 picks a free one
     #[arg(long, value_name = "N", default_value_t = 8787)]
     pub port: u16,
@@ -344,9 +355,8 @@ pub struct SendArgs {
     /// Print the request as a curl command instead of sending it
     #[arg(long, conflicts_with = "wait")]
     pub curl: bool,
-    /// Bucket of large bodies of a deployment, the output `BodyBucket`
-    #[arg(long, value_name = "NAME", env = "MITT_BODY_BUCKET", hide_env = true)]
-    pub body_bucket: Option<String>,
+    #[command(flatten)]
+    pub bodies_at: BodiesAt,
 }
 
 #[derive(Debug, Subcommand)]
@@ -406,7 +416,7 @@ pub struct ListArgs {
 pub struct InspectArgs {
     /// Id, a unique prefix of it, the provider's event id, or `source:event-id`
     pub id: String,
-    /// Also arrival, side effects and timeline
+    /// Also arrival, side effects, timeline, and who ran it again or what superseded it
     #[arg(long)]
     pub full: bool,
     /// Also the timeline
@@ -425,11 +435,6 @@ impl Global {
             _ if self.query.is_some() => Format::Json,
             output => output,
         }
-    }
-
-    /// Whether somebody is there who can be asked.
-    pub fn may_ask(&self) -> bool {
-        !self.no_input && std::io::stdin().is_terminal()
     }
 
     /// An empty variable is one that is not set.

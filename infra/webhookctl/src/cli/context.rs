@@ -47,7 +47,7 @@ pub struct ContextAddArgs {
     /// The sources that it was built with [default: those built in here]
     #[arg(long, value_name = "FILE")]
     pub sources: Option<PathBuf>,
-    /// Changes need their count, also at a terminal
+    /// What is let in from the quarantine needs its count, as a replay does everywhere
     #[arg(long)]
     pub protected: bool,
     /// Nothing can be changed

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::inbox::BodiesAt;
+use super::bodies::BodiesAt;
 use super::values::{self, Assignment};
 use crate::output::time::When;
 

@@ -56,6 +56,7 @@ Errors
   error: what happened [code]
    note: what we looked at
     tip: the command to run next
+   docs: what the code means, why it happens, and what to do about it
   With -o json or jsonl, one object on stderr: {\"error\":{\"code\",\"message\",\"exit\",\"note\",\"tip\",\"docs\"}}
 
 Environment
@@ -75,6 +76,6 @@ Contexts
     stack = \"mitt-prod\"        # `context add` asks it once for the names of its parts
     region = \"eu-west-1\"
     profile = \"prod-oncall\"
-    protected = true           # changes need their count, also at a terminal
+    protected = true           # also what leaves the quarantine needs its count
     read_only = true           # nothing is changed
 ";

@@ -4,19 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Global;
+use super::bodies::BodiesAt;
 use super::selection::SelectionArgs;
 use crate::inspect::Change;
-use crate::place::Inbox;
-
-/// Where large bodies are. The running `dev` says it of itself.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Deployment")]
-pub struct BodiesAt {
-    /// Bucket of large bodies, the output `BodyBucket`
-    #[arg(long, value_name = "NAME", env = "MITT_BODY_BUCKET", hide_env = true)]
-    pub body_bucket: Option<String>,
-}
 
 #[derive(Debug, Args)]
 pub struct BodyArgs {
@@ -77,15 +67,4 @@ pub struct ExportArgs {
     pub selection: SelectionArgs,
     #[command(flatten)]
     pub bodies_at: BodiesAt,
-}
-
-impl BodiesAt {
-    /// The inbox, and its bucket as far as it is known.
-    pub(crate) fn open(&self, global: &Global) -> anyhow::Result<Inbox> {
-        let mut inbox = Inbox::open(global)?;
-        if let (Some(bucket), None) = (&self.body_bucket, &inbox.local) {
-            inbox.ledger = inbox.ledger_with(bucket)?;
-        }
-        Ok(inbox)
-    }
 }

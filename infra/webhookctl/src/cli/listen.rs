@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::bodies::BodiesAt;
 use super::selection::SelectionArgs;
 use super::values::{self, SecretFrom};
 use crate::output::time::When;
@@ -29,10 +30,9 @@ pub struct ListenArgs {
     /// Forward to this host too, which is not this machine: events hold what customers sent
     #[arg(long, value_name = "HOST")]
     pub allow_host: Option<String>,
-    /// Bucket of large bodies, the output `BodyBucket`
-    #[arg(long, value_name = "NAME", env = "MITT_BODY_BUCKET", hide_env = true)]
-    pub body_bucket: Option<String>,
 
     #[command(flatten)]
     pub selection: SelectionArgs,
+    #[command(flatten)]
+    pub bodies_at: BodiesAt,
 }

@@ -3,10 +3,10 @@
 use clap::{Args, Subcommand};
 use shared::verify::Reason;
 
-use super::values;
+use super::bodies::BodiesAt;
+use super::selection::Received;
 use crate::output::CliError;
 use crate::output::error::nearest;
-use crate::output::time::When;
 
 #[derive(Debug, Subcommand)]
 pub enum QuarantineCommand {
@@ -36,26 +36,17 @@ pub enum QuarantineCommand {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Selection")]
 pub struct HeldSelection {
-    /// Source name (repeatable)
-    #[arg(short, long, value_name = "SOURCE")]
-    pub source: Vec<String>,
+    #[command(flatten)]
+    pub received: Received,
     #[arg(
         long,
         visible_alias = "error",
         value_name = "REASON",
         value_parser = reason,
-        help = "Why they were refused: bad_signature, missing_header, … (repeatable)"
+        help = "Why they were refused: bad_signature, missing_header, … (repeatable)",
+        display_order = 2
     )]
     pub reason: Vec<Reason>,
-    /// Received at or after: 2h, 3d, 09:10, 2026-11-20, 2026-11-20T09:10:00Z
-    #[arg(long, value_name = "TIME", value_parser = values::when)]
-    pub since: Option<When>,
-    /// Received before
-    #[arg(long, value_name = "TIME", value_parser = values::when)]
-    pub until: Option<When>,
-    /// Id, or a prefix of it (repeatable); `-` reads one a line from stdin
-    #[arg(long, value_name = "ID|-")]
-    pub id: Vec<String>,
 }
 
 /// What a deployment does not say of itself; its stack has it as an output. The running `dev`
@@ -75,9 +66,8 @@ pub struct DoorAt {
     /// Queue of doorbells, the output `QueueUrl`
     #[arg(long, value_name = "URL", env = "MITT_QUEUE_URL", hide_env = true)]
     pub queue_url: Option<String>,
-    /// Bucket of large bodies, the output `BodyBucket`
-    #[arg(long, value_name = "NAME", env = "MITT_BODY_BUCKET", hide_env = true)]
-    pub body_bucket: Option<String>,
+    #[command(flatten)]
+    pub bodies_at: BodiesAt,
 }
 
 #[derive(Debug, Args)]
@@ -111,6 +101,9 @@ pub struct ReverifyArgs {
     /// Say what would happen, and change nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// The number of requests that enter, as --dry-run shows it; a protected context asks for it
+    #[arg(long, value_name = "N", conflicts_with = "dry_run")]
+    pub confirm: Option<usize>,
     /// Why; it is written down with who you are
     #[arg(
         short = 'm',

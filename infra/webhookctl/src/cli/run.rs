@@ -169,7 +169,7 @@ impl Global {
             Some("0") => Talk::Plain,
             _ => Talk::All,
         };
-        Terminal::detect(colour(self.color), columns, talk)
+        Terminal::detect(colour(self.color), columns, talk, !self.no_input)
     }
 }
 
@@ -206,7 +206,12 @@ fn wanted(args: &[OsString]) -> (Format, Terminal) {
         .and_then(|m| Global::from_arg_matches(&m))
         .ok();
     let terminal = |global: &Global| (global.format(), global.terminal());
-    let plain = || (Format::default(), Terminal::detect(None, None, Talk::All));
+    let plain = || {
+        (
+            Format::default(),
+            Terminal::detect(None, None, Talk::All, false),
+        )
+    };
     global.as_ref().map_or_else(plain, terminal)
 }
 

@@ -1,4 +1,4 @@
-//! Which events a command is about. The same flags everywhere.
+//! Which events a command is about, or which refused requests. The same flags everywhere.
 
 use clap::Args;
 use shared::event::Via;
@@ -9,49 +9,73 @@ use crate::output::CliError;
 use crate::output::error::nearest;
 use crate::output::time::When;
 
+/// From whom, when, or by name: what is known of whatever was received. The numbers keep these flags
+/// among those that a command adds.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Selection")]
-pub struct SelectionArgs {
+pub struct Received {
     /// Source name (repeatable; globs allowed)
-    #[arg(short, long, value_name = "SOURCE")]
+    #[arg(short, long, value_name = "SOURCE", display_order = 1)]
     pub source: Vec<String>,
+    /// Received at or after: 2h, 3d, 09:10, 2026-11-20, 2026-11-20T09:10:00Z
+    #[arg(long, value_name = "TIME", value_parser = values::when, display_order = 4)]
+    pub since: Option<When>,
+    /// Received before
+    #[arg(long, value_name = "TIME", value_parser = values::when, display_order = 5)]
+    pub until: Option<When>,
+    /// Id, or a prefix of it (repeatable); `-` reads one a line from stdin
+    #[arg(long, value_name = "ID|-", display_order = 9)]
+    pub id: Vec<String>,
+}
+
+#[derive(Debug, Clone, Default, Args)]
+#[command(
+    next_help_heading = "Selection",
+    mut_arg("since", |since| since.help(
+        "Received at or after: 2h, 3d, 09:10, 2026-11-20, 2026-11-20T09:10:00Z [default: 24h; none \
+         for statuses of which every event waits, and for --id]"
+    )),
+    mut_arg("id", |id| id.help(
+        "Id, a unique prefix of it, the provider's event id, or `source:event-id` (repeatable); `-` \
+         reads one a line from stdin"
+    ))
+)]
+pub struct SelectionArgs {
+    #[command(flatten)]
+    pub received: Received,
     /// Event type (repeatable; globs allowed: invoice.*)
-    #[arg(short = 't', long = "type", value_name = "TYPE")]
+    #[arg(short = 't', long = "type", value_name = "TYPE", display_order = 2)]
     pub event_type: Vec<String>,
     #[arg(
         long,
         value_name = "STATUS",
         value_parser = values::StatusWord,
         hide_possible_values = true,
-        help = "received, processing, done, failed, dead_letter or quarantined (repeatable)"
+        help = "received, processing, done, failed, dead_letter or quarantined (repeatable)",
+        display_order = 3
     )]
     pub status: Vec<Status>,
-    /// Received at or after: 2h, 3d, 09:10, 2026-11-20, 2026-11-20T09:10:00Z [default: 24h; none for
-    /// statuses of which every event waits, and for --id]
-    #[arg(long, value_name = "TIME", value_parser = values::when)]
-    pub since: Option<When>,
-    /// Received before
-    #[arg(long, value_name = "TIME", value_parser = values::when)]
-    pub until: Option<When>,
     /// Fingerprint of the last error, or why it is quarantined
-    #[arg(long, value_name = "FP")]
+    #[arg(long, value_name = "FP", display_order = 6)]
     pub error: Option<String>,
     #[arg(
         long,
         value_name = "VIA",
         value_parser = via,
-        help = "How it reached us: webhook, backup_sync, spill, recon (repeatable)"
+        help = "How it reached us: webhook, backup_sync, spill, recon (repeatable)",
+        display_order = 7
     )]
     pub via: Vec<Via>,
     /// At least this many attempts
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", display_order = 8)]
     pub attempts: Option<u32>,
-    /// Id, a unique prefix of it, the provider's event id, or `source:event-id` (repeatable); `-`
-    /// reads one a line from stdin
-    #[arg(long, value_name = "ID|-")]
-    pub id: Vec<String>,
     /// Field of the body equals: --where `data.object.customer=cus_9` (reads bodies; repeatable)
-    #[arg(long = "where", value_name = "PATH=VALUE", value_parser = values::assignment)]
+    #[arg(
+        long = "where",
+        value_name = "PATH=VALUE",
+        value_parser = values::assignment,
+        display_order = 10
+    )]
     pub where_: Vec<Assignment>,
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::quarantine::SecretsAt;
 use super::values::{self, Assignment, SecretFrom};
@@ -74,6 +74,12 @@ pub struct SourcesShowArgs {
     #[arg(long, value_name = "N", default_value_t = 200,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub events: u32,
+    /// Also print the live secrets themselves; who did so and why is written down first
+    #[arg(long, requires = "reason", conflicts_with = "file")]
+    pub reveal: bool,
+    /// Why
+    #[arg(short = 'm', long, value_name = "WHY", requires = "reveal")]
+    pub reason: Option<String>,
     #[command(flatten)]
     pub at: SourcesAt,
     #[command(flatten)]
@@ -121,6 +127,15 @@ pub struct NewSecretArgs {
     pub new_secret: Option<PathBuf>,
 }
 
+/// Where a secret is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Store {
+    /// SSM Parameter Store, with a slot for each value
+    ParameterStore,
+    /// AWS Secrets Manager, with a label for each version
+    SecretsManager,
+}
+
 #[derive(Debug, Args)]
 pub struct SourcesAddArgs {
     /// Name of the source: 1 to 40 of a-z, 0-9 and -
@@ -134,6 +149,9 @@ pub struct SourcesAddArgs {
     /// Parameter of the preset (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = values::assignment)]
     pub param: Vec<Assignment>,
+    /// Where its secret is kept [default: parameter-store]
+    #[arg(long, value_name = "STORE", value_enum)]
+    pub secret_store: Option<Store>,
     /// Sources file [default: that of the running dev, or infra/sources.toml]
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
@@ -189,7 +207,7 @@ pub struct SourcesRotateArgs {
     /// Give the rotation up: only the old secret is accepted
     #[arg(long)]
     pub abort: bool,
-    /// The name of the source, to end it although the secret that goes is in use
+    /// The name of the source, to do it although the secret that goes is in use
     #[arg(long, value_name = "NAME")]
     pub confirm: Option<String>,
     /// Why

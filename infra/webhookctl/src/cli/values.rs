@@ -64,6 +64,21 @@ pub enum Tamper {
     Secret,
 }
 
+/// What breaks in the local stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Chaos {
+    /// The destination answers 502 for a minute
+    Outage,
+    /// The destination works for longer than a lease lasts
+    Slow,
+    /// The processor dies between an effect and its record
+    CrashAfterCommit,
+    /// The table refuses one write in three
+    Throttle,
+    /// The provider's clock is ten minutes behind ours
+    ClockSkew,
+}
+
 /// `--set path=value`: replaces a field of the sample; `+path=value` adds one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assignment {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::bodies::BodiesAt;
 use super::quarantine::SecretsAt;
 use super::values::{self, SecretFrom};
 use crate::output::CliError;
@@ -78,15 +79,8 @@ pub struct VerifyArgs {
 
     #[command(flatten)]
     pub secrets_at: SecretsAt,
-    /// Bucket of large bodies, the output `BodyBucket`
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "MITT_BODY_BUCKET",
-        hide_env = true,
-        help_heading = "Deployment"
-    )]
-    pub body_bucket: Option<String>,
+    #[command(flatten)]
+    pub bodies_at: BodiesAt,
 }
 
 /// The value may be a credential, so an error does not repeat it.

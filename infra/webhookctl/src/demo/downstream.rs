@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use axum::body::Bytes;
 use axum::extract::{Query, State};
@@ -17,6 +18,9 @@ use shared::envelope::{Envelope, Headers};
 use shared::preset::Preset;
 use shared::secrets::Secret;
 use shared::verify::{Trust, Verifier};
+use tokio::sync::oneshot;
+
+use super::trouble::Trouble;
 
 /// What it saw under one idempotency key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +44,7 @@ struct Inner {
     seen: Mutex<HashMap<String, Seen>>,
     /// The status of each subscription, as far as it heard of it.
     subscriptions: Mutex<BTreeMap<String, String>>,
+    trouble: Mutex<Option<Trouble>>,
 }
 
 impl Downstream {
@@ -50,6 +55,7 @@ impl Downstream {
             token,
             seen: Mutex::default(),
             subscriptions: Mutex::default(),
+            trouble: Mutex::default(),
         }))
     }
 
@@ -61,6 +67,11 @@ impl Downstream {
             .route("/issues", post(issues))
             .route("/subscriptions", get(subscriptions))
             .with_state(self.clone())
+    }
+
+    /// From now on this is wrong with it, or nothing.
+    pub fn suffer(&self, trouble: Option<Trouble>) {
+        *self.trouble() = trouble;
     }
 
     /// It knows a subscription to be so.
@@ -87,6 +98,11 @@ impl Downstream {
         all.unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn trouble(&self) -> MutexGuard<'_, Option<Trouble>> {
+        let trouble = self.0.trouble.lock();
+        trouble.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// What came for an event, over all keys.
     pub fn seen(&self, event: &str) -> Seen {
         let seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -99,17 +115,42 @@ impl Downstream {
             })
     }
 
-    /// Does the work under a key unless it is done; `failures` requests fail before.
-    fn take(&self, key: &str, event: &str, failures: u32) -> StatusCode {
+    /// Does the work under a key, as far as what is wrong with it lets it, and says how that went.
+    async fn answer(&self, key: &str, event: &str, failures: u32) -> StatusCode {
+        let is_out = match &mut *self.trouble() {
+            Some(Trouble::Outage(outage)) => outage.meets(Instant::now()),
+            _ => false,
+        };
+        let failures = if is_out { u32::MAX } else { failures };
+        let (status, is_done_now) = self.take(key, event, failures);
+        let trouble = self.trouble().clone().filter(|_| is_done_now);
+        match trouble {
+            Some(Trouble::Slow(time)) => tokio::time::sleep(time).await,
+            Some(Trouble::Crash(tell)) => {
+                let (dead, wait) = oneshot::channel();
+                if tell.send(dead).is_ok() {
+                    // Either way nobody is there to hear the answer.
+                    let _ = wait.await;
+                }
+            }
+            Some(Trouble::Outage(_)) | None => {}
+        }
+        status
+    }
+
+    /// Does the work under a key unless it is done; `failures` requests fail before. Whether it was
+    /// done now.
+    fn take(&self, key: &str, event: &str, failures: u32) -> (StatusCode, bool) {
         let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let one = seen.entry(key.to_owned()).or_default();
         one.requests += 1;
         event.clone_into(&mut one.event);
         if one.requests <= failures {
-            return StatusCode::BAD_GATEWAY;
+            return (StatusCode::BAD_GATEWAY, false);
         }
+        let is_done_now = one.effects == 0;
         one.effects = 1;
-        StatusCode::OK
+        (StatusCode::OK, is_done_now)
     }
 
     /// Verifies a forwarded event as any receiver of Standard Webhooks would.
@@ -140,11 +181,11 @@ impl Downstream {
             .is_ok()
     }
 
-    fn forwarded(&self, headers: &HeaderMap, body: &Bytes, failures: u32) -> StatusCode {
+    async fn forwarded(&self, headers: &HeaderMap, body: &Bytes, failures: u32) -> StatusCode {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         match (text("idempotency-key"), text("mitt-event-id")) {
             (Some(key), Some(event)) if self.is_genuine(headers, body) => {
-                self.take(key, event, failures)
+                self.answer(key, event, failures).await
             }
             _ => StatusCode::UNAUTHORIZED,
         }
@@ -152,7 +193,7 @@ impl Downstream {
 }
 
 async fn good(State(downstream): State<Downstream>, headers: HeaderMap, body: Bytes) -> StatusCode {
-    let status = downstream.forwarded(&headers, &body, 0);
+    let status = downstream.forwarded(&headers, &body, 0).await;
     if status.is_success() {
         downstream.mend(&body);
     }
@@ -188,7 +229,8 @@ async fn flaky(
     let push = headers
         .get("mitt-event-type")
         .is_some_and(|kind| kind == "push");
-    downstream.forwarded(&headers, &body, if push { 2 } else { 0 })
+    let failures = if push { 2 } else { 0 };
+    downstream.forwarded(&headers, &body, failures).await
 }
 
 async fn poison(
@@ -196,7 +238,7 @@ async fn poison(
     headers: HeaderMap,
     body: Bytes,
 ) -> StatusCode {
-    downstream.forwarded(&headers, &body, u32::MAX)
+    downstream.forwarded(&headers, &body, u32::MAX).await
 }
 
 /// A tracker that opens issues; the same key gives the same issue.
@@ -212,7 +254,7 @@ async fn issues(
     match (key, issue) {
         (Some(key), Ok(issue)) if issue["title"].is_string() => {
             let event = issue["event"].as_str().unwrap_or_default();
-            let status = downstream.take(key, event, 0);
+            let status = downstream.answer(key, event, 0).await;
             (status, r#"{"number":4417}"#.to_owned())
         }
         _ => (StatusCode::BAD_REQUEST, String::new()),

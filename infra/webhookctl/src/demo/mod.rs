@@ -7,6 +7,7 @@ mod cases;
 pub mod downstream;
 mod drift;
 pub mod provider;
+mod trouble;
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
@@ -27,8 +28,12 @@ use tokio::task::JoinHandle;
 use crate::samples::random_hex;
 use downstream::Downstream;
 use provider::Provider;
+pub use trouble::{Crash, Outage, Trouble};
 
 const SOURCES: &str = include_str!("sources.toml");
+
+/// Those for a downstream in trouble.
+const SOURCES_IN_TROUBLE: &str = include_str!("trouble.toml");
 
 /// How long a webhook may take to its end.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -144,6 +149,20 @@ impl StandIns {
         downstream_port: u16,
         provider_port: u16,
     ) -> anyhow::Result<Self> {
+        Self::start_with(SOURCES, secrets, downstream_port, provider_port)
+    }
+
+    /// The same with sources whose attempts outlast what is wrong with the downstream.
+    pub fn in_trouble(secrets: &DemoSecrets) -> anyhow::Result<Self> {
+        Self::start_with(SOURCES_IN_TROUBLE, secrets, 0, 0)
+    }
+
+    fn start_with(
+        sources: &str,
+        secrets: &DemoSecrets,
+        downstream_port: u16,
+        provider_port: u16,
+    ) -> anyhow::Result<Self> {
         let (egress, app) = (
             secrets.get("egress/downstream")?,
             secrets.get("provider-api/app")?,
@@ -152,7 +171,7 @@ impl StandIns {
         let provider = Provider::new(secrets.get("provider-api/stripe-main")?.expose());
         let (downstream_url, one) = serve(downstream_port, downstream.router())?;
         let (provider_url, two) = serve(provider_port, provider.router())?;
-        let sources = SOURCES
+        let sources = sources
             .replace("{downstream}", &downstream_url)
             .replace("{provider}", &provider_url);
         Config::parse(&sources).context("the sources of the demo")?;
@@ -171,7 +190,8 @@ impl Drop for StandIns {
     }
 }
 
-fn serve(port: u16, router: axum::Router) -> anyhow::Result<(String, JoinHandle<()>)> {
+/// Serves on 127.0.0.1 until the task is aborted; the URL.
+pub(crate) fn serve(port: u16, router: axum::Router) -> anyhow::Result<(String, JoinHandle<()>)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
         .with_context(|| format!("listen on 127.0.0.1:{port}"))?;
     listener.set_nonblocking(true)?;

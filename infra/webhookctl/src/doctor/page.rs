@@ -53,17 +53,12 @@ pub(crate) fn heading(group: &str) -> &str {
     }
 }
 
-/// What the heading of a check is found by: dots go.
-/// <https://docs.github.com/en/get-started/writing-on-github/getting-started-with-writing-and-formatting-on-github/basic-writing-and-formatting-syntax#section-links>
-pub(super) fn anchor(name: &str) -> String {
-    name.replace('.', "")
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::output::error::anchor;
 
     #[test]
     fn the_page_says_what_the_checks_say() {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::view::{Body, Effect, EffectState, EventView, LastError, Status};
+use super::view::{Body, Effect, EffectState, EventView, LastError, Replay, Status};
 use crate::next_action::{NextAction, next_action};
 use crate::output::time::rfc3339;
 
@@ -33,6 +33,9 @@ pub fn document(view: &EventView, now_millis: i64) -> impl Serialize {
         body: view.body.clone(),
         proven: view.proven.clone(),
         secret: view.secret.clone(),
+        replays: view.replays.iter().map(replayed).collect(),
+        superseded: view.superseded,
+        superseded_by: view.superseded_by.clone(),
         timeline: view
             .timeline
             .iter()
@@ -68,6 +71,9 @@ struct Document {
     body: Body,
     proven: String,
     secret: Option<String>,
+    replays: Vec<Replayed>,
+    superseded: bool,
+    superseded_by: Option<String>,
     timeline: Vec<TimelineEntry>,
     next_action: NextAction,
 }
@@ -98,6 +104,15 @@ struct SideEffect {
     state: EffectState,
     keyed: bool,
     checked_at: Option<String>,
+}
+
+/// A plan that ran it again; who and why, where the plan was looked up and is there.
+#[derive(Serialize)]
+struct Replayed {
+    plan: String,
+    at: String,
+    by: Option<String>,
+    reason: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -136,6 +151,15 @@ fn side_effect(effect: &Effect) -> SideEffect {
     }
 }
 
+fn replayed(replay: &Replay) -> Replayed {
+    Replayed {
+        plan: replay.plan.clone(),
+        at: rfc3339(replay.at),
+        by: replay.by.clone(),
+        reason: replay.reason.clone(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::view::tests::{NOW, example};
@@ -158,7 +182,8 @@ mod tests {
             r#""keyed":true,"checked_at":"2026-11-20T10:13:58Z"}],"#,
             r#""received_at":"2026-11-20T09:12:04.118Z","via":"webhook","also_seen":[],"body":{"bytes":1284,"#,
             r#""content_type":"application/json","sha256":"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"#,
-            r#"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"},"proven":"body","secret":"v3","timeline":[{"#,
+            r#"7d8f6c7a7d8f6c7a7d8f6c7a7d8f6c7a"},"proven":"body","secret":"v3","replays":[],"superseded":false,"#,
+            r#""superseded_by":null,"timeline":[{"#,
             r#""at":"2026-11-20T09:12:04.118Z","what":"stored","detail":"202 in 4 ms"}],"#,
             r#""next_action":{"code":"retry_safe","text":"retry-safe, side effect not committed","#,
             r#""command":"webhookctl replay plan --id evt_01M7W3MARPR8V5D1C6H9E4KTBX"}}"#,

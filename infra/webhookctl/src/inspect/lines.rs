@@ -38,10 +38,14 @@ pub fn seven_lines(view: &EventView, now_millis: i64) -> String {
     })
 }
 
-/// The seven lines, and below them arrival, side effects and timeline.
+/// The seven lines, and below them arrival, side effects, lineage where there is any, and timeline.
 pub fn full(view: &EventView, now_millis: i64) -> String {
+    let lineage = match lineage(view, now_millis).as_str() {
+        "" => String::new(),
+        lines => format!("\nLineage\n{lines}"),
+    };
     format!(
-        "{}\nReceived\n{}\nSide effects\n{}\nTimeline\n{}",
+        "{}\nReceived\n{}\nSide effects\n{}{lineage}\nTimeline\n{}",
         seven_lines(view, now_millis),
         received(view, now_millis),
         effects(view, now_millis),
@@ -116,6 +120,36 @@ fn effects(view: &EventView, now_millis: i64) -> String {
         return "  none begun\n".to_owned();
     }
     aligned(&view.effects.iter().map(row).collect::<Vec<_>>())
+}
+
+/// Who ran it again and why, and what made it pointless.
+fn lineage(view: &EventView, now_millis: i64) -> String {
+    let replayed = view.replays.iter().map(|replay| {
+        let by = replay.by.as_ref().map(|by| format!("by {by}"));
+        let because = replay.reason.as_ref().map(|reason| format!(": {reason}"));
+        vec![
+            "  replayed from".to_owned(),
+            replay.plan.clone(),
+            clock(replay.at, now_millis),
+            by.unwrap_or_default() + &because.unwrap_or_default(),
+        ]
+    });
+    let mut rows: Vec<Vec<String>> = replayed.collect();
+    if view.superseded {
+        let (newest, said) = match view.superseded_by.as_deref() {
+            Some(newest) => (
+                newest,
+                "its actions were skipped; this is the newest of its entity",
+            ),
+            None => ("a newer event", "its actions were skipped"),
+        };
+        rows.push(vec![
+            "  superseded by".to_owned(),
+            newest.to_owned(),
+            said.to_owned(),
+        ]);
+    }
+    aligned(&rows)
 }
 
 fn timeline(view: &EventView, now_millis: i64) -> String {

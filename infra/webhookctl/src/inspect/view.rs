@@ -37,7 +37,23 @@ pub struct EventView {
     /// The body is still to be fetched from the provider.
     pub thin: bool,
     pub source_paused: bool,
+    /// How often it was run again on an operator's word, oldest first.
+    pub replays: Vec<Replay>,
+    /// It was done without its actions, because a newer event of its entity was worked on before.
+    pub superseded: bool,
+    /// The newest event of that entity, where it was looked up and is known.
+    pub superseded_by: Option<String>,
     pub timeline: Vec<Moment>,
+}
+
+/// A plan that ran an event again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Replay {
+    pub plan: String,
+    pub at: i64,
+    /// Who applied it and why, where the plan was looked up and is still there.
+    pub by: Option<String>,
+    pub reason: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -202,6 +218,9 @@ pub(crate) mod tests {
             secret: Some("v3".into()),
             thin: false,
             source_paused: false,
+            replays: Vec::new(),
+            superseded: false,
+            superseded_by: None,
             timeline: vec![
                 Moment {
                     at: NOW - 3_756_882,

@@ -3,11 +3,14 @@
 //! Only codes, messages and our own contexts are read. The debug form of an SDK error can
 //! hold a stored row, so it is never printed.
 
+use std::fmt;
 use std::io;
 
 use aws_smithy_types::error::metadata::ErrorMetadata;
 
 use super::error::{CliError, Exit};
+use super::policies;
+use super::table::thousands;
 
 /// Where the request went, as far as it is known.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +30,34 @@ pub struct Answer<'a> {
     pub operation: &'a str,
     pub code: &'a str,
     pub message: &'a str,
+}
+
+/// How far a search came before AWS asked us to slow down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SoFar {
+    pub looked_at: usize,
+    pub fit: usize,
+    /// Where it can be gone on with, if nothing that fits is left behind.
+    pub after: Option<String>,
+    /// Whether the command can be told so.
+    pub takes_after: bool,
+}
+
+impl fmt::Display for SoFar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let looked_at = thousands(self.looked_at as u64);
+        let were = if self.looked_at == 1 {
+            " was"
+        } else {
+            "s were"
+        };
+        let fit = match self.fit {
+            0 => "none fits".to_owned(),
+            1 => "1 fits".to_owned(),
+            fit => format!("{} fit", thousands(fit as u64)),
+        };
+        write!(f, "{looked_at} event{were} looked at until then, {fit}")
+    }
 }
 
 /// The error that the operator sees: ours as it is, and any other rewritten.
@@ -56,10 +87,30 @@ pub fn rewrite(error: &anyhow::Error, place: &Place) -> CliError {
         Some(Cause::Late) => Some(late(place)),
         None => None,
     };
-    match known {
-        Some(known) if known.note.is_none() => known.note(format!("while trying to: {context}")),
-        Some(known) => known,
-        None => CliError::failed("failed", format!("{error:#}")),
+    match (known, error.downcast_ref::<SoFar>()) {
+        (Some(known), Some(so_far)) if known.code == THROTTLED => slowed_down(known, so_far),
+        (Some(known), _) if known.note.is_none() => {
+            known.note(format!("while trying to: {context}"))
+        }
+        (Some(known), _) => known,
+        (None, _) => CliError::failed("failed", format!("{error:#}")),
+    }
+}
+
+/// Whether AWS asked us to slow down, and we gave up.
+pub fn is_throttled(error: &anyhow::Error) -> bool {
+    rewrite(error, &Place::default()).code == THROTTLED
+}
+
+const THROTTLED: &str = "aws.throttled";
+
+fn slowed_down(error: CliError, so_far: &SoFar) -> CliError {
+    let error = error.note(format!("{so_far}; nothing was changed"));
+    match &so_far.after {
+        Some(after) if so_far.takes_after => error.tip(format!(
+            "narrow with --since, or go on with --after {after}"
+        )),
+        _ => error,
     }
 }
 
@@ -104,7 +155,7 @@ pub fn from_answer(answer: &Answer<'_>, place: &Place) -> Option<CliError> {
         | "SlowDown"
         | "RequestThrottled"
         | "LimitExceededException" => CliError::failed(
-            "aws.throttled",
+            THROTTLED,
             format!("{} throttled us and we gave up", name(answer)),
         )
         .tip("try again in a minute, or narrow with --since"),
@@ -148,10 +199,16 @@ fn denied(answer: &Answer<'_>) -> CliError {
         Some(user) => error.note(format!("you are {user}")),
         None => error,
     };
-    error.tip(
-        "add this action to your IAM policy, or use credentials that have it; \
-         `webhookctl doctor --only iam` lists all that are missing",
-    )
+    let resource = after("on resource: ");
+    let allowing = action.map_or_else(Vec::new, |action| policies::allowing(&action, resource));
+    let allow = match allowing.as_slice() {
+        [] => "add this action to your IAM policy".to_owned(),
+        files => format!("attach {}", files.join(" or ")),
+    };
+    error.tip(format!(
+        "{allow}, or use credentials that have it; `webhookctl doctor --only iam` lists all that are \
+         missing"
+    ))
 }
 
 fn no_credentials(place: &Place) -> CliError {
@@ -367,8 +424,9 @@ mod tests {
             shown(&error),
             "error: not allowed: dynamodb:Query on table/mitt-prod/index/time [auth.denied]\n\
              \x20note: you are arn:aws:sts::123456789012:assumed-role/Developer/alice\n\
-             \x20 tip: add this action to your IAM policy, or use credentials that have it; \
-             `webhookctl doctor --only iam` lists all that are missing\n"
+             \x20 tip: attach infra/policies/viewer.json, or use credentials that have it; \
+             `webhookctl doctor --only iam` lists all that are missing\n\
+             \x20docs: infra/docs/errors.md#authdenied\n"
         );
         assert_eq!(rewrite(&error, &place()).exit, Exit::Denied);
     }
@@ -436,6 +494,31 @@ mod tests {
     }
 
     #[test]
+    fn a_search_that_was_throttled_says_how_far_it_came() {
+        let slow = || answered("ThrottlingException", "Rate exceeded");
+        assert!(is_throttled(&slow()));
+        assert!(!is_throttled(&answered("ExpiredTokenException", "expired")));
+        let so_far = SoFar {
+            looked_at: 1840,
+            fit: 0,
+            after: Some("1795.evt_1".into()),
+            takes_after: false,
+        };
+        let mut error = slow().context(so_far).context("plan a replay");
+        let told = rewrite(&error, &place());
+        assert_eq!(
+            told.note.as_deref(),
+            Some("1,840 events were looked at until then, none fits; nothing was changed")
+        );
+        let tip = "try again in a minute, or narrow with --since";
+        assert_eq!(told.tip.as_deref(), Some(tip));
+        error.downcast_mut::<SoFar>().unwrap().takes_after = true;
+        let told = rewrite(&error, &place());
+        let tip = "narrow with --since, or go on with --after 1795.evt_1";
+        assert_eq!(told.tip.as_deref(), Some(tip));
+    }
+
+    #[test]
     fn a_refused_connection_names_the_address_without_its_password() {
         let refused = io::Error::from(io::ErrorKind::ConnectionRefused);
         let error = anyhow::Error::new(refused).context("dispatch failure");
@@ -458,6 +541,22 @@ mod tests {
         };
         let error = from_answer(&answer, &place()).unwrap();
         assert_eq!(error.message, "not allowed: sqs:SendMessage");
+        let tip = error.tip.unwrap();
+        assert!(
+            tip.starts_with("attach infra/policies/operator.json, or "),
+            "{tip}"
+        );
+        // Which no policy of ours allows.
+        let answer = Answer {
+            service: "kms",
+            operation: "Decrypt",
+            ..answer
+        };
+        let tip = from_answer(&answer, &place()).unwrap().tip.unwrap();
+        assert!(
+            tip.starts_with("add this action to your IAM policy, or "),
+            "{tip}"
+        );
     }
 
     #[test]
@@ -474,7 +573,7 @@ mod tests {
         let error = anyhow!("disk is full").context("write the file");
         assert_eq!(
             shown(&error),
-            "error: write the file: disk is full [failed]\n"
+            "error: write the file: disk is full [failed]\n docs: infra/docs/errors.md#failed\n"
         );
     }
 }

@@ -1,5 +1,7 @@
-//! What went wrong, in three lines: what happened, what we looked at, what to run next.
+//! What went wrong, in four lines: what happened, what we looked at, what to run next, where more
+//! is said.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -11,6 +13,9 @@ use super::style;
 
 /// A message is a sentence, not a document; an error of a server could be one.
 const LINE_CAP: usize = 600;
+
+/// The page that has a paragraph for each code.
+const PAGE: &str = "infra/docs/errors.md";
 
 /// How the program ends. `webhookctl help output` explains these numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +65,7 @@ pub struct CliError {
     pub details: Vec<String>,
     pub note: Option<Box<str>>,
     pub tip: Option<Box<str>>,
+    /// Where more is said than in the paragraph of the code.
     pub docs: Option<Box<str>>,
 }
 
@@ -117,6 +123,14 @@ impl CliError {
         }
     }
 
+    /// Where more is said of it.
+    fn more(&self) -> Cow<'_, str> {
+        match self.docs.as_deref() {
+            Some(docs) => Cow::Borrowed(docs),
+            None => Cow::Owned(format!("{PAGE}#{}", anchor(self.code))),
+        }
+    }
+
     fn text(&self, colour: bool) -> String {
         let label = |style, label| style::paint(colour, style, label);
         let mut lines = vec![format!(
@@ -130,10 +144,11 @@ impl CliError {
                 .iter()
                 .map(|d| format!("         {}", capped(d, LINE_CAP))),
         );
+        let more = self.more();
         for (style, name, line) in [
-            (style::DIM, "note:", &self.note),
-            (style::TIP, "tip:", &self.tip),
-            (style::DIM, "docs:", &self.docs),
+            (style::DIM, "note:", self.note.as_deref()),
+            (style::TIP, "tip:", self.tip.as_deref()),
+            (style::DIM, "docs:", Some(&*more)),
         ] {
             if let Some(line) = line {
                 let pad = " ".repeat("error:".len() - name.len());
@@ -163,9 +178,9 @@ impl CliError {
             note: Option<&'a str>,
             #[serde(skip_serializing_if = "Option::is_none")]
             tip: Option<&'a str>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            docs: Option<&'a str>,
+            docs: &'a str,
         }
+        let more = self.more();
         let error = Fields {
             code: self.code,
             message: &self.message,
@@ -173,7 +188,7 @@ impl CliError {
             details: &self.details,
             note: self.note.as_deref(),
             tip: self.tip.as_deref(),
-            docs: self.docs.as_deref(),
+            docs: &more,
         };
         let json = serde_json::to_string(&Line { error }).expect("strings and numbers");
         super::safe::inert_json(json) + "\n"
@@ -187,6 +202,12 @@ impl fmt::Display for CliError {
 }
 
 impl std::error::Error for CliError {}
+
+/// What a heading of a page is found by: dots go.
+/// <https://docs.github.com/en/get-started/writing-on-github/getting-started-with-writing-and-formatting-on-github/basic-writing-and-formatting-syntax#section-links>
+pub(crate) fn anchor(heading: &str) -> String {
+    heading.replace('.', "")
+}
 
 /// The word that was probably meant, if one is near.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -214,12 +235,13 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_three_lines() {
+    fn an_error_is_four_lines() {
         assert_eq!(
             not_found().render(Format::Table, false),
             "error: no event 'evt_01KZ99999999' in prod (eu-west-1) [inbox.not_found]\n\
              \x20note: looked in: inbox, quarantine, dead letters; kept for 90 days\n\
-             \x20 tip: is it in another deployment? contexts: prod, staging, local (-c NAME)\n"
+             \x20 tip: is it in another deployment? contexts: prod, staging, local (-c NAME)\n\
+             \x20docs: infra/docs/errors.md#inboxnot_found\n"
         );
     }
 
@@ -229,7 +251,8 @@ mod tests {
             r#"{"error":{"code":"inbox.not_found","#,
             r#""message":"no event 'evt_01KZ99999999' in prod (eu-west-1)","exit":3,"#,
             r#""note":"looked in: inbox, quarantine, dead letters; kept for 90 days","#,
-            r#""tip":"is it in another deployment? contexts: prod, staging, local (-c NAME)"}}"#,
+            r#""tip":"is it in another deployment? contexts: prod, staging, local (-c NAME)","#,
+            r#""docs":"infra/docs/errors.md#inboxnot_found"}}"#,
             "\n"
         );
         assert_eq!(not_found().render(Format::Json, true), expected);
@@ -264,7 +287,7 @@ mod tests {
                 .note(text.clone())
                 .tip(text);
             let shown = error.render(Format::Csv, false);
-            assert_eq!(shown.lines().count(), 3);
+            assert_eq!(shown.lines().count(), 4);
             assert!(shown.lines().all(is_inert));
             let json = error.render(Format::Json, false);
             assert!(is_inert(json.trim_end_matches('\n')));

@@ -1,7 +1,8 @@
 //! Where words go: data to stdout, talk to stderr.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufRead as _, IsTerminal, Write};
 
+use anyhow::Context as _;
 use serde::Serialize;
 
 use super::error::CliError;
@@ -46,11 +47,14 @@ pub struct Terminal {
     /// Columns of the terminal; `None` when stdout is none.
     pub width: Option<usize>,
     pub talk: Talk,
+    /// Whether somebody is there who can be asked.
+    pub asks: bool,
 }
 
 impl Terminal {
-    /// Looks at this process's streams. `columns` is what `COLUMNS` says.
-    pub fn detect(colour: Option<bool>, columns: Option<usize>, talk: Talk) -> Self {
+    /// Looks at this process's streams. `columns` is what `COLUMNS` says; `asks` is whether asking is
+    /// allowed.
+    pub fn detect(colour: Option<bool>, columns: Option<usize>, talk: Talk, asks: bool) -> Self {
         let stream = |terminal: bool, choice: anstream::ColorChoice| Stream {
             terminal,
             colour: colour.unwrap_or(choice != anstream::ColorChoice::Never),
@@ -68,6 +72,19 @@ impl Terminal {
             stderr,
             width,
             talk,
+            // A question that nobody sees is not asked.
+            asks: asks && stderr.terminal && io::stdin().is_terminal(),
+        }
+    }
+
+    /// Completes a refusal for want of an answer.
+    pub fn why_it_asks_nothing(&self) -> &'static str {
+        if !io::stdin().is_terminal() {
+            "stdin is not a terminal"
+        } else if self.stderr.terminal {
+            "--no-input is given"
+        } else {
+            "stderr is not a terminal"
         }
     }
 }
@@ -206,6 +223,15 @@ impl Printer {
         self.err(text);
     }
 
+    /// What somebody types for an answer. Only where a [`Terminal`] asks.
+    pub fn ask(&mut self, question: &str) -> anyhow::Result<String> {
+        self.err(&safe(question));
+        let mut typed = String::new();
+        let read = io::stdin().lock().read_line(&mut typed);
+        read.context("read the answer")?;
+        Ok(typed.trim().to_owned())
+    }
+
     /// A line of talk on stderr, unless `-q`.
     pub fn say(&mut self, line: &str) {
         if self.terminal.talk != Talk::Quiet {
@@ -213,16 +239,21 @@ impl Printer {
         }
     }
 
-    /// What to run next: for people at a terminal only.
-    pub fn tip(&mut self, tip: &str) {
+    /// Whether tips are shown: to people at a terminal only.
+    pub fn tips(&self) -> bool {
         let Terminal {
             stdout,
             stderr,
             talk,
             ..
         } = self.terminal;
-        if talk == Talk::All && stdout.terminal && stderr.terminal {
-            let label = style::paint(stderr.colour, style::TIP, "tip:");
+        talk == Talk::All && stdout.terminal && stderr.terminal
+    }
+
+    /// What to run next.
+    pub fn tip(&mut self, tip: &str) {
+        if self.tips() {
+            let label = style::paint(self.terminal.stderr.colour, style::TIP, "tip:");
             self.err(&format!("{label} {}\n", safe(tip)));
         }
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use etcetera::BaseStrategy as _;
 use serde::Deserialize;
+use shared::config::refusal;
 use shared::settings::variable;
 
 use super::Names;
@@ -38,7 +39,7 @@ pub struct Context {
     pub account: Option<String>,
     /// Its sources, where they are not those that are built in.
     pub sources: Option<PathBuf>,
-    /// Every change needs its count, also at a terminal.
+    /// What is let in from the quarantine needs its count, as a replay does everywhere.
     pub protected: bool,
     /// Nothing is changed.
     pub read_only: bool,
@@ -72,6 +73,7 @@ struct FileContext {
     spill_queue_url: Option<String>,
     ops_dead_letters_url: Option<String>,
     secrets_path: Option<String>,
+    secrets_manager_prefix: Option<String>,
     catcher: Option<String>,
     processor: Option<String>,
     backup_sync: Option<String>,
@@ -118,7 +120,7 @@ impl Contexts {
         let folder = path.parent().unwrap_or(Path::new("."));
         self.default = self.default.take().or(file.default);
         for (name, context) in file.context {
-            check_name(&name).map_err(|error| error.note(path.display().to_string()))?;
+            check_name(&name).map_err(|error| unnamed(error, &name, text, path))?;
             let below = context.read(folder);
             let merged = match self.all.remove(&name) {
                 Some(above) => above.over(below),
@@ -153,6 +155,13 @@ impl Contexts {
     fn unknown(&self, name: &str) -> CliError {
         let mut known: Vec<&str> = self.all.keys().map(String::as_str).collect();
         known.push("local");
+        if self.default.as_deref() == Some(name) {
+            // What stands in a file may be a key.
+            let message = "the default of the file is no context that there is";
+            return CliError::usage("context.unknown", message)
+                .note(format!("contexts: {}", known.join(", ")))
+                .tip("webhookctl context use NAME");
+        }
         let message = format!("there is no context '{name}'");
         let error = CliError::usage("context.unknown", message)
             .note(format!("contexts: {}", known.join(", ")));
@@ -187,6 +196,7 @@ impl FileContext {
                 spill_queue_url: self.spill_queue_url,
                 ops_dead_letters_url: self.ops_dead_letters_url,
                 secrets_path: self.secrets_path,
+                secrets_manager_prefix: self.secrets_manager_prefix,
                 catcher: self.catcher,
                 processor: self.processor,
                 backup_sync: self.backup_sync,
@@ -227,25 +237,34 @@ fn check_name(name: &str) -> Result<(), CliError> {
         return Err(CliError::usage("context.name", message));
     }
     if name.is_empty() || !name.chars().all(legal) {
-        let message = format!("'{name}' cannot be the name of a context");
+        // It may be a key that was pasted into the wrong place.
+        let message = "that cannot be the name of a context";
         let error = CliError::usage("context.name", message);
         return Err(error.tip("letters, digits, - and _"));
     }
     Ok(())
 }
 
+/// The same, with the place in the file.
+fn unnamed(error: CliError, name: &str, text: &str, path: &Path) -> CliError {
+    let line = text.lines().position(|line| line.contains(name));
+    let place = path.display();
+    error.note(match line {
+        Some(line) => format!("{place}, line {}", line + 1),
+        None => place.to_string(),
+    })
+}
+
 /// The line, and what was meant.
 fn refused(error: &toml::de::Error, text: &str, path: &Path) -> CliError {
-    let before = |at: usize| text.get(..at).unwrap_or(text);
-    let line = error
-        .span()
-        .map(|span| before(span.start).matches('\n').count() + 1);
-    let place = match line {
-        Some(line) => format!("{}, line {line}", path.display()),
-        None => path.display().to_string(),
+    let place = path.display();
+    let why = refusal(error, text);
+    let message = match error.span() {
+        Some(_) => format!("{place}, {why}"),
+        None => format!("{place}: {why}"),
     };
     let said = error.message();
-    let ours = CliError::usage("context.file", format!("{place}: {said}"));
+    let ours = CliError::usage("context.file", message);
     // "unknown field `regoin`, expected one of `stack`, `region`, …"
     let mut quoted = said.split('`').skip(1).step_by(2);
     match (said.starts_with("unknown field"), quoted.next()) {
@@ -260,6 +279,7 @@ fn refused(error: &toml::de::Error, text: &str, path: &Path) -> CliError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Format;
 
     const USER: &str = r#"
 default = "prod"
@@ -323,6 +343,31 @@ table = "mitt-prod-Inbox-1ABC"
         assert!(error.message.contains("regoin"), "{error}");
         assert_eq!(error.tip.as_deref(), Some("did you mean 'region'?"));
         assert_eq!(error.exit, crate::output::Exit::Usage);
+    }
+
+    #[test]
+    fn a_key_in_the_wrong_place_is_not_repeated() {
+        const KEY: &str = "sk_live_51H8xQzR+x/y";
+        for (text, place) in [
+            (
+                "[context.prod]\nprotected = \"KEY\"\n",
+                "line 2: protected: ",
+            ),
+            ("[context.prod]\nstack = KEY\n", "line 2: stack: "),
+            ("[context.prod]\n\"KEY\" = true\n", "line 2: "),
+            ("[context.prod]\nKEY\n", "line 2: "),
+            ("[context.\"KEY\"]\nstack = \"a\"\n", "c.toml, line 1"),
+        ] {
+            let text = text.replace("KEY", KEY);
+            let added = Contexts::default().add(&text, Path::new("c.toml"));
+            let told = added.unwrap_err().render(Format::Json, false);
+            assert!(!told.contains("51H8"), "{text}: {told}");
+            assert!(told.contains(place), "{text}: {told}");
+        }
+        let contexts = both(&format!("default = \"{KEY}\"\n"));
+        let told = contexts.get(KEY).unwrap_err().render(Format::Json, false);
+        assert!(!told.contains("51H8"), "{told}");
+        assert!(told.contains("contexts: prod, local"), "{told}");
     }
 
     #[test]

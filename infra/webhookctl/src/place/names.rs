@@ -23,6 +23,8 @@ pub struct Names {
     pub ops_dead_letters_url: Option<String>,
     /// Above `ingress`, `egress` and `provider-api`.
     pub secrets_path: Option<String>,
+    /// Before the names of the senders' secrets in Secrets Manager, where the stack reads any.
+    pub secrets_manager_prefix: Option<String>,
     pub catcher: Option<String>,
     pub processor: Option<String>,
     pub backup_sync: Option<String>,
@@ -36,7 +38,7 @@ impl Names {
 
     /// Each name with the word that the files of contexts have for it, and with the output of the
     /// stack that says it.
-    pub fn fields(&mut self) -> [(&'static str, &'static str, &mut Option<String>); 12] {
+    pub fn fields(&mut self) -> [(&'static str, &'static str, &mut Option<String>); 13] {
         [
             ("url", "ApiUrl", &mut self.url),
             ("table", "TableName", &mut self.table),
@@ -63,6 +65,11 @@ impl Names {
                 &mut self.ops_dead_letters_url,
             ),
             ("secrets_path", "SecretsPath", &mut self.secrets_path),
+            (
+                "secrets_manager_prefix",
+                "SecretsManagerPrefix",
+                &mut self.secrets_manager_prefix,
+            ),
             ("catcher", "CatcherFunction", &mut self.catcher),
             ("processor", "ProcessorFunction", &mut self.processor),
             ("backup_sync", "BackupSyncFunction", &mut self.backup_sync),

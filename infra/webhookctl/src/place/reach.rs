@@ -1,16 +1,16 @@
 //! The clients that commands need beside the ledger, made when they are asked for.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use aws_credential_types::Credentials;
 use shared::aws::{Aws, Patience};
 use shared::inbox::Inbox as Door;
 use shared::ledger::Ledger;
 use shared::queue::Queue;
-use shared::secrets::Secrets;
+use shared::secrets::{Managed, Secrets};
 use shared::settings::variable;
 
 use super::file::{Context, Contexts};
-use super::{Chosen, Inbox, Names, chosen};
+use super::{Chosen, Inbox, Local, ManagedSecret, Names, chosen};
 use crate::cli::Global;
 use crate::output::{CliError, Exit};
 use crate::stack::Clients;
@@ -66,12 +66,7 @@ impl Inbox {
     pub fn lambda(&self, patience: Patience) -> anyhow::Result<aws_sdk_lambda::Client> {
         let aws = match &self.local {
             None => self.aws(patience)?,
-            Some(local) => {
-                let url = local.lambda.clone();
-                let url = url.context("the running dev is of an older version; start it again")?;
-                let keys = Credentials::from_keys(ACCESS_KEY, SECRET_KEY, None);
-                Aws::new(REGION.to_owned(), keys, Some(url), patience)
-            }
+            Some(local) => local.aws(local.lambda.as_deref().unwrap_or_default(), patience)?,
         };
         Ok(aws_sdk_lambda::Client::new(&aws.sdk_config("LAMBDA")))
     }
@@ -89,7 +84,27 @@ impl Inbox {
             .names()
             .secrets(kind)
             .ok_or_else(|| self.unnamed("secrets_path", "SecretsPath", "where the secrets are"))?;
-        Ok(Secrets::new(self.ssm()?, path))
+        let secrets = Secrets::new(self.ssm()?, path);
+        Ok(if kind == "ingress" {
+            secrets.with_managed(self.managed())
+        } else {
+            secrets
+        })
+    }
+
+    /// The senders' secrets that are kept in Secrets Manager.
+    pub fn managed(&self) -> Managed {
+        let prefix = self.names().secrets_manager_prefix.as_deref();
+        Managed::new(self.config.managed_secrets(), prefix)
+    }
+
+    /// A secret of this name in Secrets Manager, to be changed.
+    pub fn managed_secret(&self, id: String) -> anyhow::Result<ManagedSecret> {
+        let aws = match &self.local {
+            None => self.aws(Patience::LONG)?,
+            Some(local) => local.aws(&local.secrets_manager, Patience::LONG)?,
+        };
+        Ok(ManagedSecret::new(&aws, id))
     }
 
     /// The ledger of a deployment with another bucket for large bodies.
@@ -121,7 +136,7 @@ impl Inbox {
         })
     }
 
-    /// Whether every change needs its count, also at a terminal.
+    /// Whether what is let in from the quarantine needs its count, as a replay does everywhere.
     pub fn is_protected(&self) -> bool {
         self.deployed.as_ref().is_some_and(|it| it.protected)
     }
@@ -168,6 +183,20 @@ impl Inbox {
     }
 }
 
+impl Local {
+    /// How the service behind a URL of it is called.
+    fn aws(&self, url: &str, patience: Patience) -> anyhow::Result<Aws> {
+        let pid = self.pid;
+        ensure!(
+            !url.is_empty(),
+            "the running dev (pid {pid}) is of an older version; start it again"
+        );
+        let keys = Credentials::from_keys(ACCESS_KEY, SECRET_KEY, None);
+        let (region, url) = (REGION.to_owned(), Some(url.to_owned()));
+        Ok(Aws::new(region, keys, url, patience))
+    }
+}
+
 static NO_NAMES: Names = Names {
     url: None,
     table: None,
@@ -178,6 +207,7 @@ static NO_NAMES: Names = Names {
     spill_queue_url: None,
     ops_dead_letters_url: None,
     secrets_path: None,
+    secrets_manager_prefix: None,
     catcher: None,
     processor: None,
     backup_sync: None,

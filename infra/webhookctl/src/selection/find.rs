@@ -9,9 +9,10 @@ use shared::event::EventKey;
 use shared::ledger::{Cost, Listed, Stored, Waiting};
 
 use super::walk::Walk;
-use super::{Found, Position, Selection, Want};
+use super::{DAY_MS, Found, Position, Selection, Want};
 use crate::inspect::Status;
 use crate::output::CliError;
+use crate::output::aws::{SoFar, is_throttled};
 use crate::output::table::thousands;
 use crate::place::Inbox;
 
@@ -189,15 +190,20 @@ impl Selection {
             return self.of_these(inbox, keys, want, cost, &mut |_| ()).await;
         }
         let mut kept = Vec::new();
+        let mut seen = Seen::default();
         while kept.len() <= want.limit {
             let missing = want.limit.saturating_add(1) - kept.len();
             let chunk = if filters { A_BATCH * AT_ONCE } else { missing };
-            let listed = walk.next(chunk.min(A_BATCH * AT_ONCE)).await?;
+            let listed = walk.next(chunk.min(A_BATCH * AT_ONCE)).await;
+            let listed = listed.map_err(|error| seen.told(error, kept.len()))?;
             if listed.is_empty() {
                 break;
             }
+            let with_these = seen.and(&listed);
             let keys = self.candidates(listed, want);
-            let mut rows = self.rows(inbox, &keys, &mut walk.cost).await?;
+            let rows = self.rows(inbox, &keys, &mut walk.cost).await;
+            let mut rows = rows.map_err(|error| seen.told(error, kept.len()))?;
+            seen = with_these;
             rows.sort_by_cached_key(|stored| Position::of(&stored.row));
             if !want.reverse {
                 rows.reverse();
@@ -261,6 +267,44 @@ impl Selection {
     }
 }
 
+/// What a search has looked at.
+#[derive(Default)]
+struct Seen {
+    events: usize,
+    last: Option<Position>,
+}
+
+impl Seen {
+    fn and(&self, more: &[Listed]) -> Self {
+        let last = more.last();
+        Self {
+            events: self.events + more.len(),
+            last: last.map(|event| Position::new(event.received_at.0, event.id.as_str())),
+        }
+    }
+
+    /// An error that says how far the search came, if AWS had enough of it.
+    fn told(&self, error: anyhow::Error, fit: usize) -> anyhow::Error {
+        if self.events == 0 || !is_throttled(&error) {
+            return error;
+        }
+        error.context(SoFar {
+            looked_at: self.events,
+            fit,
+            after: self.last.as_ref().filter(|_| fit == 0).map(Position::text),
+            takes_after: false,
+        })
+    }
+}
+
+/// The newest event of all, of the last 24 hours.
+pub async fn newest(inbox: &Inbox, now: Millis) -> anyhow::Result<Option<Listed>> {
+    let sources = inbox.sources().into_iter().map(str::to_owned).collect();
+    let span = (now.0 - DAY_MS, now.0 + CLOCKS_APART_MS);
+    let mut walk = Walk::new(&inbox.ledger, sources, span, false, 1);
+    Ok(walk.next(1).await?.into_iter().next())
+}
+
 impl Want {
     /// Whether it is behind the place where a list stopped.
     fn is_ahead(&self, position: &Position) -> bool {
@@ -276,5 +320,36 @@ impl Want {
             more,
             cost,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_smithy_types::error::metadata::ErrorMetadata;
+
+    use super::*;
+
+    fn answered(code: &str) -> anyhow::Error {
+        ErrorMetadata::builder().code(code).build().into()
+    }
+
+    #[test]
+    fn a_throttled_search_can_be_gone_on_with_unless_something_was_found() {
+        let seen = Seen {
+            events: 800,
+            last: Some(Position::new(1795, "evt_1")),
+        };
+        let so_far = |seen: &Seen, code, fit| {
+            let error = seen.told(answered(code), fit);
+            error.downcast_ref::<SoFar>().cloned()
+        };
+        let none = so_far(&seen, "ThrottlingException", 0).unwrap();
+        assert_eq!((none.looked_at, none.fit), (800, 0));
+        assert_eq!(none.after.as_deref(), Some("1795.evt_1"));
+        let some = so_far(&seen, "ThrottlingException", 3).unwrap();
+        assert_eq!((some.fit, some.after), (3, None));
+        assert_eq!(so_far(&seen, "AccessDeniedException", 0), None);
+        let nothing = Seen::default();
+        assert_eq!(so_far(&nothing, "ThrottlingException", 0), None);
     }
 }

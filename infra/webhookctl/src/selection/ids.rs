@@ -66,13 +66,19 @@ pub async fn find(inbox: &Inbox, wanted: &str) -> anyhow::Result<Row> {
 }
 
 fn missing(inbox: &Inbox, wanted: &str) -> CliError {
-    let message = format!("no event '{wanted}' in {}", inbox.name);
+    let region = inbox.region().map(|region| format!(" ({region})"));
+    let place = format!("{}{}", inbox.name, region.unwrap_or_default());
+    let tip = match inbox.others().join(", ").as_str() {
+        "" => "webhookctl inbox list".to_owned(),
+        others => format!("is it in another deployment? contexts: {others} (-c NAME)"),
+    };
+    let message = format!("no event '{wanted}' in {place}");
     CliError::new("inbox.not_found", Exit::NotFound, message)
         .note(
             "looked for: an id, a prefix of one that names at least its day, a provider's id, \
              source:event-id; kept for 90 days",
         )
-        .tip("webhookctl inbox list")
+        .tip(tip)
 }
 
 fn ambiguous(wanted: &str, found: &[Row]) -> CliError {

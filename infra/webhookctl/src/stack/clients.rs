@@ -18,6 +18,7 @@ pub struct Endpoints {
     pub sqs: String,
     pub s3: String,
     pub ssm: String,
+    pub secrets_manager: String,
 }
 
 impl Endpoints {
@@ -28,6 +29,7 @@ impl Endpoints {
             sqs: url.to_owned(),
             s3: url.to_owned(),
             ssm: url.to_owned(),
+            secrets_manager: url.to_owned(),
         }
     }
 

@@ -3,20 +3,22 @@
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 
 use super::{
     clients::{Clients, Endpoints},
     dynamodb,
     engine::Engine,
+    kept,
     names::random_hex,
-    s3, sqs, ssm,
+    s3, secrets_manager, sqs, ssm,
     template::{Template, create_table},
 };
 
-/// DynamoDB, SQS, S3 and SSM on loopback ports, until this is dropped.
+/// DynamoDB, SQS, S3, SSM and Secrets Manager on loopback ports, until this is dropped.
 ///
 /// With a folder the table, the objects and the parameters survive; messages never do.
 pub struct Emulators {
@@ -32,11 +34,13 @@ impl Emulators {
         let engine = Engine::start()?;
         let handle = engine.handle();
         let kept = |name: &str| state.kept.then(|| state.folder.join(name));
+        let secrets = secrets_manager::Store::open(kept("secrets.json"))?;
         let endpoints = Endpoints {
             dynamodb: dynamodb::serve(&handle, kept("dynamodb.sqlite").as_deref())?,
             sqs: sqs::serve(&handle)?,
             s3: s3::serve(&handle, state.folder.join("s3"))?,
-            ssm: ssm::serve(&handle, kept("ssm.json"))?,
+            ssm: ssm::serve(&handle, kept("ssm.json"), Arc::clone(&secrets))?,
+            secrets_manager: secrets_manager::serve(&handle, secrets)?,
         };
         Ok(Self {
             engine,
@@ -109,25 +113,17 @@ impl State {
             || std::env::temp_dir().join(format!("mitt-{}", random_hex(8))),
             Path::to_path_buf,
         );
-        let prepare = || -> std::io::Result<(PathBuf, File)> {
+        let prepare = || -> std::io::Result<PathBuf> {
             fs::create_dir_all(folder.join("logs"))?;
-            let lock = File::create(folder.join("lock"))?;
             // Functions get paths in here, and they run elsewhere.
-            Ok((folder.canonicalize()?, lock))
+            folder.canonicalize()
         };
-        let (folder, lock) =
+        let folder =
             prepare().with_context(|| format!("make the state folder {}", folder.display()))?;
-        // Two at once would each believe to be alone with the files.
-        if lock.try_lock().is_err() {
-            bail!(
-                "another local stack uses the state folder {}",
-                folder.display()
-            );
-        }
         Ok(Self {
+            _lock: kept::lock(&folder)?,
             folder,
             kept,
-            _lock: lock,
         })
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! One invocation at a time per process, processes on demand up to a limit. A process that
 //! overstays the function's timeout is killed, one that dies fails its invocation, and the
-//! next invocation gets a new one.
+//! next invocation gets a new one. What is deployed meanwhile gets the next invocation; what is
+//! under way ends where it began.
 
 mod process;
 mod runtime_api;
@@ -99,13 +100,14 @@ pub(crate) struct Functions {
 }
 
 struct Function {
-    spec: FunctionSpec,
+    id: String,
     slots: Arc<Semaphore>,
     pool: Mutex<Pool>,
 }
 
-#[derive(Default)]
 struct Pool {
+    /// How new processes are run.
+    spec: Arc<FunctionSpec>,
     /// Waiting for work, the one used last at the end.
     idle: Vec<Arc<Process>>,
     /// All that may still be alive.
@@ -116,13 +118,18 @@ struct Pool {
 impl Functions {
     pub(crate) fn new(engine: Handle, specs: Vec<FunctionSpec>) -> Self {
         let functions = specs.into_iter().map(|spec| {
-            let slots = Arc::new(Semaphore::new(spec.max_processes));
+            let id = spec.id.clone();
             let function = Function {
-                slots,
-                pool: Mutex::default(),
-                spec,
+                id: id.clone(),
+                slots: Arc::new(Semaphore::new(spec.max_processes)),
+                pool: Mutex::new(Pool {
+                    spec: Arc::new(spec),
+                    idle: Vec::new(),
+                    all: Vec::new(),
+                    closed: false,
+                }),
             };
-            (function.spec.id.clone(), Arc::new(function))
+            (id, Arc::new(function))
         });
         Self {
             engine,
@@ -139,6 +146,12 @@ impl Functions {
             .spawn(run)
             .await
             .context("the local stack has been stopped")?
+    }
+
+    /// Runs the function so from here on; how many processes it may have stays as it was.
+    pub(crate) fn deploy(&self, spec: FunctionSpec) -> anyhow::Result<()> {
+        self.find(&spec.id)?.deploy(spec);
+        Ok(())
     }
 
     /// Kills the function's processes; whatever they were doing fails. Returns how many.
@@ -178,8 +191,18 @@ impl Functions {
         Ok(pool.all.iter().map(|process| process.id()).collect())
     }
 
+    /// What these run, by their ids.
+    pub(crate) fn executables(&self, id: &str) -> anyhow::Result<BTreeMap<u32, PathBuf>> {
+        let function = self.find(id)?;
+        let mut pool = function.pool();
+        pool.all.retain(|process| !process.is_gone());
+        let alive = pool.all.iter();
+        let named = alive.map(|process| (process.id(), process.spec.executable.clone()));
+        Ok(named.collect())
+    }
+
     pub(crate) fn log_file(&self, id: &str) -> anyhow::Result<PathBuf> {
-        Ok(self.find(id)?.spec.log_file.clone())
+        Ok(self.find(id)?.pool().spec.log_file.clone())
     }
 
     fn find(&self, id: &str) -> anyhow::Result<&Arc<Function>> {
@@ -208,15 +231,15 @@ impl Function {
             process => {
                 process.kill();
                 let phase = process.gone().await;
-                let error = self.init_error(&request_id, phase);
+                let error = init_error(&process.spec, &request_id, phase);
                 return Ok(Invocation {
                     request_id,
                     outcome: Outcome::Failed(error),
                 });
             }
         };
-        let outcome = self.run(&process, &request_id, payload).await;
-        if self.spec.freeze {
+        let outcome = run(&process, &request_id, payload).await;
+        if process.spec.freeze {
             // The answer does not wait for the process to become idle.
             engine.spawn(async move {
                 process.freeze_when_idle().await;
@@ -232,10 +255,24 @@ impl Function {
         })
     }
 
+    fn deploy(&self, spec: FunctionSpec) {
+        let mut pool = self.pool();
+        pool.spec = Arc::new(spec);
+        for process in pool.idle.drain(..) {
+            process.kill();
+        }
+    }
+
     fn give_back(&self, process: Arc<Process>) {
         let mut pool = self.pool();
-        if !process.is_gone() && !pool.closed {
+        if process.is_gone() || pool.closed {
+            return;
+        }
+        if Arc::ptr_eq(&process.spec, &pool.spec) {
             pool.idle.push(process);
+        } else {
+            // Another one was deployed while it worked.
+            process.kill();
         }
     }
 
@@ -251,58 +288,10 @@ impl Function {
         if pool.closed {
             return Err(anyhow!("the local stack has been stopped"));
         }
-        let process = Process::spawn(engine, &self.spec)
-            .with_context(|| format!("start the function {}", self.spec.id))?;
+        let process = Process::spawn(engine, &pool.spec)
+            .with_context(|| format!("start the function {}", self.id))?;
         pool.all.push(Arc::clone(&process));
         Ok(process)
-    }
-
-    async fn run(&self, process: &Process, request_id: &str, payload: Bytes) -> Outcome {
-        let limit = self.spec.timeout;
-        let deadline_ms = now_ms() + i64::try_from(limit.as_millis()).unwrap_or(i64::MAX / 2);
-        process.thaw();
-        let answer = process.give(Work {
-            request_id: request_id.to_owned(),
-            payload,
-            deadline_ms,
-            arn: self.spec.arn.clone(),
-            trace: format!(
-                "Root=1-{:08x}-{};Parent={};Sampled=0",
-                deadline_ms / 1000,
-                random_hex(12),
-                random_hex(8)
-            ),
-        });
-        match timeout(limit, answer).await {
-            Ok(Some(Answer::Response(body))) => Outcome::Answered(body),
-            Ok(Some(Answer::Error(body))) => Outcome::Failed(reported(&body)),
-            Ok(None) => Outcome::Failed(exit_error(request_id, process.gone().await)),
-            Err(_) => {
-                process.kill();
-                process.gone().await;
-                Outcome::Failed(FunctionError {
-                    kind: "Sandbox.Timedout".to_owned(),
-                    message: format!(
-                        "RequestId: {request_id} Error: Task timed out after {:.2} seconds",
-                        limit.as_secs_f64()
-                    ),
-                })
-            }
-        }
-    }
-
-    fn init_error(&self, request_id: &str, phase: Phase) -> FunctionError {
-        if let Phase::InitFailed(body) = &phase {
-            return reported(body);
-        }
-        let mut error = exit_error(request_id, phase);
-        let lines = process::last_lines(&self.spec.log_file, QUOTED_LINES);
-        let _ = write!(
-            error.message,
-            " before it asked for an event; the end of {}:\n{lines}",
-            self.spec.log_file.display()
-        );
-        error
     }
 
     async fn kill_all(&self) -> usize {
@@ -322,6 +311,55 @@ impl Function {
         }
         doomed.len()
     }
+}
+
+/// Runs it once in this process.
+async fn run(process: &Process, request_id: &str, payload: Bytes) -> Outcome {
+    let limit = process.spec.timeout;
+    let deadline_ms = now_ms() + i64::try_from(limit.as_millis()).unwrap_or(i64::MAX / 2);
+    process.thaw();
+    let answer = process.give(Work {
+        request_id: request_id.to_owned(),
+        payload,
+        deadline_ms,
+        arn: process.spec.arn.clone(),
+        trace: format!(
+            "Root=1-{:08x}-{};Parent={};Sampled=0",
+            deadline_ms / 1000,
+            random_hex(12),
+            random_hex(8)
+        ),
+    });
+    match timeout(limit, answer).await {
+        Ok(Some(Answer::Response(body))) => Outcome::Answered(body),
+        Ok(Some(Answer::Error(body))) => Outcome::Failed(reported(&body)),
+        Ok(None) => Outcome::Failed(exit_error(request_id, process.gone().await)),
+        Err(_) => {
+            process.kill();
+            process.gone().await;
+            Outcome::Failed(FunctionError {
+                kind: "Sandbox.Timedout".to_owned(),
+                message: format!(
+                    "RequestId: {request_id} Error: Task timed out after {:.2} seconds",
+                    limit.as_secs_f64()
+                ),
+            })
+        }
+    }
+}
+
+fn init_error(spec: &FunctionSpec, request_id: &str, phase: Phase) -> FunctionError {
+    if let Phase::InitFailed(body) = &phase {
+        return reported(body);
+    }
+    let mut error = exit_error(request_id, phase);
+    let lines = process::last_lines(&spec.log_file, QUOTED_LINES);
+    let _ = write!(
+        error.message,
+        " before it asked for an event; the end of {}:\n{lines}",
+        spec.log_file.display()
+    );
+    error
 }
 
 fn exit_error(request_id: &str, phase: Phase) -> FunctionError {

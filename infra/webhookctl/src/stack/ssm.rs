@@ -1,19 +1,14 @@
 //! SSM Parameter Store: the calls for secrets, kept in one file.
 
+mod reference;
+
 use std::{
     collections::BTreeMap,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use anyhow::Context;
-use axum::{
-    Router,
-    body::Bytes,
-    extract::State,
-    http::{HeaderMap, StatusCode, header},
-    response::{IntoResponse, Response},
-};
+use axum::{Router, body::Bytes, extract::State, http::HeaderMap, response::Response};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,24 +16,24 @@ use tokio::runtime::Handle;
 
 use super::{
     engine::{listen, serve as serve_router},
+    json_service::{self, Answer, Refusal},
     names::{arn, now_ms},
+    secrets_manager,
 };
 
-/// Serves the parameters of `file` (none without one) and returns the URL.
-pub(crate) fn serve(engine: &Handle, file: Option<PathBuf>) -> anyhow::Result<String> {
-    let parameters = match &file {
-        Some(path) if path.exists() => {
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("read the parameters in {}", path.display()))?;
-            serde_json::from_str(&text)
-                .with_context(|| format!("understand the parameters in {}", path.display()))?
-        }
-        _ => Parameters::new(),
-    };
+/// Serves the parameters of `file` (none without one) and returns the URL. References are answered
+/// from `secrets`.
+pub(crate) fn serve(
+    engine: &Handle,
+    file: Option<PathBuf>,
+    secrets: Arc<secrets_manager::Store>,
+) -> anyhow::Result<String> {
+    let parameters = json_service::read(file.as_deref(), "parameters")?;
     let (listener, port) = listen(0)?;
     let store = Arc::new(Store {
         file,
         parameters: Mutex::new(parameters),
+        secrets,
     });
     let router = Router::new().fallback(answer).with_state(store);
     serve_router(engine, listener, router)?;
@@ -58,30 +53,13 @@ struct Parameter {
 struct Store {
     file: Option<PathBuf>,
     parameters: Mutex<Parameters>,
+    secrets: Arc<secrets_manager::Store>,
 }
 
-struct Refusal(&'static str, String);
-
-type Answer = Result<Value, Refusal>;
-
 async fn answer(State(store): State<Arc<Store>>, headers: HeaderMap, body: Bytes) -> Response {
-    let action = headers
-        .get("x-amz-target")
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.strip_prefix("AmazonSSM."))
-        .unwrap_or_default();
-    let result = serde_json::from_slice(&body)
-        .map_err(|error| Refusal("SerializationException", error.to_string()))
-        .and_then(|input| store.act(action, input));
-    let (status, body) = match result {
-        Ok(output) => (StatusCode::OK, output),
-        Err(Refusal(code, message)) => (
-            StatusCode::BAD_REQUEST,
-            json!({ "__type": code, "message": message }),
-        ),
-    };
-    let kind = [(header::CONTENT_TYPE, "application/x-amz-json-1.1")];
-    (status, kind, body.to_string()).into_response()
+    json_service::answer("AmazonSSM", &headers, &body, |action, request| {
+        store.act(action, request)
+    })
 }
 
 /// The members of all the calls; each reads its own.
@@ -122,20 +100,17 @@ impl Store {
                 Ok(json!({}))
             }
             "GetParameter" => {
-                let parameter = parameters
-                    .get(&request.name)
-                    .ok_or_else(|| not_found(&request.name))?;
-                Ok(json!({ "Parameter": shown(&request.name, parameter, request.with_decryption) }))
+                let parameter = self.parameter(&parameters, &request.name, request.with_decryption);
+                Ok(json!({ "Parameter": parameter? }))
             }
             "GetParameters" => {
-                let (found, missing): (Vec<_>, Vec<_>) = request
-                    .names
-                    .iter()
-                    .partition(|name| parameters.contains_key(*name));
-                let found: Vec<_> = found
-                    .into_iter()
-                    .map(|name| shown(name, &parameters[name], request.with_decryption))
-                    .collect();
+                let (mut found, mut missing) = (Vec::new(), Vec::new());
+                for name in &request.names {
+                    match self.parameter(&parameters, name, request.with_decryption) {
+                        Ok(parameter) => found.push(parameter),
+                        Err(_) => missing.push(name),
+                    }
+                }
                 Ok(json!({ "Parameters": found, "InvalidParameters": missing }))
             }
             "GetParametersByPath" => by_path(&parameters, &request),
@@ -146,31 +121,18 @@ impl Store {
         }
     }
 
-    fn save(&self, parameters: &Parameters) -> Result<(), Refusal> {
-        let Some(path) = &self.file else {
-            return Ok(());
-        };
-        let write = || -> std::io::Result<()> {
-            let draft = path.with_extension("draft");
-            write_private(&draft, &serde_json::to_vec_pretty(parameters)?)?;
-            std::fs::rename(draft, path)
-        };
-        write().map_err(|error| Refusal("InternalServerError", error.to_string()))
+    /// A parameter, or what its name refers to.
+    fn parameter(&self, parameters: &Parameters, name: &str, decrypted: bool) -> Answer {
+        if let Some(answer) = reference::parameter(&self.secrets, name, decrypted) {
+            return answer;
+        }
+        let parameter = parameters.get(name).ok_or_else(|| not_found(name))?;
+        Ok(shown(name, parameter, decrypted))
     }
-}
 
-/// Secrets are for the owner's eyes.
-fn write_private(path: &std::path::Path, bytes: &[u8]) -> std::io::Result<()> {
-    use std::{io::Write, os::unix::fs::OpenOptionsExt};
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+    fn save(&self, parameters: &Parameters) -> Result<(), Refusal> {
+        json_service::save(self.file.as_deref(), parameters, "InternalServerError")
+    }
 }
 
 fn not_found(name: &str) -> Refusal {

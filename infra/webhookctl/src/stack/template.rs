@@ -6,6 +6,7 @@
 
 mod document;
 mod functions;
+mod resources;
 mod table;
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
@@ -15,6 +16,7 @@ use serde_json::Value;
 
 use super::{names::STACK_NAME, schedule::Rate};
 use document::{Document, function_arn, scalar_text};
+pub use resources::Resources;
 pub use table::{TableDefinition, create_table};
 
 /// What the template leaves to whoever deploys it.

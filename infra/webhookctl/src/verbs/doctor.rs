@@ -26,6 +26,9 @@ pub(super) async fn doctor(
     }
     let wanted = wanted(&args)?;
     let inbox = Inbox::open(global)?;
+    if args.end_to_end {
+        inbox.may_write("send a canary")?;
+    }
     let facts = Box::pin(gather::gather(&inbox, Millis::now())).await?;
     let mut checked = judge(&facts, &wanted);
     if args.end_to_end {

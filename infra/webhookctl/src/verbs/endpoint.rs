@@ -61,6 +61,9 @@ pub(super) async fn run(
 
 async fn show(args: EndpointShowArgs, global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
     let inbox = Inbox::open(global)?;
+    if args.now {
+        inbox.may_write("look now, which is noted")?;
+    }
     let watched = watched(&inbox, args.source.as_deref())?;
     if args.now {
         let task = json!({"task": "endpoints", "source": args.source});

@@ -5,10 +5,10 @@ use serde::Serialize;
 use shared::clock::Millis;
 use shared::ledger::{By, Deed, Erased, Row};
 
-use crate::cli::{EraseArgs, Global, SelectionArgs};
+use crate::cli::{EraseArgs, Global, Received, SelectionArgs};
 use crate::output::table::thousands;
 use crate::output::time::When;
-use crate::output::{CliError, Exit, Printer};
+use crate::output::{CliError, Exit, Printer, Progress};
 use crate::place::Inbox;
 use crate::selection::{Selection, Want};
 use crate::who::who;
@@ -73,6 +73,7 @@ pub(super) async fn erase(
         why: reason,
     };
     let (mut events, mut processing) = (Vec::new(), Vec::new());
+    let mut progress = Progress::new(out, "erased", rows.len());
     for row in &rows {
         let id = row.id().to_string();
         let erased = inbox.ledger.erase(&row.key, by, Millis::now()).await;
@@ -80,7 +81,9 @@ pub(super) async fn erase(
             Erased::Gone | Erased::Missing => events.push(id),
             Erased::Processing => processing.push(id),
         }
+        progress.step();
     }
+    progress.end();
     let mut text = format!("{} erased by {who}\n", plural(events.len()));
     if !processing.is_empty() {
         text = format!(
@@ -147,10 +150,12 @@ fn selected(inbox: &Inbox, args: &EraseArgs, now: Millis) -> anyhow::Result<Sele
     let kept = inbox.config.sources().map(|source| source.retention.rows);
     let since = When::ago(kept.max().unwrap_or_default());
     let asked = SelectionArgs {
-        source: args.source.clone(),
-        since: (!args.matching.is_empty()).then(|| args.since.unwrap_or(since)),
-        until: args.until,
-        id: args.id.clone(),
+        received: Received {
+            source: args.source.clone(),
+            since: (!args.matching.is_empty()).then(|| args.since.unwrap_or(since)),
+            until: args.until,
+            id: args.id.clone(),
+        },
         where_: args.matching.clone(),
         ..SelectionArgs::default()
     };

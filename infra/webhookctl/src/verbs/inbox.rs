@@ -4,6 +4,7 @@ mod body;
 mod diff;
 mod export;
 mod inspect;
+mod lineage;
 mod list;
 mod tail;
 
@@ -19,7 +20,7 @@ pub(super) use diff::diff;
 pub(super) use export::export;
 pub(super) use inspect::inspect;
 pub(super) use list::list;
-pub(super) use tail::tail;
+pub(super) use tail::{EACH, Tail, tail};
 
 /// What is shown of an event, and whether its source waits for an operator.
 async fn standing(inbox: &Inbox, row: &Row) -> anyhow::Result<EventView> {

@@ -4,9 +4,9 @@
 //! received from a queue, and nothing is written.
 
 mod deliver;
-mod keys;
 mod others;
 mod run;
+mod sent;
 mod tell;
 mod wanted;
 mod watch;
@@ -18,7 +18,7 @@ use shared::clock::Millis;
 use shared::sign::{Means, means};
 
 use crate::cli::{Global, ListenArgs};
-use crate::forward::{self, Address, ELSEWHERE, Forwarder, Signing, scheme_of};
+use crate::forward::{Address, ELSEWHERE, Forwarder, Signing, scheme_of};
 use crate::output::{CliError, Exit, Format, Printer};
 use crate::place::Inbox;
 use crate::samples::Signer;
@@ -46,7 +46,7 @@ pub(super) async fn listen(
     let inbox = Inbox::open(global)?;
     let now = Millis::now();
     let wanted = Arc::new(Wanted::new(&args, &inbox, now)?);
-    let ledger = forward::ledger(&inbox, args.body_bucket.as_deref())?;
+    let ledger = args.bodies_at.ledger(&inbox)?;
     let signing = signing(&args, &inbox, &wanted)?;
 
     let every = every(&inbox);

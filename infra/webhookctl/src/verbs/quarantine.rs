@@ -1,5 +1,6 @@
 //! `quarantine`: refused requests, and the way from there into the inbox.
 
+mod confirm;
 mod decide;
 mod finding;
 mod group;
@@ -9,17 +10,15 @@ mod purge;
 pub(crate) mod reach;
 mod reverify;
 
-use std::io::BufRead as _;
-
-use anyhow::Context as _;
 use futures::future::try_join_all;
 use shared::clock::Millis;
 use shared::quarantine::Held;
 
 use crate::cli::{Global, HeldSelection, QuarantineCommand};
 use crate::output::time::rfc3339;
-use crate::output::{CliError, Exit, Printer};
+use crate::output::{Exit, Printer};
 use crate::place::Inbox;
+use crate::selection::{named, sources};
 pub(super) use reach::Keys;
 
 /// How far back the quarantine reaches, with what DynamoDB deletes late.
@@ -46,11 +45,12 @@ async fn chosen(
     selection: &HeldSelection,
     now: Millis,
 ) -> anyhow::Result<Vec<Held>> {
-    let from = selection
+    let received = &selection.received;
+    let from = received
         .since
         .map_or(now.0 - WEEK_MS, |when| when.millis(now.0));
-    let to = selection.until.map_or(now.0, |when| when.millis(now.0) - 1);
-    let sources = sources(inbox, &selection.source)?;
+    let to = received.until.map_or(now.0, |when| when.millis(now.0) - 1);
+    let sources = sources(inbox, &received.source)?;
     let read = sources
         .iter()
         .map(|source| inbox.quarantine.held(source, Millis(from), Millis(to), now));
@@ -63,37 +63,20 @@ async fn chosen(
                 .any(|reason| held.reason == reason.as_str())
         });
     }
-    let ids = ids(&selection.id)?;
-    if !selection.id.is_empty() {
+    let ids = ids(&received.id)?;
+    if !received.id.is_empty() {
         held.retain(|held| ids.iter().any(|id| held.id.as_str().starts_with(id)));
     }
     held.sort_by(|a, b| b.id.cmp(&a.id));
     Ok(held)
 }
 
-/// The beginnings of ids that were named, those on stdin in the place of `-`.
+/// The beginnings of ids that were named.
 fn ids(asked: &[String]) -> anyhow::Result<Vec<String>> {
-    let mut ids: Vec<String> = Vec::new();
-    for id in asked {
-        if id != "-" {
-            ids.push(id.clone());
-            continue;
-        }
-        for line in std::io::stdin().lock().lines() {
-            ids.push(line.context("read ids from stdin")?);
-        }
-    }
-    let ids = ids.iter().map(|id| id.trim()).filter(|id| !id.is_empty());
+    let ids = named(asked)?.into_iter();
     // An id is written in capitals behind its prefix.
     let ids = ids.map(|id| format!("evt_{}", id.trim_start_matches("evt_").to_uppercase()));
     Ok(ids.collect())
-}
-
-fn sources<'i>(inbox: &'i Inbox, asked: &'i [String]) -> Result<Vec<&'i str>, CliError> {
-    if asked.is_empty() {
-        return Ok(inbox.sources());
-    }
-    super::inbox::known_sources(inbox, asked)
 }
 
 /// The selection in words, for a list that is empty and for the log.
@@ -102,7 +85,8 @@ fn asked(selection: &HeldSelection) -> String {
         [] => "any".to_owned(),
         words => words.join(","),
     };
-    let sources = selection.source.iter().map(String::as_str);
+    let received = &selection.received;
+    let sources = received.source.iter().map(String::as_str);
     let reasons = selection.reason.iter().map(|reason| reason.as_str());
     let mut asked = format!(
         "source={}, reason={}",
@@ -110,13 +94,13 @@ fn asked(selection: &HeldSelection) -> String {
         or_any(reasons.collect())
     );
     let now = Millis::now().0;
-    let times = [("since", selection.since), ("until", selection.until)];
+    let times = [("since", received.since), ("until", received.until)];
     for (name, when) in times {
         if let Some(when) = when {
             asked = format!("{asked}, {name}={}", rfc3339(when.millis(now)));
         }
     }
-    match selection.id.as_slice() {
+    match received.id.as_slice() {
         [] => asked,
         [id] => format!("{asked}, id={id}"),
         ids => format!("{asked}, {} ids", ids.len()),

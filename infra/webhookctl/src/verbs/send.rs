@@ -7,6 +7,7 @@ mod event;
 pub(in crate::verbs) mod key;
 mod list;
 pub(in crate::verbs) mod post;
+mod sample;
 mod tamper;
 pub(in crate::verbs) mod target;
 mod text;
@@ -20,6 +21,7 @@ use crate::cli::{Global, SecretFrom, SendArgs, Tamper};
 use crate::output::{CliError, Exit, Printer};
 use crate::samples::{Draft, Signed, Signer};
 pub(super) use canary::{Canary, canary};
+pub(super) use sample::{Sent, sample, usual_source};
 use target::Target;
 use text::Words;
 
@@ -70,7 +72,7 @@ pub(super) async fn send(
     if args.public_key {
         return key::show(&args, out);
     }
-    let target = Target::find(&args, global).await?;
+    let target = Box::pin(Target::find(&args, global)).await?;
     if let Some(tamper) = args.tamper {
         tamper::check(tamper, &target)?;
     }

@@ -11,6 +11,7 @@ mod pause;
 mod preset;
 mod presets;
 mod remove;
+mod reveal;
 mod rotate;
 mod rotation;
 mod secret_input;

@@ -3,8 +3,11 @@
 use shared::config::Config;
 use shared::ledger::{EffectState as Stored, Moment as Stage, Row, State};
 
+use super::replay::fate::is_superseded;
 use crate::fingerprint::{Fingerprint, error_text};
-use crate::inspect::{Body, Effect, EffectState, EventView, LastError, Moment, Status, later};
+use crate::inspect::{
+    Body, Effect, EffectState, EventView, LastError, Moment, Replay, Status, later,
+};
 
 /// What is shown of an event. The configuration says how many attempts its source has.
 pub fn view(row: &Row, config: &Config) -> EventView {
@@ -71,8 +74,23 @@ pub fn view(row: &Row, config: &Config) -> EventView {
         secret: row.secret.clone(),
         thin: false,
         source_paused: false,
+        replays: replays(row),
+        superseded: is_superseded(row),
+        superseded_by: None,
         timeline: timeline(row),
     }
+}
+
+/// The plans that ran it again. Who and why stands in each plan.
+fn replays(row: &Row) -> Vec<Replay> {
+    let replayed = row.history.iter().filter(|stage| stage.what == "replayed");
+    let replays = replayed.map(|stage| Replay {
+        plan: stage.note.clone(),
+        at: stage.at.0,
+        by: None,
+        reason: None,
+    });
+    replays.collect()
 }
 
 fn timeline(row: &Row) -> Vec<Moment> {

@@ -1,6 +1,6 @@
 //! What happened, line by line, in the folder that `infra/tests/history` judges.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -27,6 +27,10 @@ pub(crate) struct History {
     downstream: Lines,
     writes: Lines,
     deaths: Lines,
+    processes: Lines,
+    planted: Lines,
+    /// The processes that were written down.
+    met: Mutex<HashSet<u32>>,
 }
 
 struct Lines(Mutex<BufWriter<File>>);
@@ -63,6 +67,9 @@ impl History {
             downstream: lines("downstream"),
             writes: lines("writes"),
             deaths: lines("deaths"),
+            processes: lines("processes"),
+            planted: lines("planted"),
+            met: Mutex::default(),
             folder,
             names: Mutex::default(),
         }
@@ -118,6 +125,19 @@ impl History {
             .add(&json!({ "at": at, "process": process, "how": how }));
     }
 
+    /// A process of this release is at work.
+    pub(crate) fn process(&self, process: u32, release: &str) {
+        if self.met.lock().unwrap().insert(process) {
+            self.processes
+                .add(&json!({ "process": process, "release": release }));
+        }
+    }
+
+    /// What somebody wrote into a row that no function knows.
+    pub(crate) fn planted(&self, line: &Value) {
+        self.planted.add(line);
+    }
+
     /// Adds how it all ended, and lets it be judged.
     pub(crate) async fn end(&self, stack: &Stack, run: &Value) -> Verdict {
         self.table(stack).await;
@@ -125,8 +145,9 @@ impl History {
         self.queues(stack).await;
         let path = self.folder.join("run.json");
         std::fs::write(path, run.to_string()).unwrap();
-        let files = [&self.sent, &self.answers, &self.downstream];
-        for lines in files.into_iter().chain([&self.writes, &self.deaths]) {
+        let said = [&self.sent, &self.answers, &self.downstream];
+        let seen = [&self.writes, &self.deaths, &self.processes, &self.planted];
+        for lines in said.into_iter().chain(seen) {
             lines.0.lock().unwrap().flush().unwrap();
         }
         self.name_arrivals();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_sdk_dynamodb::types::{AttributeValue, Select};
+use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_ssm::types::ParameterType;
 use shared::ledger::transition::WORK_SHARDS;
 use webhookctl::stack::{Options, Stack};
@@ -63,11 +63,18 @@ impl Inbox {
             proxy.stand_before(upstream);
         }
         let calling = Arc::clone(&stack);
+        let (told, previous) = (Arc::clone(history), sky.weather.previous.clone());
         // The first of them stands before the table.
         proxies[0].is_called_by(move || {
             let functions = ["Catcher", "Processor", "BackupSync"];
-            let processes = functions.map(|id| calling.function_processes(id).unwrap());
-            processes.concat()
+            let running = functions.map(|id| calling.function_executables(id).unwrap());
+            let running: BTreeMap<_, _> = running.into_iter().flatten().collect();
+            if let Some(previous) = &previous {
+                for (process, executable) in &running {
+                    told.process(*process, previous.release_of(executable).word());
+                }
+            }
+            running.into_keys().collect()
         });
         let calling = Arc::clone(&stack);
         downstream.is_called_by(move || calling.function_processes("Processor").unwrap());
@@ -113,7 +120,7 @@ impl Inbox {
     pub(crate) async fn comes_to_rest(&self, patience: Duration) -> bool {
         let until = tokio::time::Instant::now() + patience;
         while tokio::time::Instant::now() < until {
-            if self.open().await == 0 && messages(&self.stack, "Spill").await == 0 {
+            if self.open_rows().await.is_empty() && messages(&self.stack, "Spill").await == 0 {
                 return true;
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -121,10 +128,10 @@ impl Inbox {
         false
     }
 
-    /// Events that are not at their end.
-    pub(crate) async fn open(&self) -> usize {
+    /// The rows of events that are not at their end, by their `pk`.
+    pub(crate) async fn open_rows(&self) -> Vec<String> {
         let dynamodb = self.stack.clients().dynamodb;
-        let mut open = 0;
+        let mut open = Vec::new();
         for shard in 0..WORK_SHARDS {
             let answer = dynamodb
                 .query()
@@ -132,13 +139,30 @@ impl Inbox {
                 .index_name("work")
                 .key_condition_expression("gpk = :shard")
                 .expression_attribute_values(":shard", AttributeValue::S(format!("W#{shard}")))
-                .select(Select::Count)
                 .send()
                 .await
                 .unwrap();
-            open += usize::try_from(answer.count()).unwrap();
+            let keys = answer.items().iter().map(|item| item["pk"].as_s());
+            open.extend(keys.map(|pk| pk.unwrap().clone()));
         }
         open
+    }
+
+    /// Writes an attribute into a state row, whatever else becomes of it meanwhile.
+    pub(crate) async fn write(&self, pk: &str, attribute: &str, value: &str) {
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let update = self.stack.clients().dynamodb.update_item();
+        update
+            .table_name(self.stack.table().unwrap())
+            .key("pk", text(pk))
+            .key("sk", text("M"))
+            .condition_expression("attribute_exists(pk)")
+            .update_expression("SET #attribute = :value")
+            .expression_attribute_names("#attribute", attribute)
+            .expression_attribute_values(":value", text(value))
+            .send()
+            .await
+            .unwrap();
     }
 }
 
@@ -161,7 +185,7 @@ fn sources(folder: &Path, downstream: &str) -> PathBuf {
 }
 
 /// Cargo builds the binaries of this package for its tests, but not those of the functions.
-fn binaries() -> PathBuf {
+pub(crate) fn binaries() -> PathBuf {
     let folder = Path::new(env!("CARGO_BIN_EXE_webhookctl"))
         .parent()
         .unwrap();

@@ -3,7 +3,8 @@
 //! Senders deliver, many of them twice. A proxy stands between the functions and their stores and
 //! breaks one in so many requests; processes are killed and stopped; the downstream fails in every
 //! way it can. When it is over, the whole history is written down and a program that shares no
-//! code with this one says whether a promise was broken. `make chaos` runs the storm.
+//! code with this one says whether a promise was broken. `make chaos` runs the storm; in
+//! `make evolution` it is a release that changes, and not the weather.
 //!
 //! `MITT_DELIVERIES` is how many deliveries there are, `SEED` makes the dice fall as before.
 
@@ -14,6 +15,7 @@ mod cells;
 mod companions;
 mod dice;
 mod downstream;
+mod evolution;
 mod faults;
 mod history;
 mod inbox;

@@ -9,6 +9,7 @@ use shared::backoff::CRASHES;
 
 use crate::cells;
 use crate::downstream::Downstream;
+use crate::evolution::Deployer;
 use crate::history::{History, Verdict};
 use crate::inbox::{ATTEMPTS, Inbox};
 use crate::killer::Killer;
@@ -41,6 +42,14 @@ impl Run {
             let delivering = async {
                 if sky.weather.cells {
                     cells::visit(&sky, &load, &inbox).await;
+                } else if let Some(previous) = &sky.weather.previous {
+                    let deployer = Deployer {
+                        previous,
+                        sky: &sky,
+                        inbox: &inbox,
+                        history: &history,
+                    };
+                    deployer.take_turns(&load).await;
                 } else {
                     load.deliver_all().await;
                 }

@@ -9,6 +9,7 @@ use shared::clock::Millis;
 use shared::settings::variable;
 
 use crate::dice::Dice;
+use crate::evolution::Previous;
 use crate::faults::Fault;
 use crate::site::Cell;
 use crate::wire::Message;
@@ -52,6 +53,8 @@ pub(crate) struct Weather {
     pub(crate) without: Option<Protection>,
     /// Instead of a storm: each call fails in each way.
     pub(crate) cells: bool,
+    /// The release before, which is deployed in turn with ours.
+    pub(crate) previous: Option<Previous>,
     /// How long the events may take to their end when the storm is over.
     pub(crate) patience: Duration,
 }
@@ -69,6 +72,7 @@ impl Weather {
             poison: None,
             without: None,
             cells: false,
+            previous: None,
             patience: Duration::from_secs(60),
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use webhookctl::stack::names::{ACCOUNT, REGION};
 
 use crate::recorder::Call;
-use crate::world::World;
+use crate::world::{PREFIX, World};
 
 pub(crate) struct Policy {
     pub(crate) name: String,
@@ -58,16 +58,27 @@ impl Policy {
 /// The names that `infra/docs/permissions.md` tells of.
 fn filled(text: &str, world: &World) -> String {
     let secrets = world.stack.secrets_path("Catcher").unwrap();
-    let queue = world.stack.queue_url("Doorbell").unwrap();
+    let queue = |id| {
+        let url = world.stack.queue_url(id).unwrap();
+        url.rsplit('/').next().unwrap()
+    };
+    let function = |id| world.stack.template().function(id).unwrap().name.as_str();
     [
         ("Partition", "aws"),
         ("Region", REGION),
         ("Account", ACCOUNT),
         ("Table", world.table()),
         ("BodyBucket", world.stack.bucket("Bodies").unwrap()),
-        ("Queue", queue.rsplit('/').next().unwrap()),
+        ("Queue", queue("Doorbell")),
+        ("BacklogQueue", queue("Backlog")),
+        ("DeadDoorbellsQueue", queue("DeadDoorbells")),
+        ("SpillQueue", queue("Spill")),
+        ("OpsDeadLettersQueue", queue("OpsDeadLetters")),
         ("SecretsPath", secrets.trim_end_matches("/ingress")),
-        ("BackupSyncFunction", &world.backup_sync()),
+        ("SecretsManagerPrefix", PREFIX),
+        ("CatcherFunction", function("Catcher")),
+        ("ProcessorFunction", function("Processor")),
+        ("BackupSyncFunction", function("BackupSync")),
     ]
     .iter()
     .fold(text.to_owned(), |text, (name, value)| {

@@ -1,12 +1,11 @@
-//! Stands before the services and notes what is asked of them, in the words of IAM.
+//! Stands before the services and notes what is asked of them.
 
 use std::sync::{Arc, Mutex};
 
-use percent_encoding::percent_decode_str;
-use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
-use webhookctl::stack::names::{ACCOUNT, REGION};
 
+pub(crate) use crate::calls::Call;
+use crate::calls::calls;
 use crate::wire::{Message, Socket};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,35 +14,10 @@ pub(crate) enum Service {
     Sqs,
     S3,
     Ssm,
+    SecretsManager,
     Lambda,
-}
-
-/// One permission that a request asks for.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Call {
-    /// `dynamodb:GetItem`
-    pub(crate) action: String,
-    /// The ARN that it is about.
-    pub(crate) on: String,
-    /// The partition keys that it names, of a request to a table.
-    pub(crate) keys: Vec<String>,
-}
-
-impl Call {
-    fn new(action: impl Into<String>, on: String) -> Self {
-        Self {
-            action: action.into(),
-            on,
-            keys: Vec::new(),
-        }
-    }
-
-    /// Whether it leaves everything as it was; a message that is received is hidden from others.
-    pub(crate) fn reads(&self) -> bool {
-        let name = self.action.split(':').nth(1).unwrap_or_default();
-        let reads = ["Get", "BatchGet", "Query", "List", "Head", "Describe"];
-        reads.iter().any(|start| name.starts_with(start))
-    }
+    CloudWatch,
+    Sts,
 }
 
 #[derive(Clone)]
@@ -60,167 +34,68 @@ impl Recorder {
 
     /// Passes on what comes to the URL that it returns.
     pub(crate) async fn stand_before(&self, service: Service, url: &str) -> String {
+        let address = url.trim_start_matches("http://").trim_end_matches('/');
+        self.stand(service, Some(address.to_owned())).await
+    }
+
+    /// Answers itself what comes to the URL that it returns: for services that are not on this
+    /// machine, and that say nothing which a command needs.
+    pub(crate) async fn stand_in_for(&self, service: Service) -> String {
+        self.stand(service, None).await
+    }
+
+    async fn stand(&self, service: Service, behind: Option<String>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let here = format!("http://{}", listener.local_addr().unwrap());
-        let address = url.trim_start_matches("http://").trim_end_matches('/');
-        let (recorder, address) = (self.clone(), address.to_owned());
+        let recorder = self.clone();
         // It ends with the runtime of the test.
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let (recorder, address) = (recorder.clone(), address.clone());
-                tokio::spawn(async move { recorder.pass(service, client, &address).await });
+                let (recorder, behind) = (recorder.clone(), behind.clone());
+                tokio::spawn(async move { recorder.serve(service, client, behind).await });
             }
         });
         here
     }
 
-    async fn pass(&self, service: Service, client: TcpStream, address: &str) -> Option<()> {
-        let server = TcpStream::connect(address).await.ok()?;
-        let (mut client, mut server) = (Socket::new(client), Socket::new(server));
+    async fn serve(
+        &self,
+        service: Service,
+        client: TcpStream,
+        behind: Option<String>,
+    ) -> Option<()> {
+        let mut client = Socket::new(client);
+        let mut server = match behind {
+            Some(address) => Some(Socket::new(TcpStream::connect(address).await.ok()?)),
+            None => None,
+        };
         while let Some(request) = Message::read(&mut client).await {
             self.0.lock().unwrap().extend(calls(service, &request));
-            request.write(&mut server).await.ok()?;
-            let answer = Message::read(&mut server).await?;
+            let answer = match &mut server {
+                Some(server) => {
+                    request.write(server).await.ok()?;
+                    Message::read(server).await?
+                }
+                None => empty(service),
+            };
             answer.write(&mut client).await.ok()?;
         }
         Some(())
     }
 }
 
-fn calls(service: Service, request: &Message) -> Vec<Call> {
-    let target = request.header("x-amz-target").unwrap_or_default();
-    let operation = target.rsplit('.').next().unwrap_or_default();
-    let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+/// What a service answers that has nothing to tell, or only who asks.
+fn empty(service: Service) -> Message {
     match service {
-        Service::DynamoDb => dynamodb(operation, &body),
-        Service::Ssm => {
-            let name = body["Path"].as_str().or(body["Name"].as_str());
-            let on = format!("parameter{}", name.unwrap_or_default());
-            vec![Call::new(format!("ssm:{operation}"), arn("ssm", &on))]
+        // An empty map of CBOR: no alarms.
+        Service::CloudWatch => {
+            let protocol = "smithy-protocol: rpc-v2-cbor\r\n";
+            Message::answer(200, "application/cbor", protocol, vec![0xa0])
         }
-        Service::Sqs => {
-            let queue = body["QueueUrl"].as_str().unwrap_or_default();
-            let queue = queue.rsplit('/').next().unwrap_or_default();
-            vec![Call::new(format!("sqs:{operation}"), arn("sqs", queue))]
-        }
-        Service::Lambda => {
-            let name = request.path().split('/').nth(3).unwrap_or_default();
-            let name = percent_decode_str(name).decode_utf8_lossy();
-            let name = name.rsplit(':').next().unwrap_or_default();
-            let on = arn("lambda", &format!("function:{name}"));
-            let path = request.path().split('?').next().unwrap_or_default();
-            let action = if path.ends_with("/configuration") {
-                "GetFunctionConfiguration"
-            } else if path.contains("/event-source-mappings") {
-                "ListEventSourceMappings"
-            } else {
-                "InvokeFunction"
-            };
-            vec![Call::new(format!("lambda:{action}"), on)]
-        }
-        Service::S3 => s3(request),
+        _ => Message::answer(200, "text/xml", "", WHO),
     }
 }
 
-fn arn(service: &str, on: &str) -> String {
-    format!("arn:aws:{service}:{REGION}:{ACCOUNT}:{on}")
-}
-
-/// A transaction is allowed by the actions of its parts.
-/// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis-iam.html>
-fn dynamodb(operation: &str, body: &Value) -> Vec<Call> {
-    match operation {
-        "TransactWriteItems" => {
-            let parts = body["TransactItems"].as_array().into_iter().flatten();
-            let parts = parts.filter_map(|part| part.as_object()?.iter().next());
-            let one = |(name, part): (&String, &Value)| {
-                let name = match name.as_str() {
-                    "ConditionCheck" => "ConditionCheckItem".to_owned(),
-                    name => format!("{name}Item"),
-                };
-                table_call(&name, part)
-            };
-            parts.map(one).collect()
-        }
-        "BatchGetItem" => {
-            let tables = body["RequestItems"].as_object().into_iter().flatten();
-            let one = |(table, asked): (&String, &Value)| {
-                let keys = asked["Keys"].as_array().into_iter().flatten();
-                let mut call = Call::new("dynamodb:BatchGetItem", table_arn(table));
-                call.keys = keys.map(|key| text(&key["pk"])).collect();
-                call
-            };
-            tables.map(one).collect()
-        }
-        "BatchWriteItem" => {
-            let tables = body["RequestItems"].as_object().into_iter().flatten();
-            let one = |(table, asked): (&String, &Value)| {
-                let puts = asked.as_array().into_iter().flatten();
-                let mut call = Call::new("dynamodb:BatchWriteItem", table_arn(table));
-                let keys = puts.map(|put| text(&put["PutRequest"]["Item"]["pk"]));
-                call.keys = keys.collect();
-                call
-            };
-            tables.map(one).collect()
-        }
-        _ => vec![table_call(operation, body)],
-    }
-}
-
-fn table_call(operation: &str, body: &Value) -> Call {
-    let table = body["TableName"].as_str().unwrap_or_default();
-    let mut on = table_arn(table);
-    if let Some(index) = body["IndexName"].as_str() {
-        on = format!("{on}/index/{index}");
-    }
-    let key = match operation {
-        "PutItem" => text(&body["Item"]["pk"]),
-        "Query" => {
-            let condition = body["KeyConditionExpression"].as_str().unwrap_or_default();
-            let value = condition.split_whitespace().nth(2).unwrap_or_default();
-            text(&body["ExpressionAttributeValues"][value])
-        }
-        _ => text(&body["Key"]["pk"]),
-    };
-    let mut call = Call::new(format!("dynamodb:{operation}"), on);
-    call.keys = vec![key];
-    call
-}
-
-fn table_arn(table: &str) -> String {
-    arn("dynamodb", &format!("table/{table}"))
-}
-
-fn text(value: &Value) -> String {
-    value["S"].as_str().unwrap_or_default().to_owned()
-}
-
-fn s3(request: &Message) -> Vec<Call> {
-    let method = request.head.split(' ').next().unwrap_or_default();
-    let (path, query) = match request.path().split_once('?') {
-        Some((path, query)) => (path, query),
-        None => (request.path(), ""),
-    };
-    let on = format!("arn:aws:s3:::{}", path.trim_matches('/'));
-    let names = |name: &str| {
-        query
-            .split('&')
-            .any(|part| part.split('=').next() == Some(name))
-    };
-    let is_object = path.trim_matches('/').contains('/');
-    let action = match (method, is_object) {
-        ("GET", false) if names("versions") => "ListBucketVersions",
-        ("GET" | "HEAD", false) => "ListBucket",
-        ("GET" | "HEAD", true) => "GetObject",
-        ("PUT", true) if names("tagging") => "PutObjectTagging",
-        ("PUT", true) => "PutObject",
-        ("DELETE", true) if names("versionId") => "DeleteObjectVersion",
-        ("DELETE", true) => "DeleteObject",
-        _ => "Unknown",
-    };
-    let mut calls = vec![Call::new(format!("s3:{action}"), on.clone())];
-    if action == "PutObject" && request.header("x-amz-tagging").is_some() {
-        calls.push(Call::new("s3:PutObjectTagging", on));
-    }
-    calls
-}
+const WHO: &str = "<GetCallerIdentityResponse><GetCallerIdentityResult>\
+    <Arn>arn:aws:sts::000000000000:assumed-role/Oncall/anna</Arn><UserId>A</UserId>\
+    <Account>000000000000</Account></GetCallerIdentityResult></GetCallerIdentityResponse>";

@@ -1,6 +1,6 @@
 //! The table of commands, `infra/policies/verbs.toml`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use clap::CommandFactory as _;
 use serde::Deserialize;
@@ -17,14 +17,18 @@ struct Table {
 pub(crate) struct Verb {
     pub(crate) name: String,
     pub(crate) policies: Vec<String>,
-    /// Why it needs none, or why it is not tried.
+    /// Why it needs none.
     because: Option<String>,
+    /// Lines that only look.
     #[serde(default)]
     pub(crate) run: Vec<String>,
+    /// Lines that change something.
+    #[serde(default)]
+    pub(crate) writes: Vec<String>,
     #[serde(default = "success")]
     pub(crate) exit: Vec<i32>,
-    #[serde(default = "yes")]
-    pub(crate) reads: bool,
+    #[serde(default)]
+    pub(crate) probes: Vec<String>,
     #[serde(default)]
     pub(crate) without: Vec<String>,
 }
@@ -33,58 +37,94 @@ fn success() -> Vec<i32> {
     vec![0]
 }
 
-fn yes() -> bool {
-    true
-}
-
 pub(crate) fn table() -> Vec<Verb> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../policies/verbs.toml");
     let table: Table = toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     table.verb
 }
 
+impl Verb {
+    /// The command, without the flag that a row may be about.
+    fn command(&self) -> &str {
+        let name = self.name.split_once(" --").map(|(command, _)| command);
+        name.unwrap_or(&self.name)
+    }
+}
+
+/// The words before a line, such as `{deployed}`, and the line.
+pub(crate) fn split(line: &str) -> (Vec<&str>, &str) {
+    let (mut before, mut line) = (Vec::new(), line);
+    while let Some((word, rest)) = line.split_once(' ').filter(|_| line.starts_with('{')) {
+        before.push(word);
+        line = rest;
+    }
+    (before, line)
+}
+
 /// The commands that do something, by their words.
-fn leaves(command: &clap::Command, words: &str) -> BTreeSet<String> {
-    let below: Vec<&clap::Command> = command.get_subcommands().collect();
-    if below.is_empty() {
-        return BTreeSet::from([words.to_owned()]);
+fn leaves<'c>(command: &'c clap::Command, words: &str) -> BTreeMap<String, &'c clap::Command> {
+    let mut below = command.get_subcommands().peekable();
+    if below.peek().is_none() {
+        return BTreeMap::from([(words.to_owned(), command)]);
     }
     let named = |below: &clap::Command| format!("{words} {}", below.get_name());
-    let leaves = below.iter().flat_map(|c| leaves(c, named(c).trim()));
+    let leaves = below.flat_map(|c| leaves(c, named(c).trim()));
     leaves.collect()
 }
 
 #[test]
 fn every_command_has_a_row_and_every_row_a_command() {
-    let names: BTreeSet<String> = table().into_iter().map(|verb| verb.name).collect();
-    let commands = leaves(&Cli::command(), "");
-    let missing: Vec<_> = commands.difference(&names).collect();
+    let (rows, tree) = (table(), Cli::command());
+    let names: BTreeSet<&str> = rows.iter().map(|verb| verb.name.as_str()).collect();
+    let commands = leaves(&tree, "");
+    let missing: Vec<_> = commands
+        .keys()
+        .filter(|command| !names.contains(command.as_str()))
+        .collect();
     assert!(
         missing.is_empty(),
         "infra/policies/verbs.toml lacks {missing:?}"
     );
-    let gone: Vec<_> = names.difference(&commands).collect();
+    let gone: Vec<_> = rows
+        .iter()
+        .filter(|verb| !commands.contains_key(verb.command()))
+        .map(|verb| &verb.name)
+        .collect();
     assert!(gone.is_empty(), "there is no command {gone:?}");
 }
 
 #[test]
 fn a_row_has_policies_and_lines_to_try_or_says_why_not() {
     for verb in table() {
+        let mut lines = verb.run.iter().chain(&verb.writes).peekable();
         if verb.policies.is_empty() {
             assert!(verb.because.is_some(), "{}: say why", verb.name);
         } else {
-            let tried = !verb.run.is_empty();
-            assert!(
-                tried != verb.because.is_some(),
-                "{}: try it, or say why not",
-                verb.name
-            );
+            assert!(lines.peek().is_some(), "{}: try it", verb.name);
+            assert!(verb.because.is_none(), "{} is tried", verb.name);
         }
-        for line in &verb.run {
-            let line = line.trim_start_matches("{rotate} ");
+        for line in lines {
+            let (_, line) = split(line);
             assert!(line.starts_with(&verb.name), "{line} tries another command");
         }
     }
+}
+
+#[test]
+fn a_command_that_wants_a_reason_or_a_count_is_one_that_writes() {
+    let (rows, tree) = (table(), Cli::command());
+    let mut found = 0;
+    for (name, command) in leaves(&tree, "") {
+        let is_asked =
+            |flag: &clap::Arg| flag.get_short() == Some('m') || flag.get_id() == "confirm";
+        if command.get_arguments().any(is_asked) {
+            let writes = rows.iter().filter(|verb| verb.command() == name);
+            let lines = writes.map(|verb| verb.writes.len()).sum::<usize>();
+            assert!(lines > 0, "{name} wants to be told why, and writes nothing");
+            found += 1;
+        }
+    }
+    assert!(found > 10, "only {found} commands were found");
 }
 
 #[test]

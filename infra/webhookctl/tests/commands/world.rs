@@ -11,11 +11,14 @@ use shared::clock::Millis;
 use shared::event::{Event, EventKey, Fetched, Via};
 use shared::ledger::Ledger;
 use tokio::process::Command;
-use webhookctl::place::Local;
+use webhookctl::place::{Local, Names};
 use webhookctl::stack::{Options, Stack};
 
 use crate::provider;
 use crate::recorder::{Call, Recorder, Service};
+
+/// What the names of secrets in Secrets Manager begin with.
+pub(crate) const PREFIX: &str = "prod/webhooks";
 
 pub(crate) struct World {
     pub(crate) stack: Stack,
@@ -27,37 +30,40 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start() -> Self {
+        let world = Self::with(&SOURCES.replace("{provider}", &provider::serve())).await;
+        for (function, name) in [
+            ("Catcher", "stripe-main"),
+            ("Catcher", "acme"),
+            ("BackupSync", "stripe-main"),
+            ("BackupSync", "app"),
+        ] {
+            let path = world.stack.secrets_path(function).unwrap();
+            let name = format!("{path}/{name}/current");
+            world.secret(&name, SECRET).await;
+        }
+        world
+    }
+
+    /// One that has these sources, and none of their secrets.
+    pub(crate) async fn with(sources: &str) -> Self {
         let folder = folder();
-        let provider = provider::serve();
-        let sources = SOURCES.replace("{provider}", &provider);
         let file = folder.join("sources.toml");
         std::fs::write(&file, sources).unwrap();
         let template = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
         let program = PathBuf::from(env!("CARGO_BIN_EXE_webhookctl"));
         let options = Options {
             sources_file: Some(file),
+            parameters: [("SecretsManagerPrefix".to_owned(), PREFIX.to_owned())].into(),
             ..Options::new(template, program.parent().unwrap())
         };
         let stack = Stack::start(options).await.unwrap();
-        let recorder = Recorder::new();
         let world = Self {
             ledger: Ledger::new(stack.clients().dynamodb, stack.table().unwrap(), None),
             now: Millis::now(),
             stack,
             folder,
-            recorder,
+            recorder: Recorder::new(),
         };
-        let at = |function| world.stack.secrets_path(function).unwrap().to_owned();
-        for (path, name) in [
-            (at("Catcher"), "stripe-main"),
-            (at("Catcher"), "acme"),
-            (at("BackupSync"), "stripe-main"),
-            (at("BackupSync"), "app"),
-        ] {
-            world
-                .secret(&format!("{path}/{name}/current"), SECRET)
-                .await;
-        }
         world.announce().await;
         world
     }
@@ -79,6 +85,7 @@ impl World {
             sqs: before(Service::Sqs, &at.sqs).await,
             s3: before(Service::S3, &at.s3).await,
             ssm: before(Service::Ssm, &at.ssm).await,
+            secrets_manager: before(Service::SecretsManager, &at.secrets_manager).await,
             table: self.table().to_owned(),
             bucket: self.stack.bucket("Bodies").unwrap().to_owned(),
             queue_url: self.stack.queue_url("Doorbell").unwrap().to_owned(),
@@ -86,7 +93,10 @@ impl World {
             sources: self.folder.join("sources.toml"),
             lambda: Some(before(Service::Lambda, self.stack.lambda_url()).await),
             backup_sync: Some(self.backup_sync()),
-            names: webhookctl::place::Names::default(),
+            names: Names {
+                secrets_manager_prefix: Some(PREFIX.to_owned()),
+                ..Names::default()
+            },
         };
         let place = self.folder.join(".mitt");
         std::fs::create_dir_all(&place).unwrap();
@@ -194,6 +204,7 @@ kind = "keep"
 [source.sync]
 [source.endpoint]
 url = "https://hooks.example.test/in/stripe-main"
+api = "{provider}"
 events = ["invoice.paid"]
 [[source.reconcile]]
 objects = "subscriptions"

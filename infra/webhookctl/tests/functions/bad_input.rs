@@ -478,6 +478,15 @@ async fn not_even_a_talkative_log_tells_a_secret_or_a_body() {
     );
     let log = std::fs::read_to_string(inbox.stack.log_file("Catcher").unwrap()).unwrap();
     assert!(log.contains(r#""level":"DEBUG""#), "{log}");
+    let kept: Vec<&str> = log
+        .lines()
+        .filter(|line| line.contains("kept event"))
+        .collect();
+    assert!(!kept.is_empty(), "{log}");
+    for line in kept {
+        let times = line.matches("requestId").count();
+        assert_eq!(times, 1, "each event pays for its line: {line}");
+    }
     inbox.is_unharmed();
     inbox.stack.stop().await;
 }

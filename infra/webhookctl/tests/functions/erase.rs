@@ -5,36 +5,11 @@ use std::process::Output;
 use serde_json::Value;
 use shared::clock::Millis;
 use shared::event::EventKey;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
 use tokio::process::Command;
 use webhookctl::stack::names;
 
+use super::sts::{WHO, sts};
 use super::support::{Inbox, options, s, unique};
-
-pub(crate) const WHO: &str = "arn:aws:sts::111122223333:assumed-role/operator/anna";
-
-/// An STS that knows one person.
-pub(crate) async fn sts() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((mut client, _)) = listener.accept().await {
-            let mut request = [0; 8192];
-            let _ = client.read(&mut request).await;
-            let body = format!(
-                "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>{WHO}</Arn><UserId>A</UserId>\
-                 <Account>111122223333</Account></GetCallerIdentityResult></GetCallerIdentityResponse>"
-            );
-            let answer = format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: text/xml\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-                body.len()
-            );
-            let _ = client.write_all(answer.as_bytes()).await;
-        }
-    });
-    url
-}
 
 async fn webhookctl(inbox: &Inbox, sts: &str, args: &[&str]) -> Output {
     let at = inbox.stack.endpoints();
@@ -69,7 +44,7 @@ fn told(output: &Output) -> String {
 #[tokio::test]
 async fn events_are_erased_by_what_they_say_and_only_as_many_as_were_shown() {
     let inbox = Inbox::start(options()).await;
-    let sts = sts().await;
+    let sts = sts().await.unwrap();
     let anna = |n: u8| format!(r#"{{"sender":{{"login":"anna"}},"n":{n}}}"#);
     let (one, two) = (
         posted(&inbox, &anna(1)).await,

@@ -13,12 +13,16 @@ mod erase;
 mod events;
 mod foreign;
 mod forged;
+mod health;
 mod keys;
 mod large;
+mod managed;
 mod order;
 mod pause;
 mod quarantine;
 mod rotation;
 mod spill;
+#[path = "../support/sts.rs"]
+mod sts;
 mod support;
 mod vectors;

@@ -15,7 +15,7 @@ use tokio::process::Command;
 use webhookctl::stack::{Options, names};
 
 use super::bad_input::noise;
-use super::erase::{WHO, sts};
+use super::sts::{WHO, sts};
 use super::support::{Answer, Headers, Inbox, headers, here, hex, options, request, unique, with};
 
 /// More than any source keeps.
@@ -72,7 +72,7 @@ impl Inbox {
             .env("AWS_ENDPOINT_URL_SQS", &at.sqs)
             .env("AWS_ENDPOINT_URL_S3", &at.s3)
             .env("AWS_ENDPOINT_URL_SSM", &at.ssm)
-            .env("AWS_ENDPOINT_URL_STS", sts().await)
+            .env("AWS_ENDPOINT_URL_STS", sts().await.unwrap())
             .env("MITT_TABLE", self.stack.table().unwrap())
             .env("MITT_QUEUE_URL", self.stack.queue_url("Doorbell").unwrap())
             .env("MITT_BODY_BUCKET", self.stack.bucket("Bodies").unwrap())
@@ -277,13 +277,44 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
     assert_eq!(answer.status, 200, "{answer:?}");
 
     let groups = inbox.says("quarantine list").await;
-    assert_eq!(groups["items"][0]["finding"], "3 of 4 match secret next.1");
+    let finding = groups["items"][0]["finding"].as_str().unwrap();
+    assert!(
+        finding.starts_with("3 of 4 match secret next.1, added "),
+        "{finding}"
+    );
     let dry = inbox.says("quarantine reverify --dry-run").await;
-    assert_eq!(dry["sources"][0]["matches"]["next.1"], 3);
+    let dry = &dry["sources"][0];
+    assert_eq!(dry["matches"]["next.1"], 3);
+    assert_eq!(dry["added"]["next.1"]["after_receipt"], true, "{dry}");
     let key = |at: usize| EventKey::new("github-main", &sent[at].0);
     assert_eq!(inbox.find(&key(0)).await, None, "a dry run changes nothing");
 
-    let source = &inbox.says("quarantine reverify -m rotated").await["sources"][0];
+    // A protected context wants to be told how many enter.
+    let context = format!(
+        "[context.prod]\nregion = \"{}\"\ntable = \"{}\"\nprotected = true\n",
+        names::REGION,
+        inbox.stack.table().unwrap()
+    );
+    std::fs::write(inbox.stack.folder().join(".webhookctl.toml"), context).unwrap();
+    for (line, said) in [
+        (
+            "quarantine reverify -m rotated",
+            "say how many: --confirm 3",
+        ),
+        (
+            "quarantine reverify -m rotated --confirm 4",
+            "3 requests would enter, but --confirm says 4; nothing was changed",
+        ),
+    ] {
+        let refused = inbox.webhookctl(line).await;
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(7), "{told}");
+        assert!(told.contains(said), "{told}");
+    }
+    assert_eq!(inbox.find(&key(0)).await, None, "nobody has counted");
+
+    let counted = "quarantine reverify -m rotated --confirm 3";
+    let source = &inbox.says(counted).await["sources"][0];
     assert_eq!(
         (&source["new"], &source["known"]),
         (&json!(2), &json!(1)),

@@ -117,7 +117,7 @@ async fn an_export_is_redacted_kept_private_and_written_down() {
         "{said}"
     );
 
-    let path = world.folder.join("events.jsonl");
+    let path = world.folder.path().join("events.jsonl");
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let text = std::fs::read_to_string(&path).unwrap();
@@ -143,7 +143,7 @@ async fn an_export_is_redacted_kept_private_and_written_down() {
     let none = world
         .run(&["inbox", "export", "-f", "none.csv", "--status", "failed"])
         .await;
-    assert!(none.status.success() && !world.folder.join("none.csv").exists());
+    assert!(none.status.success() && !world.folder.path().join("none.csv").exists());
     assert_eq!(
         deeds(&world).await.len(),
         1,

@@ -172,7 +172,10 @@ async fn it_is_inert_in_an_export_and_in_what_is_followed() {
         let line = ["inbox", "export", "--with-request", "-f", file];
         let output = world.run(&line).await;
         assert!(output.status.success(), "{}", stderr(&output));
-        let text = inert(&line, &std::fs::read(world.folder.join(file)).unwrap());
+        let text = inert(
+            &line,
+            &std::fs::read(world.folder.path().join(file)).unwrap(),
+        );
         let lines = text.trim_end().lines().count();
         if file.ends_with("csv") {
             assert_eq!(lines, keys.len() + 1);

@@ -9,4 +9,6 @@ mod follow;
 mod hostile;
 mod proxy;
 mod selection;
+#[path = "../support/mod.rs"]
+mod support;
 mod world;

@@ -1,6 +1,6 @@
 //! A table of its own, events in every state, and the program that looks at them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
@@ -8,12 +8,14 @@ use serde_json::Value;
 use shared::clock::Millis;
 use shared::event::{Event, EventKey, Fetched, Via};
 use shared::ledger::{Claim, Item, Ledger, Settlement};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 use webhookctl::stack::{Emulators, Naming, Template, names};
 
-pub(crate) const WHO: &str = "arn:aws:sts::111122223333:assumed-role/operator/anna";
+use crate::support::folder::Folder;
+pub(crate) use crate::support::folder::stderr;
+pub(crate) use crate::support::sts::WHO;
+use crate::support::sts::sts;
 
 /// Whole hours later: so that no test meets the turn of one.
 const MINUTE: u64 = 60;
@@ -24,7 +26,7 @@ pub(crate) struct World {
     pub(crate) bucket: String,
     pub(crate) ledger: Ledger,
     pub(crate) now: Millis,
-    pub(crate) folder: PathBuf,
+    pub(crate) folder: Folder,
     /// Where DynamoDB is for the program.
     pub(crate) dynamodb: String,
     sts: String,
@@ -65,8 +67,6 @@ impl World {
         let bucket = template.buckets["Bodies"].clone();
         let clients = emulators.clients();
         let ledger = Ledger::new(clients.dynamodb, &table, Some((clients.s3, bucket.clone())));
-        let folder = std::env::temp_dir().join(format!("mitt-inbox-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
         Self {
             dynamodb: emulators.endpoints().dynamodb.clone(),
             emulators,
@@ -74,8 +74,8 @@ impl World {
             bucket,
             ledger,
             now: Millis::now(),
-            folder,
-            sts: sts().await,
+            folder: Folder::new(&format!("inbox-{name}")).unwrap(),
+            sts: sts().await.unwrap(),
         }
     }
 
@@ -126,11 +126,8 @@ impl World {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
+        let mut command = Command::from(self.folder.webhookctl(arguments));
         command
-            .args(arguments)
-            .current_dir(&self.folder)
-            .env("NO_COLOR", "1")
             .env("AWS_REGION", names::REGION)
             .env("AWS_ACCESS_KEY_ID", names::ACCESS_KEY)
             .env("AWS_SECRET_ACCESS_KEY", names::SECRET_KEY)
@@ -141,7 +138,6 @@ impl World {
             .env("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:9")
             .env("MITT_TABLE", &self.table)
             .env("MITT_BODY_BUCKET", &self.bucket)
-            .stdin(Stdio::null())
             .kill_on_drop(true);
         command
     }
@@ -182,12 +178,6 @@ impl World {
     }
 }
 
-impl Drop for World {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
 pub(crate) fn keys(list: &Value) -> Vec<String> {
     let items = list["items"].as_array().unwrap().iter();
     items
@@ -197,10 +187,6 @@ pub(crate) fn keys(list: &Value) -> Vec<String> {
 
 pub(crate) fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-pub(crate) fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 pub(crate) fn dead(error: &str) -> Settlement {
@@ -230,25 +216,4 @@ fn event(new: &New<'_>, at: Millis) -> Event {
         via: new.via,
         config: "test",
     })
-}
-
-/// An STS that knows one person.
-async fn sts() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((mut client, _)) = listener.accept().await {
-            let _ = client.read(&mut [0; 8192]).await;
-            let body = format!(
-                "<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>{WHO}</Arn><UserId>A</UserId>\
-                 <Account>111122223333</Account></GetCallerIdentityResult></GetCallerIdentityResponse>"
-            );
-            let answer = format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: text/xml\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-                body.len()
-            );
-            let _ = client.write_all(answer.as_bytes()).await;
-        }
-    });
-    url
 }

@@ -8,6 +8,7 @@ mod by_data;
 mod inbox;
 mod play;
 mod plays;
+mod secrets;
 mod stand_in;
 
 use inbox::Inbox;

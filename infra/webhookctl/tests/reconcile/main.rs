@@ -9,5 +9,7 @@ mod hooks;
 mod provider;
 mod repair;
 mod sides;
+#[path = "../support/mod.rs"]
+mod support;
 mod synced;
 mod world;

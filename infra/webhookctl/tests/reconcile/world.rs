@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::PathBuf;
 use std::process::Output;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType,
@@ -13,13 +11,16 @@ use aws_sdk_dynamodb::types::{
 use aws_sdk_ssm::types::ParameterType;
 use axum::Router;
 use serde_json::{Value, json};
-use shared::clock::Millis;
 use shared::ledger::Ledger;
 use tokio::process::Command;
 use webhookctl::place::Local;
-use webhookctl::stack::{Options, Stack};
+use webhookctl::stack::Stack;
 
 use super::provider::{API_KEY, APP_TOKEN, Api, app, github, stripe};
+use super::support::folder::Folder;
+pub(crate) use super::support::folder::told;
+use super::support::log::deeds;
+use super::support::stack::{announce, options};
 
 /// The table of an application, beside the inbox.
 pub(crate) const TABLE: &str = "app-subscriptions";
@@ -32,7 +33,7 @@ pub(crate) struct World {
     pub(crate) github: Api,
     pub(crate) app: Api,
     pub(crate) ledger: Ledger,
-    folder: PathBuf,
+    folder: Folder,
 }
 
 /// Subscriptions by their id, against the table.
@@ -87,16 +88,9 @@ impl World {
     /// A stack with these sources.
     pub(crate) async fn of(sources: &str, apis: [Api; 3]) -> Self {
         let [stripe_api, github_api, app_api] = apis;
-        let folder = folder();
-        let sources_file = folder.join("sources.toml");
-        std::fs::write(&sources_file, sources).unwrap();
-        let template = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
-        let program = PathBuf::from(env!("CARGO_BIN_EXE_webhookctl"));
-        let stack = Stack::start(Options {
-            sources_file: Some(sources_file.clone()),
-            ..Options::new(template, program.parent().unwrap())
-        });
-        let stack = stack.await.unwrap();
+        let folder = Folder::new("reconcile").unwrap();
+        folder.write("sources.toml", sources).unwrap();
+        let stack = Stack::start(options(&folder)).await.unwrap();
         let world = Self {
             ledger: Ledger::new(stack.clients().dynamodb, stack.table().unwrap(), None),
             stack,
@@ -130,34 +124,12 @@ impl World {
 
     /// Tells the commands of the stack, as `dev` does, with DynamoDB at this address.
     pub(crate) fn announce(&self, dynamodb: &str) {
-        let endpoints = self.stack.endpoints();
+        let sources = self.folder.path().join("sources.toml");
         let local = Local {
-            names: webhookctl::place::Names::default(),
-            pid: std::process::id(),
-            url: self.stack.front_url(),
             dynamodb: dynamodb.to_owned(),
-            sqs: endpoints.sqs.clone(),
-            s3: endpoints.s3.clone(),
-            ssm: endpoints.ssm.clone(),
-            table: self.stack.table().unwrap().to_owned(),
-            bucket: self.stack.bucket("Bodies").unwrap().to_owned(),
-            queue_url: self.stack.queue_url("Doorbell").unwrap().to_owned(),
-            secrets_path: self.stack.secrets_path("Catcher").unwrap().to_owned(),
-            sources: self.folder.join("sources.toml"),
-            lambda: Some(self.stack.lambda_url().to_owned()),
-            backup_sync: Some(
-                self.stack
-                    .template()
-                    .function("BackupSync")
-                    .unwrap()
-                    .name
-                    .clone(),
-            ),
+            ..Local::of(&self.stack, &sources).unwrap()
         };
-        let place = self.folder.join(".mitt");
-        std::fs::create_dir_all(&place).unwrap();
-        let text = serde_json::to_string(&local).unwrap();
-        std::fs::write(place.join("local.json"), text).unwrap();
+        announce(&self.folder, &local).unwrap();
     }
 
     async fn make_table(&self) {
@@ -236,26 +208,18 @@ impl World {
     }
 
     pub(crate) async fn webhookctl(&self, args: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_webhookctl"))
-            .args(args)
-            .current_dir(&self.folder)
-            .env("USER", "anna")
+        let mut command = Command::from(self.folder.webhookctl(args));
+        command
+            .env_remove("NO_COLOR")
             .env("AWS_ACCESS_KEY_ID", "test")
-            .env("AWS_SECRET_ACCESS_KEY", "test")
-            .output()
-            .await
-            .unwrap()
+            .env("AWS_SECRET_ACCESS_KEY", "test");
+        command.output().await.unwrap()
     }
 
     /// What operators did this month.
     pub(crate) async fn log(&self) -> Vec<Item> {
-        let month = format!("LOG#{}", &Millis::now().hour()[..6]);
-        let query = self.stack.clients().dynamodb.query();
-        let query = query
-            .table_name(self.stack.table().unwrap())
-            .key_condition_expression("pk = :month")
-            .expression_attribute_values(":month", AttributeValue::S(month));
-        query.send().await.unwrap().items.unwrap()
+        let table = self.stack.table().unwrap();
+        deeds(&self.stack.clients().dynamodb, table).await.unwrap()
     }
 
     /// Everything that backup-sync logged.
@@ -270,7 +234,6 @@ impl World {
             assert!(!log.contains(secret), "backup-sync logged {secret:?}");
         }
         self.stack.stop().await;
-        std::fs::remove_dir_all(&self.folder).unwrap();
     }
 }
 
@@ -279,11 +242,6 @@ pub(crate) fn subscription(id: &str, status: &str, price: &str) -> Value {
         "id": id, "object": "subscription", "created": 1_700_000_000, "customer": format!("cus_{id}"),
         "status": status, "items": {"object": "list", "data": [{"id": "si_1", "price": {"id": price}}]},
     })
-}
-
-pub(crate) fn told(output: &Output) -> String {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    format!("{}{}", text(&output.stdout), text(&output.stderr))
 }
 
 pub(crate) fn document(output: &Output) -> Value {
@@ -298,13 +256,4 @@ pub(crate) fn serve(router: Router) -> String {
     let listener = tokio::net::TcpListener::from_std(listener).unwrap();
     tokio::spawn(async move { axum::serve(listener, router).await });
     url
-}
-
-fn folder() -> PathBuf {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("mitt-reconcile-{}-{number}", std::process::id());
-    let folder = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
 }

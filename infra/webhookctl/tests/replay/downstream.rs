@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 
 /// No status.
-const NEVER: u16 = 0;
+pub(crate) const NEVER: u16 = 0;
 
 #[derive(Clone)]
 pub(crate) struct Downstream {
@@ -65,9 +65,11 @@ impl Downstream {
 async fn take(State(told): State<Arc<Told>>, headers: HeaderMap) -> StatusCode {
     let key = headers["idempotency-key"].to_str().unwrap().to_owned();
     *told.keys.lock().unwrap().entry(key).or_default() += 1;
-    let well = told.well.load(Ordering::SeqCst);
-    if well > 0 {
-        told.well.store(well - 1, Ordering::SeqCst);
+    let one_less = |well: usize| well.checked_sub(1);
+    let well = told
+        .well
+        .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
+    if well.is_ok() {
         return StatusCode::OK;
     }
     match told.status.load(Ordering::SeqCst) {

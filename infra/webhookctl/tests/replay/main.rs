@@ -7,7 +7,12 @@ mod apply;
 mod downstream;
 mod killed;
 mod line;
+mod lineage;
 mod plan;
+mod pty;
 mod record;
 mod stops;
+#[path = "../support/mod.rs"]
+mod support;
+mod terminal;
 mod world;

@@ -1,8 +1,6 @@
 //! A stack with dead letters in it, and the commands as a person runs them.
 
-use std::path::PathBuf;
 use std::process::{Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -14,17 +12,23 @@ use shared::ledger::{Claim, EffectRow, EffectState, Item, Ledger, Settlement};
 use shared::timing::LEASE;
 use tokio::process::{Child, Command};
 use webhookctl::place::Local;
+use webhookctl::stack::names::REGION;
 use webhookctl::stack::{Options, Stack};
 
 use super::downstream::Downstream;
 use super::line::Line;
+use super::support::folder::Folder;
+pub(crate) use super::support::folder::told;
+use super::support::log::deeds;
+use super::support::stack::{announce, options};
+use super::support::sts::sts;
 
 pub(crate) struct World {
     pub(crate) stack: Stack,
     pub(crate) ledger: Ledger,
     pub(crate) downstream: Downstream,
     pub(crate) line: Line,
-    pub(crate) folder: PathBuf,
+    folder: Folder,
     /// When it began: events are of a minute before.
     pub(crate) then: Millis,
 }
@@ -32,7 +36,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn start() -> Self {
         let downstream = Downstream::start().await;
-        let folder = folder();
+        let folder = Folder::new("replay").unwrap();
         let sources = format!(
             "schema = 1\n[forward]\nallow_loopback = true\n\
              [[source]]\nname = \"orders\"\npreset = \"stripe\"\n\
@@ -43,14 +47,10 @@ impl World {
              order = {{ mode = \"latest_wins\", entity = \"json:cart\", version = \"json:n\", compare = \"number\" }}\n",
             downstream.url
         );
-        let sources_file = folder.join("sources.toml");
-        std::fs::write(&sources_file, sources).unwrap();
-        let template = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
-        let program = PathBuf::from(env!("CARGO_BIN_EXE_webhookctl"));
+        folder.write("sources.toml", &sources).unwrap();
         let stack = Stack::start(Options {
-            sources_file: Some(sources_file),
             max_processes: 2,
-            ..Options::new(template, program.parent().unwrap())
+            ..options(&folder)
         });
         let stack = stack.await.unwrap();
         let path = stack.secrets_path("Processor").unwrap();
@@ -77,27 +77,13 @@ impl World {
     /// Tells the commands of the stack, as `dev` does, behind the line.
     fn announce(&self) {
         let endpoints = self.stack.endpoints();
-        let queue = self.stack.queue_url("Doorbell").unwrap();
+        let sources = self.folder.path().join("sources.toml");
         let local = Local {
-            pid: std::process::id(),
-            url: self.stack.front_url(),
             dynamodb: self.line.to(&endpoints.dynamodb),
             sqs: self.line.to(&endpoints.sqs),
-            s3: endpoints.s3.clone(),
-            ssm: endpoints.ssm.clone(),
-            table: self.stack.table().unwrap().to_owned(),
-            bucket: self.stack.bucket("Bodies").unwrap().to_owned(),
-            queue_url: queue.to_owned(),
-            secrets_path: self.stack.secrets_path("Catcher").unwrap().to_owned(),
-            sources: self.folder.join("sources.toml"),
-            lambda: None,
-            backup_sync: None,
-            names: webhookctl::place::Names::default(),
+            ..Local::of(&self.stack, &sources).unwrap()
         };
-        let place = self.folder.join(".mitt");
-        std::fs::create_dir_all(&place).unwrap();
-        let text = serde_json::to_string(&local).unwrap();
-        std::fs::write(place.join("local.json"), text).unwrap();
+        announce(&self.folder, &local).unwrap();
     }
 
     /// An event that nobody was told of, received so many milliseconds after the beginning.
@@ -188,17 +174,38 @@ impl World {
         }
     }
 
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::from(self.folder.webhookctl(args));
         command
-            .args(args)
-            .current_dir(&self.folder)
-            .env_remove("MITT_TABLE")
-            .env("USER", "anna")
+            .env_remove("NO_COLOR")
             .env("AWS_ACCESS_KEY_ID", "test")
             .env("AWS_SECRET_ACCESS_KEY", "test")
-            .stdin(Stdio::null())
             .kill_on_drop(true);
+        command
+    }
+
+    /// The same stack as a deployment that is protected.
+    pub(crate) async fn protected(&self, args: &[&str]) -> Command {
+        let queue = |id| self.stack.queue_url(id).unwrap();
+        let context = format!(
+            "[context.prod]\nprotected = true\nregion = \"{REGION}\"\nsources = \"sources.toml\"\n\
+             table = \"{}\"\nqueue_url = \"{}\"\nbacklog_queue_url = \"{}\"\n",
+            self.stack.table().unwrap(),
+            queue("Doorbell"),
+            queue("Backlog")
+        );
+        self.folder.write("contexts.toml", &context).unwrap();
+        let endpoints = self.stack.endpoints();
+        let mut command = self.command(args);
+        command
+            .env(
+                "WEBHOOKCTL_CONFIG",
+                self.folder.path().join("contexts.toml"),
+            )
+            .env("WEBHOOKCTL_CONTEXT", "prod")
+            .env("AWS_ENDPOINT_URL_DYNAMODB", &endpoints.dynamodb)
+            .env("AWS_ENDPOINT_URL_SQS", &endpoints.sqs)
+            .env("AWS_ENDPOINT_URL_STS", sts().await.unwrap());
         command
     }
 
@@ -231,18 +238,12 @@ impl World {
 
     /// What operators did this month.
     pub(crate) async fn log(&self) -> Vec<Item> {
-        let month = format!("LOG#{}", &Millis::now().hour()[..6]);
-        let query = self.stack.clients().dynamodb.query();
-        let query = query
-            .table_name(self.stack.table().unwrap())
-            .key_condition_expression("pk = :month")
-            .expression_attribute_values(":month", s(&month));
-        query.send().await.unwrap().items.unwrap()
+        let table = self.stack.table().unwrap();
+        deeds(&self.stack.clients().dynamodb, table).await.unwrap()
     }
 
     pub(crate) async fn end(self) {
         self.stack.stop().await;
-        std::fs::remove_dir_all(&self.folder).unwrap();
     }
 }
 
@@ -268,11 +269,6 @@ pub(crate) fn s(text: &str) -> AttributeValue {
     AttributeValue::S(text.to_owned())
 }
 
-pub(crate) fn told(output: &Output) -> String {
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    format!("{}{}", text(&output.stdout), text(&output.stderr))
-}
-
 /// What it printed, if it ended so.
 pub(crate) fn document(output: &Output, exit: i32) -> Value {
     assert_eq!(output.status.code(), Some(exit), "{}", told(output));
@@ -291,13 +287,4 @@ pub(crate) fn refused(output: &Output, exit: i32, code: &str) {
 
 pub(crate) fn id(plan: &Value) -> String {
     plan["id"].as_str().unwrap().to_owned()
-}
-
-fn folder() -> PathBuf {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name = format!("mitt-replay-{}-{number}", std::process::id());
-    let folder = std::env::temp_dir().join(name);
-    std::fs::create_dir_all(&folder).unwrap();
-    folder
 }

@@ -6,6 +6,7 @@ use webhookctl::stack::{Clients, Emulators, preflight::preflight};
 
 struct Services {
     clients: Clients,
+    secrets_manager: String,
     _emulators: Emulators,
 }
 
@@ -13,6 +14,7 @@ fn services() -> Services {
     let emulators = Emulators::start(None).unwrap();
     Services {
         clients: emulators.clients(),
+        secrets_manager: emulators.endpoints().secrets_manager.clone(),
         _emulators: emulators,
     }
 }
@@ -241,6 +243,59 @@ async fn parameters_come_by_path_in_pages_and_decrypted_only_on_request() {
             .into_service_error()
             .is_parameter_not_found()
     );
+}
+
+#[tokio::test]
+async fn parameter_store_passes_references_to_secrets_on() {
+    let services = services();
+    let (ssm, url) = (&services.clients.ssm, &services.secrets_manager);
+    let http = shared::outbound::unguarded(std::time::Duration::from_secs(10)).unwrap();
+    for (action, request) in [
+        ("CreateSecret", r#"{"Name":"a/b","SecretString":"first"}"#),
+        (
+            "PutSecretValue",
+            r#"{"SecretId":"a/b","SecretString":"second"}"#,
+        ),
+    ] {
+        let call = http.post(url).body(request);
+        let call = call.header("x-amz-target", format!("secretsmanager.{action}"));
+        assert!(call.send().await.unwrap().status().is_success());
+    }
+    let get = |name: &str, decrypted: bool| {
+        ssm.get_parameter()
+            .name(format!("/aws/reference/secretsmanager/{name}"))
+            .with_decryption(decrypted)
+            .send()
+    };
+    for (name, value, selector) in [
+        ("a/b", "second", None),
+        ("a/b:AWSCURRENT", "second", Some(":AWSCURRENT")),
+        ("a/b:AWSPREVIOUS", "first", Some(":AWSPREVIOUS")),
+    ] {
+        let got = get(name, true).await.unwrap();
+        let got = got.parameter().unwrap();
+        assert_eq!((got.value(), got.selector()), (Some(value), selector));
+        assert_eq!(got.name(), Some("/aws/reference/secretsmanager/a/b"));
+        let origin = got.source_result().unwrap();
+        assert!(origin.contains("\"versionId\""), "{origin}");
+    }
+    for (name, decrypted, refused) in [
+        ("a/b:AWSPENDING", true, "ParameterNotFound"),
+        ("a/c", true, "ParameterNotFound"),
+        ("a/b", false, "ValidationException"),
+        ("a/b:", true, "ValidationException"),
+    ] {
+        assert_eq!(code!(get(name, decrypted).await), refused, "{name}");
+    }
+    let names = ["a/b:AWSPREVIOUS", "a/b:AWSPENDING"];
+    let names = names.map(|name| format!("/aws/reference/secretsmanager/{name}"));
+    let several = ssm
+        .get_parameters()
+        .set_names(Some(names.to_vec()))
+        .with_decryption(true);
+    let several = several.send().await.unwrap();
+    assert_eq!(several.parameters()[0].value(), Some("first"));
+    assert_eq!(several.invalid_parameters(), &names[1..]);
 }
 
 #[tokio::test]

@@ -1,11 +1,12 @@
 //! The Lambda host.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 use webhookctl::stack::{Options, Stack};
 
-use super::{is_stopped, options, runs, stack, until};
+use super::{example, is_stopped, options, runs, scratch, stack, template, until};
 
 async fn context(stack: &Stack) -> Value {
     stack
@@ -24,7 +25,7 @@ fn pid(context: &Value) -> u32 {
 async fn a_function_sees_the_variables_and_the_context_of_lambda() {
     let options = Options {
         function_env: [("EXTRA".to_owned(), "more".to_owned())].into(),
-        sources_file: Some(super::template()),
+        sources_file: Some(template()),
         ..options()
     };
     let stack = Stack::start(options).await.unwrap();
@@ -41,7 +42,7 @@ async fn a_function_sees_the_variables_and_the_context_of_lambda() {
         ("MITT_QUEUE_URL", stack.queue_url("Doorbell").unwrap()),
         ("MITT_BODY_BUCKET", "mitt-bodies"),
         ("MITT_SECRETS_PATH", "/mitt/ingress"),
-        ("MITT_SOURCES_FILE", super::template().to_str().unwrap()),
+        ("MITT_SOURCES_FILE", template().to_str().unwrap()),
         ("EXTRA", "more"),
     ] {
         assert_eq!(variables[name], value, "{name}");
@@ -197,6 +198,56 @@ async fn invocations_run_beside_each_other() {
         "{:?}",
         start.elapsed()
     );
+}
+
+#[tokio::test]
+async fn a_deployment_ends_who_waits_at_once_and_who_works_when_it_is_done() {
+    let stack = stack().await;
+    let order = json!({ "do": "linger" });
+    let both = [(); 2].map(|()| stack.invoke("Catcher", &order));
+    for answer in futures::future::join_all(both).await {
+        assert_eq!(answer.unwrap().json().unwrap(), "done");
+    }
+    let old = stack.function_processes("Catcher").unwrap();
+    assert_eq!(old.len(), 2);
+    let log = stack.log_file("Catcher").unwrap();
+    let told = || std::fs::read_to_string(&log).unwrap();
+    let third = || (told().matches("lingers").count() == 3).then_some(());
+    let folder = scratch("deployed");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::hard_link(example("echo_function"), folder.join("catcher")).unwrap();
+
+    let working = stack.invoke("Catcher", &order);
+    let deploying = async {
+        until("one of them works", async || third()).await;
+        stack.deploy("Catcher", &template(), &folder).unwrap();
+    };
+    let (answer, ()) = tokio::join!(working, deploying);
+
+    assert_eq!(answer.unwrap().json().unwrap(), "done");
+    let gone = async || (!old.iter().any(|id| runs(*id))).then_some(());
+    until("both are gone", gone).await;
+    let new = pid(&context(&stack).await);
+    let executable = folder.canonicalize().unwrap().join("catcher");
+    let executables = stack.function_executables("Catcher").unwrap();
+    assert_eq!(executables, BTreeMap::from([(new, executable)]));
+    stack.stop().await;
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_deployment_of_nothing_changes_nothing() {
+    let stack = stack().await;
+    let before = pid(&context(&stack).await);
+    for (function, complaint) in [
+        ("Catcher", "there is no /nowhere/catcher"),
+        ("Nobody", "the template has no function Nobody"),
+    ] {
+        let refused = stack.deploy(function, &template(), "/nowhere".as_ref());
+        let error = format!("{:#}", refused.unwrap_err());
+        assert!(error.contains(complaint), "{error}");
+    }
+    assert_eq!(pid(&context(&stack).await), before);
 }
 
 #[tokio::test]

@@ -91,9 +91,10 @@ fn every_argument_of_a_list_has_its_place() {
     };
     let asked = list.selection;
     assert_eq!((list.limit, asked.status.len(), list.reverse), (5, 2, true));
-    assert!(matches!(asked.since, Some(When::Ago(_))));
-    assert!(matches!(asked.until, Some(When::Day(_))));
-    assert_eq!(asked.id, ["evt_1", "-"]);
+    let received = asked.received;
+    assert!(matches!(received.since, Some(When::Ago(_))));
+    assert!(matches!(received.until, Some(When::Day(_))));
+    assert_eq!(received.id, ["evt_1", "-"]);
     assert_eq!(asked.where_[0].value, "cus_9");
 }
 
@@ -101,6 +102,8 @@ fn every_argument_of_a_list_has_its_place() {
 fn the_other_verbs_parse_too() {
     for line in [
         "webhookctl dev --demo --once --port 0 --state x --sources a --template b --binaries c",
+        "webhookctl dev --chaos crash-after-commit --state x --port 0",
+        "webhookctl dev --state x --reset",
         "webhookctl send stripe -t invoice.paid --set data.a=1 --set +b=2 --wait",
         "webhookctl send github --tamper signature --duplicate -n 3 --secret-from env:X --id 7",
         "webhookctl send stripe --to http://127.0.0.1:1 --source s --data - --curl",
@@ -120,6 +123,7 @@ fn the_other_verbs_parse_too() {
         "webhookctl quarantine inspect evt_01 --reveal --secrets-path /mitt",
         "webhookctl quarantine reverify --dry-run --queue-url u --body-bucket b",
         "webhookctl quarantine reverify -m why --id evt_01 --id - --error bad_signature",
+        "webhookctl quarantine reverify -m why --confirm 9",
         "webhookctl quarantine purge -s a --confirm 118 -m why",
         "webhookctl quarantine release evt_01 -m why --queue-url u --body-bucket b",
         "webhookctl quarantine discard github-main:1~abcdef01 -m why",
@@ -142,7 +146,8 @@ fn a_wrong_value_is_refused_in_our_words() {
     let error = refused("webhookctl inbox list --status dead");
     assert_eq!(
         error.render(Format::Table, false),
-        "error: unknown status 'dead' [usage.status]\n  tip: did you mean 'dead_letter'?\n"
+        "error: unknown status 'dead' [usage.status]\n  tip: did you mean 'dead_letter'?\n \
+         docs: infra/docs/errors.md#usagestatus\n"
     );
     assert_eq!(error.exit, Exit::Usage);
     assert_eq!(
@@ -156,6 +161,9 @@ fn a_wrong_value_is_refused_in_our_words() {
 #[test]
 fn a_typing_mistake_keeps_exit_2_and_has_a_suggestion() {
     for line in [
+        "webhookctl dev --chaos outage --demo",
+        "webhookctl dev --chaos slow --sources a",
+        "webhookctl dev --chaos rain",
         "webhookctl send stripe --event evt_01",
         "webhookctl send stripe --data x --file y",
         "webhookctl listen -f 3000 --backfill 2h --since 3h",
@@ -174,6 +182,10 @@ fn a_typing_mistake_keeps_exit_2_and_has_a_suggestion() {
     assert_eq!(refused("webhookctl").code, "usage.missing_command");
     assert_eq!(
         refused("webhookctl dev --once").code,
+        "usage.missing_argument"
+    );
+    assert_eq!(
+        refused("webhookctl dev --reset").code,
         "usage.missing_argument"
     );
     assert_eq!(
@@ -285,7 +297,7 @@ fn an_error_of_ours_ends_with_its_code() {
     assert_eq!(exit, Exit::NotFound);
     assert_eq!(
         said(&err),
-        "{\"error\":{\"code\":\"inbox.not_found\",\"message\":\"no event 'x'\",\"exit\":3}}\n"
+        "{\"error\":{\"code\":\"inbox.not_found\",\"message\":\"no event 'x'\",\"exit\":3,\"docs\":\"infra/docs/errors.md#inboxnot_found\"}}\n"
     );
 }
 

@@ -7,7 +7,7 @@ pub(super) static PRESENT: Check = Check {
     name: "alarm.present",
     title: "There are the alarms that call a human",
     why: "What waits, was given up or was refused is seen by nobody otherwise.",
-    fix: "deploy the template again; it has them all",
+    fix: "deploy the template with AlarmProfile core or full; both have them all",
     judge: present,
 };
 
@@ -36,7 +36,9 @@ fn present(facts: &Facts) -> Result<Finding, Unknown> {
     };
     let api = names.url.as_deref().and_then(|url| {
         let host = url.split("://").nth(1)?;
-        host.split('.').next().map(str::to_owned)
+        // A name of the operator's own does not tell which API is behind it.
+        let (id, domain) = host.split_once('.')?;
+        domain.starts_with("execute-api.").then(|| id.to_owned())
     });
     let visible = "ApproximateNumberOfMessagesVisible";
     let age = "ApproximateAgeOfOldestMessage";

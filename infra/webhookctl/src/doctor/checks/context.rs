@@ -30,12 +30,15 @@ fn account(facts: &Facts) -> Result<Finding, Unknown> {
     })
 }
 
+/// What a stack has only where it was asked for.
+const OPTIONAL: &str = "secrets_manager_prefix";
+
 fn names(facts: &Facts) -> Finding {
     let mut names = facts.names.clone();
     let missing: Vec<&str> = names
         .fields()
         .into_iter()
-        .filter(|(_, _, name)| name.is_none())
+        .filter(|(word, _, name)| name.is_none() && *word != OPTIONAL)
         .map(|(word, _, _)| word)
         .collect();
     if missing.is_empty() {

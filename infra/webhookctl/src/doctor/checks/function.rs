@@ -35,6 +35,9 @@ fn active(facts: &Facts) -> Result<Finding, Unknown> {
     Ok(Finding::of_each(Verdict::Fail, lines, "all 3"))
 }
 
+/// What the functions read that verify, where a source's secret is in Secrets Manager.
+const MANAGED: &str = "MITT_SECRETS_MANAGER_PREFIX";
+
 fn settings(facts: &Facts) -> Result<Finding, Unknown> {
     let names = &facts.names;
     let mut lines = Vec::new();
@@ -59,6 +62,12 @@ fn settings(facts: &Facts) -> Result<Finding, Unknown> {
                 (None, _) => lines.push(format!("{what}: {variable} is not set")),
                 _ => {}
             }
+        }
+        let prefix = names.secrets_manager_prefix.as_ref();
+        if let Some(prefix) = prefix.filter(|_| what != "processor")
+            && function.environment.get(MANAGED) != Some(prefix)
+        {
+            lines.push(format!("{what}: {MANAGED} is not {prefix}"));
         }
     }
     Ok(Finding::of_each(

@@ -15,7 +15,8 @@ pub(super) static PRESENT: Check = Check {
     title: "Every secret that a source needs is stored",
     why: "Without the secret of a source each of its webhooks is answered 503, and providers switch off an \
           endpoint that fails for long.",
-    fix: "aws ssm put-parameter --type SecureString --name /STACK/KIND/NAME/current --value …",
+    fix: "aws ssm put-parameter --type SecureString --name /STACK/KIND/NAME/current --value …; of a source that \
+          says so, in Secrets Manager below SecretsManagerPrefix",
     judge: present,
 };
 

@@ -52,6 +52,7 @@ fn names() -> Names {
         spill_queue_url: Some(url("spill")),
         ops_dead_letters_url: Some(url("ops")),
         secrets_path: some("/mitt"),
+        secrets_manager_prefix: None,
         catcher: some("mitt-catcher"),
         processor: some("mitt-processor"),
         backup_sync: some("mitt-backup-sync"),
@@ -271,6 +272,9 @@ const FAULTS: &[Fault] = &[
             .environment
             .remove("MITT_TABLE");
     }),
+    ("function.settings", Verdict::Fail, |f| {
+        f.names.secrets_manager_prefix = Some("prod/webhooks".to_owned());
+    }),
     ("table.active", Verdict::Fail, |f| {
         of(&mut f.table).indexes.remove("work");
     }),
@@ -397,6 +401,13 @@ fn no_check_is_without_a_fault() {
     let all = ALL.iter().map(|check| check.name);
     let all: BTreeSet<&str> = all.filter(|name| *name != "end_to_end.canary").collect();
     assert_eq!(seen, all);
+}
+
+#[test]
+fn a_name_of_ones_own_does_not_tell_which_api_is_behind_it() {
+    let mut facts = healthy();
+    facts.names.url = Some("https://hooks.example.com".to_owned());
+    assert_eq!(result(&facts, "alarm.present"), Verdict::Pass);
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub(super) enum Phase {
 }
 
 pub(super) struct Process {
+    /// What it is; another one may have been deployed since it was started.
+    pub(super) spec: Arc<FunctionSpec>,
     pid: Pid,
     work: mpsc::Sender<(Work, oneshot::Sender<Answer>)>,
     phase: watch::Sender<Phase>,
@@ -50,7 +52,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    pub(super) fn spawn(engine: &Handle, spec: &FunctionSpec) -> anyhow::Result<Arc<Self>> {
+    pub(super) fn spawn(engine: &Handle, spec: &Arc<FunctionSpec>) -> anyhow::Result<Arc<Self>> {
         let (work, queue) = mpsc::channel(1);
         let phase = watch::Sender::new(Phase::Starting);
         let api = runtime_api::serve(engine, queue, phase.clone())?;
@@ -88,6 +90,7 @@ impl Process {
         let reaped = Arc::new(AtomicBool::new(false));
         engine.spawn(reap(child, killed, phase.clone(), api, Arc::clone(&reaped)));
         Ok(Arc::new(Self {
+            spec: Arc::clone(spec),
             pid,
             work,
             phase,

@@ -46,7 +46,9 @@ pub(super) async fn redrive(
         out.document("dlq.native", &Moved::nothing(&queue, reason), "", &text)?;
         return Ok(Exit::Done);
     }
-    out.say(&warning(&queue, messages, dead));
+    for line in warning(&queue, messages, dead) {
+        out.say(&line);
+    }
     not_running(&queue).await?;
     confirmed(&inbox, args.confirm, messages).await?;
 
@@ -88,15 +90,20 @@ impl Moved {
     }
 }
 
-fn warning(queue: &DeadQueue, messages: u64, dead: u64) -> String {
+fn warning(queue: &DeadQueue, messages: u64, dead: u64) -> [String; 3] {
     let messages = plural(usize::try_from(messages).unwrap_or(usize::MAX), "message");
     let dead = plural(usize::try_from(dead).unwrap_or(usize::MAX), "dead letter");
     [
-        &format!("This moves all {messages} of {} back with SQS StartMessageMoveTask.", queue.name()),
-        "No filter, no canary, no record for each event; 1 task at a time, 500/s at most.",
-        &format!("A doorbell of a dead letter finds it settled: the {dead} of the table stay as they are."),
+        format!(
+            "This moves all {messages} of {} back with SQS StartMessageMoveTask.",
+            queue.name()
+        ),
+        "No filter, no canary, no record for each event; 1 task at a time, 500/s at most."
+            .to_owned(),
+        format!(
+            "A doorbell of a dead letter finds it settled: the {dead} of the table stay as they are."
+        ),
     ]
-    .join("\n")
 }
 
 /// A second task would be refused anyway; this says why.

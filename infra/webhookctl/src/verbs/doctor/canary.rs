@@ -10,7 +10,6 @@ use crate::verbs::send::{self, Canary};
 
 pub(super) async fn canary(args: &DoctorArgs, global: &Global) -> anyhow::Result<Finding> {
     let inbox = Inbox::open(global)?;
-    inbox.may_write("send a canary")?;
     let source = source(args, &inbox.config)?;
     let Some(source) = source else {
         return Ok(Finding::not_checked(

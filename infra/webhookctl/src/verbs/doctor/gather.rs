@@ -319,9 +319,38 @@ async fn secrets(inbox: &Inbox, now: Millis) -> Known<Vec<Stored>> {
         }
         next = answer.next_token;
         if next.is_none() {
-            return Ok(stored);
+            break;
         }
     }
+    stored.extend(managed(inbox, now).await?);
+    Ok(stored)
+}
+
+/// Those in Secrets Manager, by their labels.
+async fn managed(inbox: &Inbox, now: Millis) -> Known<Vec<Stored>> {
+    const ACTION: &str = "secretsmanager:ListSecretVersionIds";
+    let names = inbox.config.managed_secrets();
+    let mut stored = Vec::new();
+    if names.is_empty() {
+        return Ok(stored);
+    }
+    let prefix = inbox.names().secrets_manager_prefix.as_deref();
+    let prefix = prefix.ok_or(Unknown::Unnamed("secrets_manager_prefix"))?;
+    for name in names {
+        let secret = told(ACTION, inbox.managed_secret(format!("{prefix}/{name}")))?;
+        for version in told(ACTION, secret.versions().await)? {
+            let age = version
+                .created_at
+                .map_or(Duration::ZERO, |at| now.since(at));
+            stored.extend(version.stages.into_iter().map(|slot| Stored {
+                kind: "ingress".to_owned(),
+                name: name.clone(),
+                slot,
+                age,
+            }));
+        }
+    }
+    Ok(stored)
 }
 
 /// `<root>/<kind>/<name>/<slot>`; what else is there is no secret of a function.

@@ -17,7 +17,7 @@ use self::record::{Record, Redaction};
 use super::view;
 use crate::cli::{ExportArgs, Global};
 use crate::output::table::thousands;
-use crate::output::{CliError, Exit, Format, Printer};
+use crate::output::{CliError, Exit, Format, Printer, Progress};
 use crate::place::Inbox;
 use crate::selection::{Selection, Want};
 use crate::who::who;
@@ -87,6 +87,12 @@ pub(in crate::verbs) async fn export(
     if csv {
         put(&record::csv_head(args.with_request), out)?;
     }
+    let mut progress = if to_stdout && out.terminal.stdout.terminal {
+        // The lines of the events say it themselves.
+        Progress::Quiet
+    } else {
+        Progress::new(out, "exported", rows.len())
+    };
     let (inbox, redaction) = (&inbox, &redaction);
     let records = rows
         .iter()
@@ -101,7 +107,9 @@ pub(in crate::verbs) async fn export(
             record.json_line()
         };
         put(&text, out)?;
+        progress.step();
     }
+    progress.end();
     report.redacted = redacted;
     if let Some(file) = file {
         file.keep()?;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use shared::clock::Millis;
 use shared::event::EventKey;
+use shared::ledger::Row;
 
-use super::{find, standing};
+use super::{find, lineage, standing};
 use crate::cli::{Global, InspectArgs};
 use crate::inspect::{EventView, SCHEMA, Status, document, full, seven_lines, with_timeline};
 use crate::output::{CliError, Exit, Format, Printer};
@@ -24,7 +25,7 @@ pub(in crate::verbs) async fn inspect(
         Ok(row) => row,
         Err(error) => return Err(refused(error, &inbox, &args.id).await),
     };
-    let event = standing(&inbox, &row).await?;
+    let event = seen(&args, &inbox, &row, out.format).await?;
     if args.watch {
         return tokio::select! {
             watched = watch(&args, &inbox, &row.key, event, out) => watched,
@@ -47,6 +48,20 @@ pub(in crate::verbs) async fn inspect(
         out.tip(&tip);
     }
     Ok(Exit::Done)
+}
+
+/// The event, and where all of it is shown, what its lineage says beyond its row.
+async fn seen(
+    args: &InspectArgs,
+    inbox: &Inbox,
+    row: &Row,
+    format: Format,
+) -> anyhow::Result<EventView> {
+    let mut event = standing(inbox, row).await?;
+    if args.full || format != Format::Table {
+        lineage::trace(&mut event, inbox, row).await?;
+    }
+    Ok(event)
 }
 
 /// The same error; of a request that was refused, with where to look.
@@ -102,7 +117,7 @@ async fn watch(
             tokio::time::sleep(EACH).await;
             let row = inbox.ledger.event(key).await?;
             let Some(row) = row else { continue };
-            let now = standing(inbox, &row).await?;
+            let now = seen(args, inbox, &row, out.format).await?;
             if now != event {
                 break now;
             }

@@ -8,10 +8,11 @@ use shared::ledger::Row;
 use super::{is_paused, view};
 use crate::cli::{Global, ListArgs};
 use crate::inspect::{EventRow, columns};
+use crate::output::aws::SoFar;
 use crate::output::table::{Weight, thousands};
 use crate::output::{CliError, Column, Exit, List, Printer, time};
 use crate::place::Inbox;
-use crate::selection::{Cost, Found, Position, Selection, Want};
+use crate::selection::{Cost, Found, Position, Selection, Want, newest};
 
 pub(in crate::verbs) async fn list(
     args: ListArgs,
@@ -29,7 +30,8 @@ pub(in crate::verbs) async fn list(
     };
     let found = selection
         .find_saying(&inbox, want.clone(), &mut |line| out.say(line))
-        .await?;
+        .await
+        .map_err(goes_on)?;
     let next_cursor = found.rows.last().filter(|_| found.more);
     let next_cursor = next_cursor.map(|row| Position::of(row).text());
     let paused = paused(&inbox, &found.rows).await?;
@@ -39,6 +41,11 @@ pub(in crate::verbs) async fn list(
         EventRow::new(&event, now)
     });
     let items: Vec<EventRow> = items.collect();
+    let tip = match items.first() {
+        Some(_) => "webhookctl inbox inspect <ID>   (any unique prefix of an ID works)".to_owned(),
+        None if out.tips() => widen(&inbox, now).await?,
+        None => String::new(),
+    };
     let mut footer = [
         counted(&found, &want, &selection),
         place(&inbox, global),
@@ -58,14 +65,31 @@ pub(in crate::verbs) async fn list(
         next_cursor,
         footer: Some(footer),
         empty: format!("No events match ({}).", selection.asked()),
-        tip: Some(if items.is_empty() {
-            "widen with --since 7d".to_owned()
-        } else {
-            "webhookctl inbox inspect <ID>   (any unique prefix of an ID works)".to_owned()
-        }),
+        tip: Some(tip),
         items,
     })?;
     Ok(Exit::Done)
+}
+
+/// A list that was throttled can be told where to begin.
+fn goes_on(mut error: anyhow::Error) -> anyhow::Error {
+    if let Some(so_far) = error.downcast_mut::<SoFar>() {
+        so_far.takes_after = true;
+    }
+    error
+}
+
+/// Whether events come at all is what one asks oneself before an empty list.
+async fn widen(inbox: &Inbox, now: i64) -> anyhow::Result<String> {
+    let newest = newest(inbox, Millis(now)).await?;
+    Ok(match newest {
+        Some(event) => format!(
+            "the newest event came {} ago from {}; widen with --since 7d",
+            time::age(event.received_at.0, now),
+            event.key.source()
+        ),
+        None => "no event came in the last 24h; widen with --since 7d".to_owned(),
+    })
 }
 
 /// The sources that wait for an operator, of those that have open events.

@@ -15,10 +15,11 @@ use crate::output::format::short_id;
 use crate::output::safe::capped;
 use crate::output::time::{clock, duration, rfc3339};
 use crate::output::{CliError, Exit, Format, Printer};
+use crate::place::Inbox;
 use crate::selection::Selection;
 
 /// How often it is looked.
-const EACH: Duration = Duration::from_secs(1);
+pub(in crate::verbs) const EACH: Duration = Duration::from_secs(1);
 
 /// No cell of a line is longer.
 const CELL_CAP: usize = 200;
@@ -54,7 +55,7 @@ pub(in crate::verbs) async fn tail(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    if args.selection.until.is_some() || !args.selection.id.is_empty() {
+    if args.selection.received.until.is_some() || !args.selection.received.id.is_empty() {
         let error = CliError::usage(
             "inbox.tail",
             "tail follows what arrives: no --until, no --id",
@@ -89,6 +90,36 @@ pub(in crate::verbs) async fn tail(
     }
     out.say(&shown.summary(Millis::now().0 - began));
     Ok(Exit::Interrupted)
+}
+
+/// The same beside something else that goes on.
+pub(in crate::verbs) struct Tail<'a> {
+    follow: Follow<'a>,
+    shown: Shown,
+}
+
+impl<'a> Tail<'a> {
+    pub(in crate::verbs) fn new(selection: &'a Selection, inbox: &'a Inbox) -> Self {
+        Self {
+            follow: Follow::new(selection, inbox),
+            shown: Shown::default(),
+        }
+    }
+
+    /// Shows what has changed since the last look. The ids of those that are done now.
+    pub(in crate::verbs) async fn look(
+        &mut self,
+        out: &mut Printer,
+    ) -> anyhow::Result<Vec<String>> {
+        let mut done = Vec::new();
+        for line in self.follow.look(Millis::now().0).await? {
+            self.shown.print(&line, out)?;
+            if line.change == Change::Done {
+                done.push(line.id);
+            }
+        }
+        Ok(done)
+    }
 }
 
 /// What was shown until now.

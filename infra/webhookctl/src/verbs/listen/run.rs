@@ -13,15 +13,19 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
 use super::deliver::{Deliveries, End, Item};
-use super::keys::{Key, Keys};
-use super::tell::Teller;
+use super::sent::Sent;
+use super::tell::{Teller, chosen, details};
 use super::watch::{News, in_words};
 use crate::forward::NoAnswer;
 use crate::output::{Exit, Printer};
+use crate::verbs::keys::{Key, Keys};
+use crate::verbs::view;
 
 /// How long it waits for a program that is down: a person has just stopped it.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(3);
+
+const KEYS: &str = "↑↓ choose   r send again   d details   p pause   q stop";
 
 /// Reads of the inbox that may fail one after the other.
 const MOST_TROUBLE: u32 = 10;
@@ -31,7 +35,7 @@ pub(super) struct Run<'o> {
     teller: Teller,
     out: &'o mut Printer,
     waiting: VecDeque<Item>,
-    last: Option<Item>,
+    sent: Sent,
     past: bool,
     paused: bool,
     /// Nothing more comes.
@@ -53,7 +57,7 @@ impl<'o> Run<'o> {
             teller,
             out,
             waiting: VecDeque::new(),
-            last: None,
+            sent: Sent::default(),
             paused: false,
             over: false,
             trouble: 0,
@@ -70,7 +74,7 @@ impl<'o> Run<'o> {
     ) -> anyhow::Result<Exit> {
         let mut interrupted = signal(SignalKind::interrupt())?;
         let mut terminated = signal(SignalKind::terminate())?;
-        let mut keys = Keys::of_terminal(self.out);
+        let mut keys = Keys::of_terminal(KEYS, self.out);
         let mut under_way: FuturesUnordered<BoxFuture<'static, (Item, End)>> =
             FuturesUnordered::new();
         let exit = loop {
@@ -87,8 +91,8 @@ impl<'o> Run<'o> {
                 }
                 Some(news) = news.recv(), if !self.over => self.heard(news)?,
                 key = keys.next() => match key {
-                    Key::Stop => break Exit::Done,
-                    key => self.pressed(key),
+                    Key::Char('q') => break Exit::Done,
+                    key => self.pressed(key).await?,
                 },
                 () = until(retry_at), if retry_at.is_some() => self.retry_at = None,
                 _ = interrupted.recv() => break Exit::Interrupted,
@@ -138,7 +142,7 @@ impl<'o> Run<'o> {
             End::NoBody(why) => self.teller.left_out(&item, why, self.out)?,
             End::NoAnswer(NoAnswer::Unclear(why)) => {
                 self.teller.unanswered(&item, &why, self.out)?;
-                self.last = Some(item);
+                self.sent.add(item);
             }
             End::Answered {
                 answer,
@@ -146,7 +150,7 @@ impl<'o> Run<'o> {
             } => {
                 self.teller
                     .answered(&item, &answer, signed_again, self.out)?;
-                self.last = Some(item);
+                self.sent.add(item);
             }
         }
         self.waited = Duration::ZERO;
@@ -183,16 +187,30 @@ impl<'o> Run<'o> {
         Ok(())
     }
 
-    fn pressed(&mut self, key: Key) {
-        match key {
-            Key::Again => match &self.last {
-                Some(last) => self.waiting.push_front(Item {
-                    again: true,
-                    ..last.clone()
-                }),
-                None => self.out.say("  nothing was sent yet"),
-            },
-            Key::Pause => {
+    async fn pressed(&mut self, key: Key) -> anyhow::Result<()> {
+        let meant = match key {
+            Key::Up => self.sent.older(),
+            Key::Down => self.sent.newer(),
+            Key::Char(_) => self.sent.meant(),
+        };
+        match (key, meant) {
+            (Key::Up | Key::Down | Key::Char('r' | 'd'), None) => {
+                self.out.say("  nothing was sent yet");
+            }
+            (Key::Up | Key::Down, Some(item)) => chosen(item, self.out),
+            (Key::Char('r'), Some(item)) => self.waiting.push_front(Item {
+                again: true,
+                ..item.clone()
+            }),
+            (Key::Char('d'), Some(item)) => {
+                let Deliveries { ledger, config, .. } = &*self.deliveries;
+                match ledger.event(&item.event.key).await {
+                    Ok(Some(row)) => details(&view(&row, config), self.out)?,
+                    Ok(None) => self.out.say("  it is not in the inbox any more"),
+                    Err(error) => self.teller.trouble(&in_words(&error), self.out),
+                }
+            }
+            (Key::Char('p'), _) => {
                 self.paused = !self.paused;
                 let count = self.waiting.len();
                 self.out.say(&if self.paused {
@@ -201,8 +219,9 @@ impl<'o> Run<'o> {
                     "  going on".to_owned()
                 });
             }
-            Key::Stop => {}
+            _ => {}
         }
+        Ok(())
     }
 
     /// What it came to, when all is over.

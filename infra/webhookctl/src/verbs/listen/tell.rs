@@ -9,6 +9,7 @@ use shared::clock::Millis;
 use super::deliver::Item;
 use super::wanted::Wanted;
 use crate::forward::Answer;
+use crate::inspect::{EventView, seven_lines};
 use crate::output::format::short_id;
 use crate::output::safe::{capped, safe};
 use crate::output::style::paint;
@@ -245,6 +246,31 @@ impl Teller {
         out.say("");
         out.say(&format!("  {}", parts.join(" · ")));
     }
+}
+
+/// The one that keys are about now.
+pub(super) fn chosen(item: &Item, out: &mut Printer) {
+    let received = time::clock(item.event.received_at.0, Millis::now().0);
+    let received = received.split('.').next().unwrap_or_default();
+    out.say(&format!(
+        "  chosen: {received}  {}  {}  {}",
+        item.event.key.source(),
+        item.event.kind,
+        short_id(item.event.id.as_str()),
+    ));
+}
+
+/// What the inbox says of an event.
+pub(super) fn details(event: &EventView, out: &mut Printer) -> anyhow::Result<()> {
+    let now = Millis::now().0;
+    if out.format.is_table() {
+        return out.text(&format!("\n{}\n", seven_lines(event, now)));
+    }
+    // Others read what is delivered, and this was asked by a key.
+    for line in seven_lines(event, now).lines() {
+        out.say(line);
+    }
+    Ok(())
 }
 
 fn line(item: &Item) -> Line<'_> {

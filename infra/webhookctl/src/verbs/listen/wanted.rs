@@ -34,7 +34,7 @@ pub(super) struct Wanted {
 impl Wanted {
     pub(super) fn new(args: &ListenArgs, inbox: &Inbox, now: Millis) -> anyhow::Result<Self> {
         let asked = &args.selection;
-        if let Some(id) = asked.id.first() {
+        if let Some(id) = asked.received.id.first() {
             return Err(CliError::usage(
                 "listen.id",
                 "listen forwards events as they arrive, not chosen ones",
@@ -42,7 +42,7 @@ impl Wanted {
             .tip(format!("webhookctl send --event {id} --to URL"))
             .into());
         }
-        let since = args.backfill.or(asked.since);
+        let since = args.backfill.or(asked.received.since);
         let since = since.map(|when| Millis(when.millis(now.0)));
         if since.is_some_and(|since| now.0 - since.0 > FURTHEST_MS) {
             return Err(CliError::usage("listen.span", "a backfill spans at most 31 days").into());
@@ -55,8 +55,8 @@ impl Wanted {
             Ok((path, wanted.value.clone()))
         });
         Ok(Self {
-            sources: chosen(inbox, &asked.source)?,
-            all_sources: asked.source.is_empty(),
+            sources: chosen(inbox, &asked.received.source)?,
+            all_sources: asked.received.source.is_empty(),
             types: asked.event_type.clone(),
             status: asked.status.clone(),
             error: asked.error.clone(),
@@ -64,7 +64,7 @@ impl Wanted {
             attempts: asked.attempts,
             fields: fields.collect::<anyhow::Result<_>>()?,
             since,
-            until: asked.until.map(|when| Millis(when.millis(now.0))),
+            until: asked.received.until.map(|when| Millis(when.millis(now.0))),
         })
     }
 

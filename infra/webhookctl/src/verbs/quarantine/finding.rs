@@ -1,15 +1,22 @@
 //! What can be said of a refused request today.
 
+use shared::clock::Millis;
 use shared::config::Config;
 use shared::quarantine::{Held, Verdict};
 
 use super::reach::Keys;
+use crate::output::time::short;
+
+/// The parameter store says when it stored something to the second.
+const SECOND_MS: i64 = 1000;
 
 /// A request, and what the catcher's own verification says of it with today's secrets.
 pub(super) struct Found<'h> {
     pub(super) held: &'h Held,
     /// `None` when nobody asked: it was released, or the secrets cannot be read.
     pub(super) verdict: Option<Verdict>,
+    /// When the secret that matches was stored.
+    pub(super) added: Option<Millis>,
 }
 
 impl<'h> Found<'h> {
@@ -21,7 +28,24 @@ impl<'h> Found<'h> {
             }
             _ => None,
         };
-        Self { held, verdict }
+        let added = match (&verdict, keys) {
+            (Some(Verdict::Genuine(event)), Some(keys)) => {
+                let label = event.secret();
+                label.and_then(|label| keys.added(&held.source, label))
+            }
+            _ => None,
+        };
+        Self {
+            held,
+            verdict,
+            added,
+        }
+    }
+
+    /// Whether it came before the secret that matches was there: then nothing is strange about it.
+    pub(super) fn came_before(&self) -> bool {
+        self.added
+            .is_some_and(|added| self.held.received_at.0 < added.0 + SECOND_MS)
     }
 
     /// The label of the secret that matches now.
@@ -54,6 +78,11 @@ impl<'h> Found<'h> {
             Some(Verdict::Damaged) => "damaged: what is stored is not what arrived".to_owned(),
         }
     }
+}
+
+/// `, added 09:14`, of a secret whose time is known.
+pub(super) fn added(at: Option<Millis>, now: Millis) -> String {
+    at.map_or_else(String::new, |at| format!(", added {}", short(at.0, now.0)))
 }
 
 /// A reason in words. A reason of newer code has none here.

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use shared::clock::Millis;
 use shared::quarantine::{Held, Verdict};
 use shared::verify::Reason;
 
-use super::finding::{Found, what};
+use super::finding::{Found, added, what};
 use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 use crate::output::{Column, safe};
@@ -35,7 +36,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn all(found: &[Found<'_>]) -> Vec<Self> {
+    pub(super) fn all(found: &[Found<'_>], now: Millis) -> Vec<Self> {
         let mut groups: BTreeMap<(&str, &str), Vec<&Found<'_>>> = BTreeMap::new();
         for one in found {
             let key = (one.held.source.as_str(), one.held.reason.as_str());
@@ -43,11 +44,11 @@ impl Group {
         }
         let groups = groups.into_iter();
         groups
-            .filter_map(|((source, reason), of)| Self::new(source, reason, &of))
+            .filter_map(|((source, reason), of)| Self::new(source, reason, &of, now))
             .collect()
     }
 
-    fn new(source: &str, reason: &str, of: &[&Found<'_>]) -> Option<Self> {
+    fn new(source: &str, reason: &str, of: &[&Found<'_>], now: Millis) -> Option<Self> {
         let (newest, oldest) = (of.first()?.held, of.last()?.held);
         let mut matches: BTreeMap<String, usize> = BTreeMap::new();
         for secret in of.iter().filter_map(|one| one.secret()) {
@@ -61,7 +62,7 @@ impl Group {
             released,
             source: source.to_owned(),
             what: what(reason),
-            finding: finding(of, &matches, waiting),
+            finding: finding(of, &matches, waiting, now),
             matches,
             bytes: of.iter().map(|one| one.held.stored).sum(),
             newest_at: rfc3339(newest.received_at.0),
@@ -81,14 +82,21 @@ impl Group {
     }
 }
 
-fn finding(of: &[&Found<'_>], matches: &BTreeMap<String, usize>, waiting: usize) -> String {
+fn finding(
+    of: &[&Found<'_>],
+    matches: &BTreeMap<String, usize>,
+    waiting: usize,
+    now: Millis,
+) -> String {
     if waiting == 0 {
         return "all released".to_owned();
     }
     if !matches.is_empty() {
-        let matches = matches
-            .iter()
-            .map(|(secret, count)| format!("{count} of {waiting} match secret {secret}"));
+        let matches = matches.iter().map(|(secret, count)| {
+            let one = of.iter().find(|one| one.secret() == Some(secret.as_str()));
+            let added = added(one.and_then(|one| one.added), now);
+            format!("{count} of {waiting} match secret {secret}{added}")
+        });
         return matches.collect::<Vec<_>>().join(", ");
     }
     if of.iter().all(|one| one.verdict.is_none()) {

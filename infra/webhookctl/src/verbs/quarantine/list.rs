@@ -37,7 +37,13 @@ pub(super) async fn list(
         .iter()
         .map(|held| Found::new(held, &inbox.config, keys.as_ref()))
         .collect();
-    for line in spent(&inbox, &sources(&inbox, &args.selection.source)?, now).await? {
+    for line in spent(
+        &inbox,
+        &sources(&inbox, &args.selection.received.source)?,
+        now,
+    )
+    .await?
+    {
         out.say(&line);
     }
     if args.flat || out.format == Format::Ids {
@@ -55,7 +61,7 @@ fn grouped(
     now: Millis,
     out: &mut Printer,
 ) -> anyhow::Result<()> {
-    let items = Group::all(found);
+    let items = Group::all(found, now);
     let genuine = items.iter().find(|group| group.has_genuine());
     let tip = match (genuine, items.first()) {
         (Some(group), _) => Some(format!(
@@ -123,7 +129,7 @@ fn empty(args: &HeldListArgs) -> String {
 }
 
 /// The days on which more was refused than is kept.
-async fn spent(inbox: &Inbox, sources: &[&str], now: Millis) -> anyhow::Result<Vec<String>> {
+async fn spent(inbox: &Inbox, sources: &[String], now: Millis) -> anyhow::Result<Vec<String>> {
     let mut lines = Vec::new();
     for source in sources {
         for days in 0..7 {

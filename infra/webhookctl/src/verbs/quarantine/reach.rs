@@ -8,7 +8,7 @@ use shared::clock::Millis;
 use shared::inbox::Inbox as Door;
 use shared::ledger::Ledger;
 use shared::queue::Queue;
-use shared::secrets::{Live, Secrets};
+use shared::secrets::{Live, Secrets, is_same};
 
 use crate::cli::{DoorAt, Global, SecretsAt};
 use crate::output::CliError;
@@ -37,6 +37,14 @@ impl Keys {
     pub(in crate::verbs) fn of(&self, source: &str) -> &[shared::secrets::Secret] {
         self.0.get(source).map_or(&[], |live| live)
     }
+
+    /// When the secret of this label was stored.
+    pub(super) fn added(&self, source: &str, label: &str) -> Option<Millis> {
+        let mut secrets = self.of(source).iter();
+        secrets
+            .find(|secret| is_same(secret.label(), label))?
+            .since()
+    }
 }
 
 /// Where the catcher's secrets are.
@@ -45,10 +53,11 @@ pub(in crate::verbs) fn store(
     global: &Global,
     at: &SecretsAt,
 ) -> anyhow::Result<Secrets> {
-    Ok(match &inbox.local {
+    let secrets = match &inbox.local {
         Some(local) => local.secrets(),
         None => Secrets::new(aws(global)?.ssm(), path(inbox.names(), at)?),
-    })
+    };
+    Ok(secrets.with_managed(inbox.managed()))
 }
 
 /// The door of the inbox, as the catcher has it.
@@ -58,7 +67,7 @@ pub(in crate::verbs) fn door(inbox: &Inbox, global: &Global, at: &DoorAt) -> any
     }
     let names = inbox.names();
     let queue = at.queue_url.as_ref().or(names.queue_url.as_ref());
-    let bucket = at.body_bucket.as_ref().or(names.bucket.as_ref());
+    let bucket = at.bodies_at.body_bucket.as_ref().or(names.bucket.as_ref());
     let (Some(queue), Some(bucket), Some(table)) = (queue, bucket, &names.table) else {
         return Err(CliError::usage(
             "quarantine.no_queue",
@@ -78,7 +87,7 @@ pub(in crate::verbs) fn door(inbox: &Inbox, global: &Global, at: &DoorAt) -> any
     })
 }
 
-pub(crate) fn aws(global: &Global) -> anyhow::Result<Aws> {
+fn aws(global: &Global) -> anyhow::Result<Aws> {
     crate::place::aws(global, Patience::LONG)
 }
 

@@ -9,12 +9,14 @@ use shared::clock::Millis;
 use shared::ledger::Deed;
 use shared::quarantine::{Entered, Verdict};
 
-use super::finding::Found;
+use super::confirm::let_in;
+use super::finding::{Found, added};
 use super::reach::{Keys, door};
 use super::{asked, chosen, plural};
 use crate::cli::{Global, ReverifyArgs};
 use crate::output::format::short_id;
-use crate::output::{CliError, Exit, Printer};
+use crate::output::time::rfc3339;
+use crate::output::{CliError, Exit, Printer, Progress};
 use crate::place::Inbox;
 use crate::who::who;
 
@@ -38,6 +40,8 @@ struct OfSource {
     secrets: usize,
     /// How many match which secret.
     matches: BTreeMap<String, usize>,
+    /// When each of these was stored, where it is known.
+    added: BTreeMap<String, Added>,
     /// Why the others stay.
     stay: BTreeMap<String, usize>,
     handshakes: usize,
@@ -47,6 +51,15 @@ struct OfSource {
     kept_apart: usize,
     /// One that stays, to look at.
     example: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Added {
+    at: String,
+    /// Whether all that match had come before.
+    after_receipt: bool,
+    #[serde(skip)]
+    millis: Millis,
 }
 
 pub(super) async fn reverify(
@@ -85,12 +98,23 @@ pub(super) async fn reverify(
         ..Report::default()
     };
     if !args.dry_run {
+        let enter = sources
+            .values()
+            .flatten()
+            .filter(|found| found.secret().is_some());
+        let_in(enter.count(), args.confirm, &inbox, out)?;
         let changes = sources
             .values()
             .flatten()
             .filter(|found| found.is_genuine());
         report.by = noted(&inbox, &args, changes.count()).await?;
     }
+    // What is only looked at is known at once.
+    let mut progress = if door.is_some() {
+        Progress::new(out, "checked", held.len())
+    } else {
+        Progress::Quiet
+    };
     for (name, all) in sources {
         let mut source = OfSource {
             name: name.to_owned(),
@@ -105,10 +129,12 @@ pub(super) async fn reverify(
                     .await
                     .with_context(|| format!("let {} into the inbox", found.held.id))?;
             }
+            progress.step();
         }
         report.sources.push(source);
     }
-    let text = text(&report);
+    progress.end();
+    let text = text(&report, now);
     out.document("quarantine.reverify", &report, "", &text)?;
     Ok(Exit::Done)
 }
@@ -168,6 +194,14 @@ impl OfSource {
         let stays = match &found.verdict {
             Some(Verdict::Genuine(_)) => {
                 let secret = found.secret().unwrap_or_default().to_owned();
+                if let Some(millis) = found.added {
+                    let added = self.added.entry(secret.clone()).or_insert_with(|| Added {
+                        at: rfc3339(millis.0),
+                        after_receipt: true,
+                        millis,
+                    });
+                    added.after_receipt &= found.came_before();
+                }
                 *self.matches.entry(secret).or_default() += 1;
                 return;
             }
@@ -184,7 +218,7 @@ impl OfSource {
     }
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &Report, now: Millis) -> String {
     let mut text = String::new();
     let mut genuine = 0;
     for source in &report.sources {
@@ -197,7 +231,13 @@ fn text(report: &Report) -> String {
         );
         for (secret, count) in &source.matches {
             genuine += count;
-            let _ = writeln!(text, "  {count:>4}  match secret {secret}");
+            let stored = source.added.get(secret);
+            let when = added(stored.map(|it| it.millis), now);
+            let before = match stored {
+                Some(it) if it.after_receipt => "; received before it was",
+                _ => "",
+            };
+            let _ = writeln!(text, "  {count:>4}  match secret {secret}{when}{before}");
         }
         if source.handshakes > 0 {
             let _ = writeln!(

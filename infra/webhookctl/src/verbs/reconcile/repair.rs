@@ -124,7 +124,7 @@ pub(super) async fn repair(
 fn reachable(inbox: &Inbox, at: &DoorAt) -> Result<(), CliError> {
     let names = inbox.names();
     let queue = at.queue_url.is_some() || names.queue_url.is_some();
-    let bucket = at.body_bucket.is_some() || names.bucket.is_some();
+    let bucket = at.bodies_at.body_bucket.is_some() || names.bucket.is_some();
     if queue && bucket {
         return Ok(());
     }

@@ -49,6 +49,7 @@ pub(super) async fn run(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let inbox = Inbox::open(global)?;
+    inbox.may_write("compare, which keeps a report")?;
     selected(&inbox, &args.selection)?;
     let (source, name) = (&args.selection.source, &args.selection.name);
     let task = json!({"task": "reconcile", "source": source, "name": name});

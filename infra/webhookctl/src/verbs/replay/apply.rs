@@ -12,7 +12,7 @@ use super::confirm::confirmed;
 use super::document::document;
 use super::engine::{Engine, LEASE, Pace, Stop};
 use super::interrupt::Interrupt;
-use super::outcome::words;
+use super::outcome::{signed, words};
 use super::watch::Watch;
 use super::{named, queue, record, short, untouched};
 use crate::cli::{QueueAt, ReplayApplyArgs};
@@ -279,7 +279,7 @@ async fn finish(
         }
         Stop::Lost => format!("stopped: another has plan {id}, or it was cancelled\n"),
         Stop::Finished | Stop::TimedOut | Stop::Interrupted => {
-            format!("● {} in {took}\n", words(&outcome))
+            format!("{} in {took}\n", signed(&outcome))
         }
     };
     for failure in &failures {

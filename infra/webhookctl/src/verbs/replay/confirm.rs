@@ -1,7 +1,5 @@
 //! Nothing is run again that nobody has counted.
 
-use std::io::{BufRead as _, IsTerminal as _};
-
 use shared::ledger::Plan;
 
 use super::{events, short};
@@ -18,7 +16,7 @@ pub(super) fn confirmed(
 ) -> anyhow::Result<()> {
     let count = plan.count as u64;
     if let Some(said) = confirm {
-        return Ok(fits(plan, said)?);
+        return Ok(fits(plan, said, "--confirm says")?);
     }
     if plan.facts.committed > 0 {
         let message = format!(
@@ -33,11 +31,12 @@ pub(super) fn confirmed(
     } else {
         inbox.name.clone()
     };
-    if !std::io::stdin().is_terminal() || !out.terminal.stderr.terminal {
+    if !out.terminal.asks {
         let message = format!(
-            "plan {} replays {} in {place} and stdin is not a terminal",
+            "plan {} replays {} in {place} and {}",
             plan.id,
-            events(count)
+            events(count),
+            out.terminal.why_it_asks_nothing()
         );
         return Err(
             CliError::new("replay.confirm_needed", Exit::Refused, message)
@@ -48,16 +47,13 @@ pub(super) fn confirmed(
                 .into(),
         );
     }
-    let asked = format!(
+    let typed = out.ask(&format!(
         "This runs {} again in {place}, as {}. Type {count} to go on: ",
         events(count),
         short(who)
-    );
-    out.painted_talk(&crate::output::safe(&asked));
-    let mut typed = String::new();
-    std::io::stdin().lock().read_line(&mut typed)?;
-    match typed.trim().replace(',', "").parse() {
-        Ok(said) => Ok(fits(plan, said)?),
+    ))?;
+    match typed.replace(',', "").parse() {
+        Ok(said) => Ok(fits(plan, said, "you typed")?),
         Err(_) => Err(CliError::new(
             "replay.not_confirmed",
             Exit::Refused,
@@ -67,12 +63,13 @@ pub(super) fn confirmed(
     }
 }
 
-fn fits(plan: &Plan, said: u64) -> Result<(), CliError> {
+/// `how` completes "but … 12".
+fn fits(plan: &Plan, said: u64, how: &str) -> Result<(), CliError> {
     if said == plan.count as u64 {
         return Ok(());
     }
     let message = format!(
-        "plan {} holds {}, but --confirm says {said}; nothing was replayed",
+        "plan {} holds {}, but {how} {said}; nothing was replayed",
         plan.id,
         events(plan.count as u64)
     );

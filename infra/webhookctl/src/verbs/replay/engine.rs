@@ -5,6 +5,7 @@
 //! last checkpoint, and finds what was run again already.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -84,6 +85,8 @@ pub(super) struct Engine<'e> {
     applied: BTreeSet<String>,
     renewed: Instant,
     looked: Instant,
+    /// The places of those that are tried first, while they are.
+    trying: Option<Range<usize>>,
     /// Where the next look begins.
     look_from: usize,
     /// Doorbells that could not be rung. The sweep rings for them.
@@ -127,6 +130,7 @@ impl<'e> Engine<'e> {
             applied,
             renewed: Instant::now(),
             looked: Instant::now(),
+            trying: None,
             look_from: 0,
             unrung: 0,
         })
@@ -183,6 +187,8 @@ impl<'e> Engine<'e> {
             return Ok(None);
         }
         let began = Instant::now();
+        self.trying = Some(from..from + tried);
+        self.show();
         while self.next < from + tried {
             let size = self.batch_size().min(from + tried - self.next);
             if let Some(stop) = self.batch(size).await? {
@@ -190,6 +196,7 @@ impl<'e> Engine<'e> {
             }
         }
         let stop = self.outcomes(from).await?;
+        self.trying = None;
         let tried = self.became.get(from..self.next).unwrap_or_default();
         let outcome = count(tried.iter());
         self.lease.run.canary = Some((tried.len(), outcome.done));
@@ -212,7 +219,7 @@ impl<'e> Engine<'e> {
             }
         }
         self.next = to;
-        self.watch.show(self.next, &self.outcome());
+        self.show();
         self.renew().await
     }
 
@@ -283,8 +290,17 @@ impl<'e> Engine<'e> {
             }
         }
         self.looked = Instant::now();
-        self.watch.show(self.next, &self.outcome());
+        self.show();
         Ok(())
+    }
+
+    fn show(&mut self) {
+        let outcome = self.outcome();
+        self.watch.show(self.next, &outcome);
+        if let Some(trying) = self.trying.clone() {
+            let tried = self.became.get(trying).unwrap_or_default();
+            self.watch.trying(tried);
+        }
     }
 
     async fn renew(&mut self) -> anyhow::Result<Option<Stop>> {

@@ -245,7 +245,8 @@ fn doubt(row: &Row) -> Doubt {
     }
 }
 
-fn is_superseded(row: &Row) -> bool {
+/// Whether it was done without its actions, because a newer event of its entity came before.
+pub(in crate::verbs) fn is_superseded(row: &Row) -> bool {
     let ended = row.history.iter().rfind(|moment| moment.what == "done");
     ended.is_some_and(|moment| moment.note.contains(SKIPPED_STALE))
 }

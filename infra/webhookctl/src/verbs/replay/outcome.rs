@@ -109,14 +109,23 @@ pub(super) fn failures<'b>(all: impl Iterator<Item = &'b Became>) -> Vec<Failure
 
 /// `248 done · 4 failed again`, with what else there is.
 pub(super) fn words(outcome: &PlanOutcome) -> String {
-    let mut words = vec![format!("{} done", outcome.done)];
-    for (count, said) in [
-        (outcome.failed, "failed again"),
-        (outcome.waiting, "waiting"),
-        (outcome.changed, "left out, changed since the plan"),
+    said(outcome, "", "")
+}
+
+/// The same with signs: `● 248 done · ▲ 4 failed again`.
+pub(super) fn signed(outcome: &PlanOutcome) -> String {
+    said(outcome, "● ", "▲ ")
+}
+
+fn said(outcome: &PlanOutcome, done: &str, failed: &str) -> String {
+    let mut words = vec![format!("{done}{} done", outcome.done)];
+    for (count, sign, said) in [
+        (outcome.failed, failed, "failed again"),
+        (outcome.waiting, "", "waiting"),
+        (outcome.changed, "", "left out, changed since the plan"),
     ] {
         if count > 0 {
-            words.push(format!("{count} {said}"));
+            words.push(format!("{sign}{count} {said}"));
         }
     }
     words.join(" · ")
@@ -204,6 +213,10 @@ mod tests {
         assert_eq!(
             words(&counted),
             "1 done · 3 failed again · 1 waiting · 1 left out, changed since the plan"
+        );
+        assert_eq!(
+            signed(&counted),
+            "● 1 done · ▲ 3 failed again · 1 waiting · 1 left out, changed since the plan"
         );
         let failures = failures(all.iter());
         assert_eq!(

@@ -7,9 +7,8 @@ use shared::ledger::PlanOutcome;
 use tokio::time::Instant;
 
 use super::outcome::{Became, count};
+use crate::output::progress::{EVERY, bar, line};
 use crate::output::{Printer, Talk};
-
-const EVERY: Duration = Duration::from_secs(10);
 
 /// Where it goes.
 pub(super) enum Watch {
@@ -21,6 +20,8 @@ pub(super) enum Watch {
     },
     Bars {
         all: MultiProgress,
+        /// While a few are tried first.
+        trying: Option<ProgressBar>,
         queued: ProgressBar,
         outcome: ProgressBar,
     },
@@ -38,15 +39,10 @@ impl Watch {
             };
         }
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
-        let bar = |name: &str, text: &str| {
-            let line = format!("  {name:<8}  {{bar:32}} {{pos}}/{{len}}  {text}");
-            let style = ProgressStyle::with_template(&line)
-                .unwrap_or_else(|_| ProgressStyle::default_bar());
-            ProgressBar::new(0).with_style(style.progress_chars("━━╌"))
-        };
         Self::Bars {
             queued: all.add(bar("queued", "{per_sec}")),
             outcome: all.add(bar("outcome", "{msg}")),
+            trying: None,
             all,
         }
     }
@@ -88,26 +84,35 @@ impl Watch {
         }
     }
 
-    /// Those that were tried first.
-    pub(super) fn canary(&self, tried: &[Became], took: Duration) {
-        let marks = tried.iter().map(|became| match became {
-            Became::Done => "●",
-            Became::Failed { .. } => "▲",
-            Became::Waiting | Became::NotYet => "◐",
-            Became::Changed => "○",
-        });
-        let marks: Vec<&str> = marks.collect();
+    /// Those that are tried first: a mark for each whose outcome is known.
+    pub(super) fn trying(&mut self, tried: &[Became]) {
+        if let Self::Bars { all, trying, .. } = self {
+            let trying = trying.get_or_insert_with(|| {
+                let style = ProgressStyle::with_template("{msg}")
+                    .unwrap_or_else(|_| ProgressStyle::default_spinner());
+                all.insert(0, ProgressBar::new(0).with_style(style))
+            });
+            trying.set_message(so_far(tried));
+        }
+    }
+
+    /// What came of those that were tried first.
+    pub(super) fn canary(&mut self, tried: &[Became], took: Duration) {
         let outcome = super::outcome::words(&count(tried.iter()));
         let text = format!(
             "  Tried {} first …  {}  {outcome} in {}s",
             tried.len(),
-            marks.join(" "),
+            marks(tried.iter()),
             took.as_secs()
         );
         match self {
             Self::Quiet => {}
             Self::Lines { .. } => line(&text),
-            Self::Bars { all, .. } => {
+            Self::Bars { all, trying, .. } => {
+                if let Some(trying) = trying.take() {
+                    trying.finish_and_clear();
+                    all.remove(&trying);
+                }
                 // What cannot be shown is missed by nobody.
                 let _ = all.println(text);
             }
@@ -117,16 +122,53 @@ impl Watch {
     /// Leaves the last state of the bars on the screen.
     pub(super) fn end(&self) {
         if let Self::Bars {
-            queued, outcome, ..
+            trying,
+            queued,
+            outcome,
+            ..
         } = self
         {
+            if let Some(trying) = trying {
+                trying.finish_and_clear();
+            }
             queued.abandon();
             outcome.abandon();
         }
     }
 }
 
-/// Numbers and our own words only: nothing from outside comes here.
-fn line(text: &str) {
-    anstream::eprintln!("{text}");
+fn so_far(tried: &[Became]) -> String {
+    let known = tried
+        .iter()
+        .filter(|became| !matches!(became, Became::Waiting | Became::NotYet));
+    format!("  Trying {} first …  {}", tried.len(), marks(known))
+}
+
+fn marks<'b>(tried: impl Iterator<Item = &'b Became>) -> String {
+    let marks = tried.map(|became| match became {
+        Became::Done => "●",
+        Became::Failed { .. } => "▲",
+        Became::Waiting | Became::NotYet => "◐",
+        Became::Changed => "○",
+    });
+    marks.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_appears_when_its_outcome_is_known() {
+        let mut tried = [Became::Waiting, Became::NotYet, Became::Waiting];
+        assert_eq!(so_far(&tried), "  Trying 3 first …  ");
+        tried[2] = Became::Done;
+        assert_eq!(so_far(&tried), "  Trying 3 first …  ●");
+        tried[0] = Became::Failed {
+            fingerprint: "c41f09".to_owned(),
+            text: "502".to_owned(),
+        };
+        assert_eq!(so_far(&tried), "  Trying 3 first …  ▲ ●");
+        assert_eq!(marks(tried.iter()), "▲ ◐ ●");
+    }
 }

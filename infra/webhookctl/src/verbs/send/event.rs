@@ -8,7 +8,7 @@ use super::target::Target;
 use super::text::Words;
 use super::{body, curl, key, post};
 use crate::cli::{Global, SendArgs};
-use crate::forward::{self, Address, Signing, Stored, scheme_of};
+use crate::forward::{Address, Signing, Stored, scheme_of};
 use crate::output::time::age;
 use crate::output::{CliError, Exit, Printer};
 use crate::place::Inbox;
@@ -33,6 +33,9 @@ pub(super) async fn again(
     let to = args.to.as_deref().map(|to| Address::parse(to, None));
     let to = to.transpose()?;
     let inbox = Inbox::open(global)?;
+    if inbox.local.is_none() {
+        inbox.may_write("send a stored event, which is written down")?;
+    }
     let stored = read(args, &inbox).await?;
     let way = match &to {
         Some(address) => Way::to_address(args, &inbox, &stored, address)?,
@@ -63,7 +66,7 @@ pub(super) async fn again(
 async fn read(args: &SendArgs, inbox: &Inbox) -> anyhow::Result<Stored> {
     let wanted = args.event.as_deref().unwrap_or_default();
     let row = find(inbox, wanted).await?;
-    let ledger = forward::ledger(inbox, args.body_bucket.as_deref())?;
+    let ledger = args.bodies_at.ledger(inbox)?;
     let stored = Stored::read(&ledger, &row.key).await?;
     Ok(stored.map_err(|missing| {
         let message = format!("{} cannot be sent: {}", row.id(), missing.why());

@@ -12,7 +12,8 @@ use shared::sign::{Algorithm, KeyPair, Means, means};
 use super::target::chosen;
 use crate::cli::{SecretFrom, SendArgs};
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Local;
+use crate::place::{Local, ManagedSecret};
+use crate::stack::names::random_id;
 
 /// How an RSA key is made, which nothing here can.
 const MAKE_RSA: &str =
@@ -123,8 +124,7 @@ pub(super) async fn store(
     live: &[Secret],
     public: &Secret,
 ) -> anyhow::Result<()> {
-    let same = |known: &&Secret| known.expose().trim_end() == public.expose().trim_end();
-    if live.iter().any(|known| same(&known)) {
+    if is_live(live, public) {
         return Ok(());
     }
     let ssm = local.endpoints().clients().ssm;
@@ -137,6 +137,23 @@ pub(super) async fn store(
         .await
         .context("put the public key among the secrets of dev")?;
     Ok(())
+}
+
+/// The same in Secrets Manager, where it becomes the current version.
+pub(super) async fn store_managed(
+    managed: &ManagedSecret,
+    live: &[Secret],
+    public: &Secret,
+) -> anyhow::Result<()> {
+    if !is_live(live, public) {
+        managed.put(&random_id(), public).await?;
+    }
+    Ok(())
+}
+
+fn is_live(live: &[Secret], public: &Secret) -> bool {
+    let public = public.expose().trim_end();
+    live.iter().any(|known| known.expose().trim_end() == public)
 }
 
 fn read(from: &SecretFrom, what: &str) -> anyhow::Result<String> {

@@ -29,6 +29,27 @@ pub(super) async fn post(
     signed: &Signed,
     wait: bool,
 ) -> anyhow::Result<Told> {
+    let (since, began) = (Millis::now(), Instant::now());
+    let mut told = deliver(http, target, draft, signed).await?;
+    if let (Some(inbox), 200..=299) = (&target.inbox, told.status)
+        && let Some(key) = key(target, signed)
+    {
+        follow(inbox, &key, since, wait, &mut told).await?;
+        told.outcome_ms = Some(began.elapsed().as_millis());
+    }
+    if let (Some(inbox), 401) = (&target.inbox, told.status) {
+        told.quarantined = quarantined(inbox, target, signed, since).await?;
+    }
+    Ok(told)
+}
+
+/// Posts it, and says how it was answered.
+pub(super) async fn deliver(
+    http: &reqwest::Client,
+    target: &Target,
+    draft: &Draft,
+    signed: &Signed,
+) -> anyhow::Result<Told> {
     let url = target.url_of(signed);
     let mut request = http.post(&url).body(signed.body.clone());
     for (name, value) in &signed.headers {
@@ -55,20 +76,10 @@ pub(super) async fn post(
         took_ms: began.elapsed().as_millis(),
         ..Told::default()
     };
-    let since = Millis::now() - began.elapsed();
     if target.inbox.is_none() {
         let body = response.bytes().await.unwrap_or_default();
         let shown = body.get(..LARGEST_ANSWER).unwrap_or(&body);
         told.response = Some(String::from_utf8_lossy(shown).into_owned());
-    }
-    if let (Some(inbox), 200..=299) = (&target.inbox, told.status)
-        && let Some(key) = key(target, signed)
-    {
-        follow(inbox, &key, since, wait, &mut told).await?;
-        told.outcome_ms = Some(began.elapsed().as_millis());
-    }
-    if let (Some(inbox), 401) = (&target.inbox, told.status) {
-        told.quarantined = quarantined(inbox, target, signed, since).await?;
     }
     Ok(told)
 }
@@ -84,7 +95,7 @@ pub(super) fn client(url: &str) -> anyhow::Result<reqwest::Client> {
 }
 
 /// The id under which the quarantine has what was refused just now.
-async fn quarantined(
+pub(super) async fn quarantined(
     inbox: &Inbox,
     target: &Target,
     signed: &Signed,

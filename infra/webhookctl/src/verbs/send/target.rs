@@ -11,7 +11,7 @@ use shared::sign::{KeyPair, Means, means};
 use shared::verify::Verifier;
 
 use super::key;
-use crate::cli::{Global, SendArgs};
+use crate::cli::{Global, SecretFrom, SendArgs};
 use crate::output::CliError;
 use crate::output::error::nearest;
 use crate::place::{Inbox, Local};
@@ -59,6 +59,8 @@ impl Target {
             context: Some("local".into()),
             ..global.clone()
         })?;
+        // Also what is only printed may store a public key first.
+        inbox.may_write("send webhooks")?;
         Self::local(names, args, inbox, &local).await
     }
 
@@ -114,19 +116,34 @@ impl Target {
             (Some(source), _) => source,
             (None, name) => source(&inbox.config, name.copied().unwrap_or_default())?,
         };
+        let name = source.name.clone();
+        let given = (args.secret_from.as_ref(), args.key_from.as_ref());
+        Self::of_source(&name, given, inbox, local).await
+    }
+
+    /// A source of the running local stack, with the secret or the key that is given, or else with
+    /// those of `dev`.
+    pub(super) async fn of_source(
+        name: &str,
+        (secret, pair): (Option<&SecretFrom>, Option<&SecretFrom>),
+        inbox: Inbox,
+        local: &Local,
+    ) -> anyhow::Result<Self> {
+        let source = source(&inbox.config, name)?;
         let verifier = source.verifier.clone();
         let scheme = verifier.preset.scheme(&verifier.variant);
         let scheme = scheme.context("a source was checked")?;
-        let live = local.secrets().live(&source.secret, Millis::now()).await?;
+        let secrets = local.secrets().with_managed(inbox.managed());
+        let live = secrets.live(&source.secret, Millis::now()).await?;
         let signer = match means(scheme) {
-            Means::Secret => Signer::Secret(match &args.secret_from {
+            Means::Secret => Signer::Secret(match secret {
                 Some(from) => key::secret(from)?,
                 None => live
                     .first()
                     .cloned()
                     .with_context(|| format!("dev has no secret {}", source.secret))?,
             }),
-            Means::KeyPair(_) => Signer::KeyPair(match &args.key_from {
+            Means::KeyPair(_) => Signer::KeyPair(match pair {
                 Some(from) => key::pair(from, scheme)?,
                 None => made_by_dev(local, &source.secret)
                     .await?
@@ -137,7 +154,10 @@ impl Target {
         };
         let stored = signer.stored(scheme)?;
         if let (Signer::KeyPair(_), Some(public)) = (&signer, stored.first()) {
-            key::store(local, &source.secret, &live, public).await?;
+            match secrets.managed(&source.secret)? {
+                Some(id) => key::store_managed(&inbox.managed_secret(id)?, &live, public).await?,
+                None => key::store(local, &source.secret, &live, public).await?,
+            }
         }
         let url = format!("{}/in/{}", local.url, source.name);
         Ok(Self {

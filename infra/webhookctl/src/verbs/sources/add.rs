@@ -8,16 +8,17 @@ use shared::clock::Millis;
 use shared::config::Source;
 use shared::ledger::Deed;
 use shared::preset::Preset;
-use shared::secrets::{Secret, Secrets};
+use shared::secrets::{Managed, Secret, Secrets};
 
 use super::file::{Block, SourcesFile};
 use super::secret_input::new_secret;
 use super::{api_url, named};
-use crate::cli::{Global, SourcesAddArgs};
+use crate::cli::{Global, SourcesAddArgs, Store};
 use crate::output::error::nearest;
 use crate::output::table::aligned;
 use crate::output::{CliError, Exit, Printer};
 use crate::place::{Chosen, Inbox, Local};
+use crate::stack::names::random_id;
 use crate::verbs::quarantine::reach;
 use crate::who::who;
 
@@ -57,6 +58,10 @@ pub(super) async fn add(
         params: params
             .map(|p| (p.path.as_str(), p.value.as_str()))
             .collect(),
+        secret_store: args.secret_store.map(|store| match store {
+            Store::ParameterStore => "parameter-store",
+            Store::SecretsManager => "secrets-manager",
+        }),
     })?;
     let source = config.source(&args.source).context("it was added")?;
     let scheme = source.verifier.preset.scheme(&source.verifier.variant);
@@ -67,7 +72,9 @@ pub(super) async fn add(
         (_, true) => {
             let inbox = Inbox::open(global)?;
             inbox.may_write("store a secret")?;
-            let store = reach::store(&inbox, global, &args.secrets_at)?;
+            let prefix = inbox.names().secrets_manager_prefix.as_deref();
+            let managed = Managed::new(config.managed_secrets(), prefix);
+            let store = reach::store(&inbox, global, &args.secrets_at)?.with_managed(managed);
             Some(Place { inbox, store })
         }
     };
@@ -80,6 +87,7 @@ pub(super) async fn add(
                     &args.new_secret,
                     &source.verifier.preset,
                     scheme,
+                    out.terminal,
                 )?),
             })
         }
@@ -90,7 +98,7 @@ pub(super) async fn add(
         let what = format!("{} of preset {}", source.name, args.preset);
         log(&place.inbox, "source.add", what).await?;
         if let Some(Stored::Now(secret)) = &stored {
-            put(&place.store, &source.secret, secret).await?;
+            put(place, &source.secret, secret).await?;
         }
     }
     file.write(&text)?;
@@ -100,9 +108,10 @@ pub(super) async fn add(
         .as_ref()
         .map(|stored| stored.secret().slot().to_owned());
     let parameter = place.as_ref().zip(slot.as_ref());
-    let parameter = parameter.map(|(place, slot)| {
-        let slot = if slot == "new" { FIRST } else { slot };
-        place.store.parameter(&source.secret, slot)
+    let parameter = parameter.map(|(place, slot)| match place.store.managed(&source.secret) {
+        Ok(Some(id)) => id,
+        _ if slot == "new" => place.store.parameter(&source.secret, FIRST),
+        _ => place.store.parameter(&source.secret, slot),
     });
     let added = Added {
         source: source.name.clone(),
@@ -140,8 +149,15 @@ impl Stored {
     }
 }
 
-async fn put(store: &Secrets, name: &str, secret: &Secret) -> anyhow::Result<()> {
-    if store.put(name, FIRST, secret).await? {
+async fn put(place: &Place, name: &str, secret: &Secret) -> anyhow::Result<()> {
+    let stored = match place.store.managed(name)? {
+        None => place.store.put(name, FIRST, secret).await?,
+        Some(id) => {
+            let managed = place.inbox.managed_secret(id)?;
+            managed.put(&random_id(), secret).await?
+        }
+    };
+    if stored {
         return Ok(());
     }
     Err(CliError::new(

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
-use shared::config::Config;
+use anyhow::{Context as _, anyhow, ensure};
+use shared::config::{Config, refusal};
 use toml::{Table, Value};
 
 use crate::output::{CliError, Exit};
@@ -28,6 +28,8 @@ pub(super) struct Block<'b> {
     pub(super) preset: &'b str,
     pub(super) variant: Option<&'b str>,
     pub(super) params: Vec<(&'b str, &'b str)>,
+    /// What the file says of where the secret is kept.
+    pub(super) secret_store: Option<&'b str>,
 }
 
 impl SourcesFile {
@@ -109,8 +111,8 @@ impl SourcesFile {
     }
 
     fn table(&self, text: &str) -> anyhow::Result<Table> {
-        text.parse()
-            .with_context(|| format!("read {}", self.path.display()))
+        let table = toml::from_str(text);
+        table.map_err(|error| anyhow!("read {}: {}", self.path.display(), refusal(&error, text)))
     }
 
     fn same(&self, expected: &Table, text: &str) -> anyhow::Result<()> {
@@ -130,6 +132,9 @@ impl Block<'_> {
         text += &line("preset", self.preset)?;
         if let Some(variant) = self.variant {
             text += &line("variant", variant)?;
+        }
+        if let Some(store) = self.secret_store {
+            text += &line("secret_store", store)?;
         }
         if !self.params.is_empty() {
             let params = self.params.iter();
@@ -154,6 +159,9 @@ impl Block<'_> {
         .collect();
         if let Some(variant) = self.variant {
             source.insert("variant".to_owned(), text(variant));
+        }
+        if let Some(store) = self.secret_store {
+            source.insert("secret_store".to_owned(), text(store));
         }
         if !self.params.is_empty() {
             let params = self.params.iter();
@@ -266,6 +274,7 @@ allow_hosts = []
             preset,
             variant: None,
             params: Vec::new(),
+            secret_store: None,
         }
     }
 
@@ -279,11 +288,12 @@ allow_hosts = []
         let (text, config) = file(FILE)
             .with(&Block {
                 variant: Some("default"),
+                secret_store: Some("secrets-manager"),
                 ..block("pay", "stripe")
             })
             .unwrap();
         let added = "\n[[source]]\nname = \"pay\"\npreset = \"stripe\"\nvariant = \"default\"\n\
-                     [[source.action]]\nkind = \"keep\"\n";
+                     secret_store = \"secrets-manager\"\n[[source.action]]\nkind = \"keep\"\n";
         assert_eq!(text, format!("{FILE}{added}"));
         assert!(config.source("pay").is_some());
         // What stood there is as it was when it is taken out again.

@@ -49,7 +49,7 @@ pub(super) async fn remove(
         file.write(&text)?;
         if args.with_secrets {
             let store = reach::store(&inbox, global, &args.secrets_at)?;
-            deleted = delete(&store, &config, source).await?;
+            deleted = delete(&inbox, &store, &config, source).await?;
         }
     } else if args.with_secrets {
         return Err(nowhere().into());
@@ -73,23 +73,29 @@ pub(super) async fn remove(
 
 fn confirmed(args: &SourcesRemoveArgs) -> Result<(), CliError> {
     let name = &args.source;
-    let (code, message) = match &args.confirm {
+    let refused = match &args.confirm {
         Some(confirm) if confirm == name => return Ok(()),
-        Some(confirm) => (
+        Some(confirm) => CliError::new(
             "sources.confirm_mismatch",
+            Exit::Refused,
             format!("this is about {name}, but --confirm says {confirm}; nothing was changed"),
         ),
-        None => (
+        None => CliError::new(
             "sources.confirm",
+            Exit::Refused,
             format!("{name} would be taken out; its webhooks are answered 404 from then on"),
         ),
     };
-    Err(CliError::new(code, Exit::Refused, message)
-        .tip(format!("webhookctl sources remove {name} --confirm {name}")))
+    Err(refused.tip(format!("webhookctl sources remove {name} --confirm {name}")))
 }
 
 /// Deletes every secret of a source, unless another source has the same.
-async fn delete(store: &Secrets, config: &Config, source: &Source) -> anyhow::Result<usize> {
+async fn delete(
+    inbox: &Inbox,
+    store: &Secrets,
+    config: &Config,
+    source: &Source,
+) -> anyhow::Result<usize> {
     let mut others = config.sources().filter(|other| other.name != source.name);
     if let Some(other) = others.find(|other| other.secret == source.secret) {
         return Err(CliError::new(
@@ -101,6 +107,12 @@ async fn delete(store: &Secrets, config: &Config, source: &Source) -> anyhow::Re
         .into());
     }
     let live = store.live(&source.secret, Millis::now()).await?;
+    if let Some(id) = store.managed(&source.secret)? {
+        if !live.is_empty() {
+            inbox.managed_secret(id)?.delete().await?;
+        }
+        return Ok(live.len());
+    }
     for secret in live.iter() {
         store.delete(&source.secret, secret.slot()).await?;
     }

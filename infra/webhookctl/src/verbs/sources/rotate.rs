@@ -8,7 +8,7 @@ use shared::clock::Millis;
 use shared::config::Source;
 use shared::ledger::{About, Deed, Notice, Posted};
 use shared::preset::Scheme;
-use shared::secrets::{Live, REREAD, Secret, Secrets};
+use shared::secrets::{Live, REREAD, Secret, Secrets, short};
 
 use super::find;
 use super::rotation::{Evidence, LATELY, Rotation};
@@ -16,10 +16,11 @@ use super::secret_input::new_secret;
 use crate::cli::{Global, SourcesRotateArgs};
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
+use crate::place::{Inbox, ManagedSecret};
+use crate::stack::names::random_id;
 use crate::verbs::quarantine::reach;
 use crate::who::who;
-use words::{begun, counts, early, ended, mismatch, under_way_already};
+use words::{begun, counts, early, ended, mismatch, pending, under_way_already};
 
 /// A secret as it is told of: never itself.
 #[derive(Serialize)]
@@ -44,6 +45,8 @@ struct Work<'w> {
     inbox: &'w Inbox,
     source: &'w Source,
     store: Secrets,
+    /// The secret, where it is kept in Secrets Manager.
+    managed: Option<ManagedSecret>,
     live: Live,
     who: String,
     why: String,
@@ -60,7 +63,10 @@ pub(super) async fn rotate(
     inbox.may_write("change a secret")?;
     let source = find(&inbox.config, &args.source)?;
     let store = reach::store(&inbox, global, &args.secrets_at)?;
+    let managed = store.managed(&source.secret)?;
+    let managed = managed.map(|id| inbox.managed_secret(id));
     let work = Work {
+        managed: managed.transpose()?,
         live: store.live(&source.secret, now).await?,
         who: who(&inbox).await?,
         why: args.reason.clone().unwrap_or_default(),
@@ -99,7 +105,12 @@ impl Work<'_> {
         if let Some((rotation, notice)) = under_way {
             return Err(under_way_already(source, &rotation, &notice).into());
         }
-        let secret = new_secret(&args.new_secret, &source.verifier.preset, scheme)?;
+        let secret = new_secret(
+            &args.new_secret,
+            &source.verifier.preset,
+            scheme,
+            out.terminal,
+        )?;
         if self
             .live
             .iter()
@@ -113,9 +124,17 @@ impl Work<'_> {
             .tip(format!("webhookctl sources show {}", source.name))
             .into());
         }
+        let version_id = random_id();
+        let old: Vec<&Secret> = match &self.managed {
+            None => self.live.iter().collect(),
+            Some(_) => self.may_move_labels(args.confirm.as_deref()).await?,
+        };
         let rotation = Rotation {
-            new: next_slot(&self.live),
-            old: self.live.iter().map(|old| old.slot().to_owned()).collect(),
+            new: match &self.managed {
+                None => next_slot(&self.live),
+                Some(_) => short(&version_id),
+            },
+            old: old.iter().map(|old| old.slot().to_owned()).collect(),
             until: (self.now + args.overlap).0,
         };
         self.log("secret.rotate", &rotation).await?;
@@ -128,7 +147,10 @@ impl Work<'_> {
         if !first && let Posted::Another(notice) = ledger.put_up(about, &notice).await? {
             return Err(under_way_already(source, &rotation, &notice).into());
         }
-        let put = self.store.put(&source.secret, &rotation.new, &secret).await;
+        let put = match &self.managed {
+            None => self.store.put(&source.secret, &rotation.new, &secret).await,
+            Some(managed) => managed.put(&version_id, &secret).await,
+        };
         if !matches!(put, Ok(true)) {
             ledger.take_down(about, &notice).await?;
             put?;
@@ -140,7 +162,7 @@ impl Work<'_> {
             .into());
         }
         let accepted = std::iter::once(told(&rotation.new, &secret));
-        let old = self.live.iter().map(|old| told(old.slot(), old));
+        let old = old.iter().map(|old| told(old.slot(), old));
         let rotated = Rotated {
             source: source.name.clone(),
             secret: source.secret.clone(),
@@ -156,6 +178,39 @@ impl Work<'_> {
             source.name
         ));
         Ok(Exit::Done)
+    }
+
+    /// What stays accepted beside a new version, which takes the label of the previous one away: so
+    /// that may not be in use, and nobody else may be about to move the labels.
+    async fn may_move_labels(&self, confirmed: Option<&str>) -> anyhow::Result<Vec<&Secret>> {
+        let name = &self.source.name;
+        if let Some(confirmed) = confirmed
+            && confirmed != name
+        {
+            return Err(mismatch(name, confirmed).into());
+        }
+        if self.live.iter().any(|live| is_called(live, "pending")) {
+            return Err(pending(self.source).into());
+        }
+        let (previous, stay): (Vec<&Secret>, Vec<&Secret>) = self
+            .live
+            .iter()
+            .partition(|live| is_called(live, "previous"));
+        let slots = |of: &[&Secret]| -> Vec<String> {
+            of.iter().map(|secret| secret.slot().to_owned()).collect()
+        };
+        let (previous, current) = (slots(&previous), slots(&stay));
+        let lately = self.evidence(self.now - LATELY).await?;
+        let (old, new) = (lately.of(&previous), lately.of(&current));
+        if old > 0 && confirmed.is_none() {
+            let said = counts(&previous, old, &current.join(", "), new);
+            let tip = format!(
+                "wait until the provider uses the current one; to replace it all the same: \
+                 --confirm {name}"
+            );
+            return Err(early(said, &tip).into());
+        }
+        Ok(stay)
     }
 
     /// Whether nothing is refused that was accepted until now.
@@ -245,8 +300,16 @@ impl Work<'_> {
             .into());
         }
         self.log(what, rotation).await?;
+        let named = |secret: &&&Secret| {
+            rotation.new == secret.slot() || rotation.old.iter().any(|old| old == secret.slot())
+        };
+        let heir = stay.iter().find(named).or(stay.first());
+        let heir = heir.map_or("", |heir| heir.slot());
         for secret in &gone {
-            self.store.delete(&source.secret, secret.slot()).await?;
+            match &self.managed {
+                None => self.store.delete(&source.secret, secret.slot()).await?,
+                Some(managed) => managed.retire(secret.slot(), heir).await?,
+            }
         }
         let about = About::Rotation(&source.secret);
         self.inbox.ledger.take_down(about, notice).await?;
@@ -294,6 +357,14 @@ fn scheme(source: &Source) -> anyhow::Result<&Scheme> {
     )
     .tip(format!("webhookctl sources presets {}", verifier.preset.id))
     .into())
+}
+
+/// Whether a version in Secrets Manager has this label.
+fn is_called(secret: &Secret, label: &str) -> bool {
+    secret
+        .label()
+        .rsplit_once('.')
+        .is_some_and(|(_, called)| called == label)
 }
 
 /// `v2` behind one secret, whatever that is called.

@@ -1,6 +1,6 @@
 //! A new secret of a source: given, asked for, or made.
 
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -9,9 +9,10 @@ use shared::preset::{KeyForm, Preset, Scheme};
 use shared::secrets::Secret;
 use shared::sign::{Means, means};
 use shared::verify::is_key;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::{NewSecretArgs, SecretFrom};
-use crate::output::{CliError, Exit};
+use crate::output::{CliError, Exit, Terminal};
 use crate::samples::random_hex;
 
 /// Presets whose provider takes a secret of our choice, by their documentation.
@@ -31,18 +32,18 @@ pub(super) fn new_secret(
     args: &NewSecretArgs,
     preset: &Preset,
     scheme: &Scheme,
+    terminal: Terminal,
 ) -> anyhow::Result<Secret> {
     let text = match (&args.secret_from, &args.new_secret) {
         (Some(from), _) => read(from)?,
         (None, Some(file)) => make(file, preset, scheme)?,
-        (None, None) if std::io::stdin().is_terminal() => ask()?,
+        (None, None) if terminal.asks => ask()?,
         (None, None) => {
-            return Err(CliError::usage(
-                "sources.no_secret",
-                "a secret is needed, and stdin is not a terminal to ask for it",
-            )
-            .tip("--secret-from -, file:PATH or env:NAME")
-            .into());
+            let why = terminal.why_it_asks_nothing();
+            let message = format!("a secret is needed and cannot be asked for: {why}");
+            return Err(CliError::usage("sources.no_secret", message)
+                .tip("--secret-from -, file:PATH or env:NAME")
+                .into());
         }
     };
     let value = text.trim_end_matches(['\r', '\n']);
@@ -68,8 +69,22 @@ pub(super) fn new_secret(
     Ok(secret)
 }
 
+/// The prompt takes keys one by one, and would let Ctrl-C end the process before the terminal is as
+/// it was. So the signal is heard here, also when the prompt is over.
 fn ask() -> anyhow::Result<String> {
-    rpassword::prompt_password("Secret (hidden): ").context("ask for the secret")
+    let mut interrupted = signal(SignalKind::interrupt()).context("listen to Ctrl-C")?;
+    let typed = rpassword::prompt_password("Secret (hidden): ");
+    if let Err(error) = &typed
+        && error.kind() == ErrorKind::Interrupted
+    {
+        let message = "no secret was given; nothing was changed";
+        return Err(CliError::new("interrupted", Exit::Interrupted, message).into());
+    }
+    tokio::spawn(async move {
+        interrupted.recv().await;
+        std::process::exit(Exit::Interrupted.code().into());
+    });
+    typed.context("ask for the secret")
 }
 
 fn read(from: &SecretFrom) -> anyhow::Result<String> {

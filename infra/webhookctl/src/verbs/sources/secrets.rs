@@ -8,7 +8,7 @@ use serde::Serialize;
 use shared::clock::Millis;
 use shared::event::Via;
 use shared::ledger::{Ledger, Listed, Row};
-use shared::secrets::Secret;
+use shared::secrets::{Secret, is_same};
 
 use crate::cli::{Global, SecretsAt};
 use crate::output::time::rfc3339;
@@ -24,7 +24,7 @@ pub(super) type Live = Vec<Secret>;
 /// A secret, and what it did lately. The secret itself is not in here.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Used {
-    /// Slot and version, `current.3`.
+    /// Slot and version, `current.3`; in Secrets Manager version and label, `1f2e3d4c.current`.
     pub(super) label: String,
     /// Whether the source still accepts it.
     pub(super) live: bool,
@@ -79,10 +79,10 @@ pub(super) fn used(live: &[Secret], rows: &[Row]) -> Vec<Used> {
         let Some(label) = &row.secret else {
             continue;
         };
-        if !all.iter().any(|used| used.label == *label) {
+        if !all.iter().any(|used| is_same(&used.label, label)) {
             all.push(Used::new(label, None));
         }
-        for used in all.iter_mut().filter(|used| used.label == *label) {
+        for used in all.iter_mut().filter(|used| is_same(&used.label, label)) {
             used.count(row.received_at);
         }
     }
@@ -90,7 +90,7 @@ pub(super) fn used(live: &[Secret], rows: &[Row]) -> Vec<Used> {
 }
 
 impl Used {
-    /// The slot, without the version.
+    /// What the value stays in: the slot, or the version in Secrets Manager.
     pub(super) fn slot(&self) -> &str {
         slot(&self.label)
     }

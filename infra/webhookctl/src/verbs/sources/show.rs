@@ -1,10 +1,11 @@
 //! `sources show`
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
 use shared::clock::Millis;
-use shared::config::Source;
+use shared::config::{SecretStore, Source};
 use shared::event::Via;
 use shared::ledger::{Row, State, Waiting};
 
@@ -15,7 +16,7 @@ use super::rotation::{Rotation, Told};
 use super::secrets::{self, Used};
 use super::traffic::{self, Count, MOST};
 use super::upkeep::{Upkeep, outage_lines};
-use super::{Known, find, list, preset};
+use super::{Known, find, list, preset, reveal};
 use crate::cli::{Global, SourcesShowArgs};
 use crate::outage::Outage;
 use crate::output::table::{aligned, thousands};
@@ -36,6 +37,7 @@ struct Shown {
     dedupe_by: String,
     window: String,
     secret: String,
+    secret_store: SecretStore,
     max_body_bytes: usize,
     quarantine_per_day: u32,
     attempts: u32,
@@ -63,6 +65,9 @@ struct Seen {
     found_by_sync: usize,
     refused_today: u32,
     secrets: Option<Vec<Used>>,
+    /// The live secrets themselves, by their labels, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revealed: Option<BTreeMap<String, String>>,
     health: Health,
     paused: Option<Pause>,
     rotation: Option<Told>,
@@ -118,6 +123,7 @@ fn configured(source: &Source) -> Shown {
         dedupe_by: words::dedupe(preset),
         window: say(words::window),
         secret: source.secret.clone(),
+        secret_store: source.secret_store,
         max_body_bytes: source.max_body,
         quarantine_per_day: source.quarantine.per_day,
         attempts: source.backoff.attempts,
@@ -150,6 +156,13 @@ async fn see(
         Ok(mut live) => (live.remove(name), None),
         Err(error) => (None, Some(error)),
     };
+    let revealed = match &live {
+        Some(live) if args.reveal => {
+            let why = args.reason.as_deref().unwrap_or_default();
+            Some(reveal::secrets(inbox, name, live, why, now).await?)
+        }
+        _ => None,
+    };
     let count_live = live.as_ref().map(Vec::len);
     let mut used = live.map(|live| secrets::used(&live, &rows));
     let dead = traffic::of(&dead, name);
@@ -178,6 +191,7 @@ async fn see(
             refused_today: tally.map_or(0, |tally| tally.requests),
             advice: secrets::advice(used.as_deref().unwrap_or_default(), by_webhook),
             secrets: used,
+            revealed,
             health: checked.health,
             paused: checked.pause,
             rotation: checked.rotation.as_ref().map(Rotation::told),
@@ -223,6 +237,9 @@ fn text(shown: &Shown, source: &Source, now: i64) -> String {
         None => lines.push(line("secret", &shown.secret)),
         Some(seen) => lines.extend(secret_lines(seen, &shown.secret, now)),
     }
+    if shown.secret_store == SecretStore::SecretsManager {
+        lines.push(line("kept in", "Secrets Manager"));
+    }
     let limits = format!(
         "{} bytes a request, {} refused requests kept a day",
         thousands(shown.max_body_bytes as u64),
@@ -259,6 +276,11 @@ fn text(shown: &Shown, source: &Source, now: i64) -> String {
     }
     for advice in shown.seen.iter().flat_map(|seen| &seen.advice) {
         let _ = write!(text, "\n  {advice}\n");
+    }
+    // Whole and by themselves, to be copied.
+    let revealed = seen.and_then(|seen| seen.revealed.as_ref());
+    for (label, secret) in revealed.into_iter().flatten() {
+        let _ = write!(text, "\n  {label}\n{secret}\n");
     }
     text
 }

@@ -1,5 +1,6 @@
 //! `sources test`: one source through its real URL, from the signature to the outcome.
 
+mod certificate;
 mod step;
 
 use std::time::{Duration, Instant};
@@ -131,11 +132,14 @@ impl<'e> Ends<'e> {
         })
     }
 
-    /// Whether the name is known and the certificate is one that senders accept.
+    /// Whether the name is known and the certificate is one that senders accept, and for how long.
     async fn reach(&self) -> Step {
         let host = self.url.split('/').nth(2).unwrap_or_default();
         match self.http.get(&self.url).send().await {
-            Ok(_) => Step::pass("DNS, TLS", format!("{host}, certificate accepted")),
+            Ok(response) => {
+                let words = certificate::words(&response, Millis::now());
+                Step::pass("DNS, TLS", format!("{host}, {words}"))
+            }
             Err(error) => Step::fail("DNS, TLS", format!("{host}: {}", said(error))),
         }
     }

@@ -24,8 +24,14 @@ pub(super) struct Chosen {
 impl Chosen {
     pub(super) fn of(args: &SelectionArgs, inbox: &Inbox, now: Millis) -> Result<Self, CliError> {
         can_be_counted(args)?;
-        let from = args.since.map_or(now.0 - DAY_MS, |when| when.millis(now.0));
-        let to = args.until.map_or(now.0, |when| when.millis(now.0) - 1);
+        let from = args
+            .received
+            .since
+            .map_or(now.0 - DAY_MS, |when| when.millis(now.0));
+        let to = args
+            .received
+            .until
+            .map_or(now.0, |when| when.millis(now.0) - 1);
         if to < from {
             return Err(
                 CliError::usage("stats.span", "the end is before the beginning")
@@ -39,7 +45,7 @@ impl Chosen {
             );
         }
         let known = inbox.sources();
-        for asked in &args.source {
+        for asked in &args.received.source {
             if !known.iter().any(|name| glob::fits(asked, name)) {
                 let error = CliError::usage(
                     "usage.source",
@@ -53,7 +59,7 @@ impl Chosen {
             }
         }
         let mut sources: Vec<String> = known.iter().map(ToString::to_string).collect();
-        sources.retain(|name| any(&args.source, name));
+        sources.retain(|name| any(&args.received.source, name));
         sources.sort();
         Ok(Self {
             sources,
@@ -107,7 +113,7 @@ fn can_be_counted(args: &SelectionArgs) -> Result<(), CliError> {
         ("--error", args.error.is_some()),
         ("--via", !args.via.is_empty()),
         ("--attempts", args.attempts.is_some()),
-        ("--id", !args.id.is_empty()),
+        ("--id", !args.received.id.is_empty()),
         ("--where", !args.where_.is_empty()),
     ];
     match given.iter().find(|(_, given)| *given) {

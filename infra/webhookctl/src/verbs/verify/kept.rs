@@ -4,14 +4,14 @@ use bytes::Bytes;
 use shared::clock::Millis;
 use shared::envelope::Envelope;
 use shared::event::Via;
-use shared::ledger::{Ledger, Row};
+use shared::ledger::Row;
 use shared::verify::Verifier;
 
 use super::request::NOWHERE;
-use crate::cli::{Global, VerifyArgs};
+use crate::cli::VerifyArgs;
 use crate::output::{CliError, Exit};
 use crate::place::Inbox;
-use crate::verbs::quarantine::{inspect, reach};
+use crate::verbs::quarantine::inspect;
 
 /// A header of an event may have been cut from so many bytes on.
 const CUT: usize = 509;
@@ -27,7 +27,6 @@ pub(super) struct Kept {
 /// A refused request, or an event, by its id.
 pub(super) async fn kept(
     args: &VerifyArgs,
-    global: &Global,
     inbox: &Inbox,
     id: &str,
     now: Millis,
@@ -69,7 +68,7 @@ pub(super) async fn kept(
         );
         return Err(CliError::new("verify.not_signed", Exit::No, message).into());
     }
-    let body = body(args, global, inbox, &row).await?;
+    let body = body(args, inbox, &row).await?;
     Ok(Kept {
         source: row.key.source().to_owned(),
         envelope: Envelope {
@@ -87,22 +86,8 @@ pub(super) async fn kept(
     })
 }
 
-async fn body(
-    args: &VerifyArgs,
-    global: &Global,
-    inbox: &Inbox,
-    row: &Row,
-) -> anyhow::Result<Bytes> {
-    let with_bucket;
-    let ledger = match (&inbox.local, &args.body_bucket, &inbox.names().table) {
-        (None, Some(bucket), Some(table)) => {
-            let aws = reach::aws(global)?;
-            let bodies = (aws.s3(), bucket.clone());
-            with_bucket = Ledger::new(aws.dynamodb(), table, Some(bodies));
-            &with_bucket
-        }
-        _ => &inbox.ledger,
-    };
+async fn body(args: &VerifyArgs, inbox: &Inbox, row: &Row) -> anyhow::Result<Bytes> {
+    let ledger = args.bodies_at.ledger(inbox)?;
     let body = ledger.event_body(&row.key).await?;
     let body = body.and_then(Result::ok).map(|body| body.0);
     body.ok_or_else(|| {

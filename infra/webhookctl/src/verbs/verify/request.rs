@@ -39,7 +39,7 @@ pub(super) async fn question(
     one_reader_of_stdin(args)?;
     let inbox = inbox(args, global)?;
     let kept = match (&args.id, &inbox) {
-        (Some(id), Some(inbox)) => Some(kept(args, global, inbox, id, now).await?),
+        (Some(id), Some(inbox)) => Some(kept(args, inbox, id, now).await?),
         _ => None,
     };
     let named = args

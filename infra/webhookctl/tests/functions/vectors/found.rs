@@ -30,8 +30,9 @@ impl Inbox {
         }
     }
 
-    /// By source, the reasons for which the catcher says it refused, in their order.
-    pub(super) fn refusals(&self) -> BTreeMap<String, Vec<String>> {
+    /// By source, the reasons for which the catcher says it refused, in their order, and for how
+    /// many refusals each stands: those up to the one that it is the reason of.
+    pub(super) fn refusals(&self) -> BTreeMap<String, Vec<(String, usize)>> {
         let log = std::fs::read_to_string(self.stack.log_file("Catcher").unwrap()).unwrap();
         let mut refusals: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for line in log.lines() {
@@ -41,10 +42,11 @@ impl Inbox {
             let fields = &line["fields"];
             if fields["verification"] == "refused" {
                 let text = |name: &str| fields[name].as_str().unwrap().to_owned();
+                let count = fields["refused"].as_u64().unwrap();
                 refusals
                     .entry(text("source"))
                     .or_default()
-                    .push(text("reason"));
+                    .push((text("reason"), count.try_into().unwrap()));
             }
         }
         refusals

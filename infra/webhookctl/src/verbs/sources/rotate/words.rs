@@ -76,6 +76,23 @@ pub(super) fn mismatch(name: &str, confirmed: &str) -> CliError {
     )
 }
 
+/// Somebody else will move the labels.
+pub(super) fn pending(source: &Source) -> CliError {
+    CliError::new(
+        "sources.pending",
+        Exit::Refused,
+        format!(
+            "Secrets Manager is about to rotate the secret of {}: a version is AWSPENDING",
+            source.name
+        ),
+    )
+    .note("it is accepted already; nothing was changed")
+    .tip(
+        "let that rotation end, or cancel it (aws secretsmanager cancel-rotate-secret) and take off \
+         the label that this leaves behind (update-secret-version-stage)",
+    )
+}
+
 pub(super) fn under_way_already(source: &Source, rotation: &Rotation, notice: &Notice) -> CliError {
     CliError::new(
         "sources.rotating",

@@ -1,0 +1,343 @@
+//! Events through the whole inbox, and a month without any.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName};
+use serde_json::{Map, Value, json};
+use shared::clock::Millis;
+
+use super::rows::Rows;
+use super::stand::{Around, SOURCE, Stand};
+use super::webhook::Webhook;
+use crate::deployed::Deployed;
+use crate::tally::Tally;
+
+/// What is sent, and how it is worked on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Case {
+    pub name: String,
+    /// Bytes of a body.
+    pub size: usize,
+    /// Doorbells that come to the processor together.
+    pub batch: usize,
+    /// To a destination over HTTP, or kept and nothing more.
+    pub forwards: bool,
+    pub events: u32,
+}
+
+/// What was counted of a case.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    pub case: Case,
+    /// Each event once.
+    pub caught: Tally,
+    /// Some of them again, after they were done.
+    pub again: Tally,
+    pub worked: Tally,
+    /// The first of a process, with its start.
+    pub cold_catcher: Tally,
+    pub cold_processor: Tally,
+    /// Receives and deletes of the mapping.
+    pub mapping_requests: u32,
+    pub rows: Rows,
+    /// Bytes of all answers to senders, and of all requests of theirs.
+    pub answered: u64,
+    pub asked: u64,
+    /// Bytes that destinations were sent.
+    pub forwarded: u64,
+}
+
+const CATCHER: &str = "Catcher";
+const PROCESSOR: &str = "Processor";
+
+pub async fn count(around: &Around<'_>, case: &Case) -> anyhow::Result<Counted> {
+    let stand = Stand::start(around, case.forwards).await?;
+    let sender = Sender::new(&stand, case.size)?;
+    let (_, mut cold_catcher) = stand.counted(CATCHER, sender.send(0)).await?;
+    let (_, mut cold_processor) = stand.counted(PROCESSOR, work(&stand, 1, 1)).await?;
+    (cold_catcher.invocations, cold_processor.invocations) = (1, 1);
+    stand.outside.take_bytes();
+
+    let (sent, mut caught) = stand
+        .counted(CATCHER, sender.send_all(1..=case.events))
+        .await?;
+    caught.invocations = u64::from(case.events);
+    let (worked_on, mut worked) = stand
+        .counted(PROCESSOR, work(&stand, case.events, case.batch))
+        .await?;
+    worked.invocations = u64::from(worked_on.invocations);
+    let forwarded = stand.outside.take_bytes();
+
+    let again = again_of(case.events, around.prices.assumed.duplicate_share.value);
+    let (_, mut second) = stand.counted(CATCHER, sender.send_all(1..=again)).await?;
+    second.invocations = u64::from(again);
+
+    let overhead = around.prices.assumed.row_overhead_bytes.value;
+    let rows = stand.rows(Millis::now(), overhead).await?;
+    let expected = case.events + 1;
+    ensure!(
+        rows.done == expected,
+        "{} of {expected} events are done",
+        rows.done
+    );
+    stand.end().await;
+    Ok(Counted {
+        case: case.clone(),
+        caught,
+        again: second,
+        worked,
+        cold_catcher,
+        cold_processor,
+        mapping_requests: worked_on.requests,
+        rows,
+        answered: sent.answered,
+        asked: sent.asked,
+        forwarded,
+    })
+}
+
+/// How many are sent again; one at least, to know what that costs.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a number of events"
+)]
+fn again_of(events: u32, share: f64) -> u32 {
+    ((f64::from(events) * share).ceil() as u32).clamp(1, events)
+}
+
+/// What each schedule costs a run: the first one, which does what is done once an hour and starts
+/// the process, and each one after it.
+#[derive(Clone, Debug)]
+pub struct Rest {
+    pub first: BTreeMap<String, Tally>,
+    pub later: BTreeMap<String, Tally>,
+    /// How often an hour what the first run did more is done again; below one, that part of it.
+    pub hourly: BTreeMap<String, f64>,
+    /// Metrics of our own that the lines of an idle inbox make.
+    pub metrics: BTreeSet<String>,
+}
+
+/// Runs that the later ones are the mean of.
+const RUNS: u32 = 5;
+
+pub async fn rest(around: &Around<'_>, deployed: &Deployed) -> anyhow::Result<Rest> {
+    let stand = Stand::start(around, false).await?;
+    let (mut first, mut later) = (BTreeMap::new(), BTreeMap::new());
+    let mut hourly = BTreeMap::new();
+    for schedule in &deployed.schedules {
+        let run = || stand.invoke(&schedule.function, &schedule.input);
+        let (report, mut once) = stand.counted(&schedule.function, run()).await?;
+        once.invocations = 1;
+        hourly.insert(schedule.id.clone(), hourly_share(&report));
+        first.insert(schedule.id.clone(), once);
+        let again = async {
+            for _ in 0..RUNS {
+                run().await?;
+            }
+            anyhow::Ok(())
+        };
+        let ((), mut rest) = stand.counted(&schedule.function, again).await?;
+        rest.invocations = u64::from(RUNS);
+        later.insert(schedule.id.clone(), rest);
+    }
+    let mut metrics = BTreeSet::new();
+    for (function, machine) in &deployed.functions {
+        let of = |filter: &&crate::deployed::Filter| filter.log_group == machine.log_group;
+        let lines = stand.lines(function)?;
+        for filter in deployed.filters.iter().filter(of) {
+            if lines.iter().any(|line| filter.takes(line)) {
+                metrics.extend(filter.metrics.iter().cloned());
+            }
+        }
+    }
+    stand.end().await;
+    Ok(Rest {
+        first,
+        later,
+        hourly,
+        metrics,
+    })
+}
+
+/// The first count of the hours counts all that nobody has counted; afterwards it is two each hour,
+/// the newest one and, for the last time, that of a day ago. The first sweep of a process looks at
+/// the health of the inbox, which comes again every five minutes; what it does once an hour beside
+/// that is little, and is counted too often with it.
+fn hourly_share(report: &Value) -> f64 {
+    if report["task"] == "sweep" {
+        return 12.0;
+    }
+    let hours = report["hours"]
+        .as_u64()
+        .and_then(|hours| u32::try_from(hours).ok());
+    hours.map_or(1.0, |hours| 2.0 / f64::from(hours.max(2)))
+}
+
+struct Sender {
+    http: reqwest::Client,
+    url: String,
+    size: usize,
+}
+
+#[derive(Default)]
+struct Sent {
+    answered: u64,
+    asked: u64,
+}
+
+impl Sender {
+    fn new(stand: &Stand, size: usize) -> anyhow::Result<Self> {
+        let url = format!("{}/in/{SOURCE}", stand.stack.front_url());
+        Ok(Self {
+            http: shared::outbound::to_this_machine(&url, Duration::from_secs(30))?,
+            url,
+            size,
+        })
+    }
+
+    async fn send_all(&self, numbers: impl IntoIterator<Item = u32>) -> anyhow::Result<Sent> {
+        let mut sum = Sent::default();
+        for number in numbers {
+            let sent = self.send(number).await?;
+            sum.answered += sent.answered;
+            sum.asked += sent.asked;
+        }
+        Ok(sum)
+    }
+
+    async fn send(&self, number: u32) -> anyhow::Result<Sent> {
+        let webhook = Webhook::new(u64::from(number), self.size);
+        let request = self
+            .http
+            .post(&self.url)
+            .header("content-type", "application/json; charset=utf-8")
+            .header(
+                "user-agent",
+                "Stripe/1.0 (+https://stripe.com/docs/webhooks)",
+            )
+            .header("stripe-signature", webhook.signature()?)
+            .body(webhook.body.clone())
+            .build()?;
+        let asked = head(request.headers()) + webhook.body.len();
+        let answer = self.http.execute(request).await.context("send a webhook")?;
+        let status = answer.status();
+        let answered = head(answer.headers());
+        let body = answer.bytes().await.context("hear the answer")?;
+        ensure!(status.is_success(), "a webhook was answered {status}");
+        Ok(Sent {
+            answered: (answered + body.len()) as u64,
+            asked: asked as u64,
+        })
+    }
+}
+
+/// The bytes of a head: its first line is about as long here as there.
+fn head(headers: &reqwest::header::HeaderMap) -> usize {
+    let lines = headers.iter();
+    let lines = lines.map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    "HTTP/1.1 200 OK\r\n\r\n".len() + lines.sum::<usize>()
+}
+
+struct WorkedOn {
+    invocations: u32,
+    requests: u32,
+}
+
+/// Does what the mapping does, in batches of at most so many, until so many are done.
+async fn work(stand: &Stand, events: u32, batch: usize) -> anyhow::Result<WorkedOn> {
+    let sqs = stand.stack.clients().sqs;
+    let queue = stand.stack.template().queue("Doorbell")?;
+    let url = &queue.url;
+    let mut on = WorkedOn {
+        invocations: 0,
+        requests: 0,
+    };
+    let mut done = 0;
+    while done < events {
+        let receive = sqs.receive_message().queue_url(url).wait_time_seconds(1);
+        let receive = receive.max_number_of_messages(i32::try_from(batch.min(10))?);
+        let receive = receive.message_system_attribute_names(MessageSystemAttributeName::All);
+        let messages = receive.send().await.context("receive doorbells")?;
+        let messages = messages.messages.unwrap_or_default();
+        on.requests += 1;
+        if messages.is_empty() {
+            bail!("only {done} of {events} doorbells came");
+        }
+        let records = messages.iter().map(|message| record(message, &queue.arn));
+        let records: Vec<Value> = records.collect();
+        let answer = stand
+            .invoke(PROCESSOR, &json!({ "Records": records }))
+            .await?;
+        let failed = answer["batchItemFailures"].as_array();
+        ensure!(
+            failed.is_none_or(Vec::is_empty),
+            "doorbells of a batch would come again: {answer}"
+        );
+        on.invocations += 1;
+        let delete = sqs.delete_message_batch().queue_url(url);
+        let delete = delete.set_entries(Some(entries(&messages)?));
+        delete.send().await.context("delete doorbells")?;
+        on.requests += 1;
+        done += u32::try_from(messages.len())?;
+    }
+    Ok(on)
+}
+
+fn entries(messages: &[Message]) -> anyhow::Result<Vec<DeleteMessageBatchRequestEntry>> {
+    let entries = messages.iter().enumerate().map(|(at, message)| {
+        let entry = DeleteMessageBatchRequestEntry::builder().id(at.to_string());
+        entry
+            .set_receipt_handle(message.receipt_handle.clone())
+            .build()
+    });
+    entries
+        .collect::<Result<_, _>>()
+        .context("name what is done")
+}
+
+/// A message as Lambda hands it on, in what the processor reads of it.
+fn record(message: &Message, queue: &str) -> Value {
+    let attributes = message.attributes.iter().flatten();
+    let attributes: Map<String, Value> = attributes
+        .map(|(name, value)| (name.as_str().to_owned(), json!(value)))
+        .collect();
+    json!({
+        "messageId": message.message_id,
+        "receiptHandle": message.receipt_handle,
+        "body": message.body,
+        "attributes": attributes,
+        "messageAttributes": {},
+        "md5OfBody": message.md5_of_body,
+        "eventSource": "aws:sqs",
+        "eventSourceARN": queue,
+        "awsRegion": webhookctl::stack::names::REGION,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_first_run_does_more_comes_again_as_often_as_its_task_says() {
+        let shares = [
+            json!({"task": "count", "hours": 48}),
+            json!({"task": "count", "hours": 1}),
+            json!({"task": "drain"}),
+            json!({"task": "sweep", "rung": 3}),
+        ];
+        let shares = shares.map(|report| hourly_share(&report).to_string());
+        let two_of_48 = (2.0_f64 / 48.0).to_string();
+        assert_eq!(shares, [two_of_48.as_str(), "1", "1", "12"]);
+    }
+
+    #[test]
+    fn a_share_of_the_events_comes_again_and_one_at_least() {
+        assert_eq!(again_of(500, 0.02), 10);
+        assert_eq!(again_of(500, 0.0), 1);
+        assert_eq!(again_of(3, 2.0), 3);
+    }
+}

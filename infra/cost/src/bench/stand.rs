@@ -1,0 +1,227 @@
+//! A local stack with a proxy before each service, and the functions on it one call at a time.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use aws_sdk_ssm::types::ParameterType;
+use serde_json::Value;
+use shared::clock::Millis;
+use webhookctl::stack::{Options, Stack};
+
+use super::destination::Outside;
+use super::machine;
+use super::proxy::{Count, Proxy};
+use super::rows::{Index, Rows};
+use super::webhook::SECRET;
+use crate::prices::{Assumed, Prices};
+use crate::tally::{Service, Tally};
+
+/// Where things are.
+pub struct Around<'a> {
+    pub template: &'a Path,
+    /// The folder with the functions' executables.
+    pub binaries: &'a Path,
+    /// Values for parameters of the template.
+    pub parameters: &'a BTreeMap<String, String>,
+    pub prices: &'a Prices,
+}
+
+pub struct Stand {
+    pub(super) stack: Stack,
+    pub(super) outside: Outside,
+    count: Count,
+    scan_url: String,
+    folder: PathBuf,
+}
+
+pub(super) const SOURCE: &str = "stripe-main";
+
+impl Stand {
+    /// `forwards`: to a destination over HTTP; without, events are kept and nothing more.
+    pub async fn start(around: &Around<'_>, forwards: bool) -> anyhow::Result<Self> {
+        let assumed = &around.prices.assumed;
+        let count = Count::default();
+        let outside = Outside::start(milliseconds(assumed.outside_ms.value), &count).await?;
+        let services = services(assumed);
+        let mut proxies = Vec::new();
+        for (service, _, takes) in services {
+            proxies.push(Proxy::start(service, takes, &count).await?);
+        }
+        let names = services.iter().map(|(_, name, _)| (*name).to_owned());
+        let urls = proxies.iter().map(|proxy| proxy.url.clone());
+        let folder = folder()?;
+        let options = Options {
+            sources_file: Some(sources(&folder, &outside.url, forwards)?),
+            function_env: names.zip(urls).collect(),
+            parameters: around.parameters.clone(),
+            // Batches are received here, and schedules run here, to be counted.
+            mappings: false,
+            // What one process needs can be told apart.
+            max_processes: 1,
+            ..Options::new(around.template, around.binaries)
+        };
+        let stack = Stack::start(options).await?;
+        let at = stack.endpoints();
+        let behind = [&at.dynamodb, &at.sqs, &at.s3, &at.ssm];
+        for (proxy, url) in proxies.iter().zip(behind) {
+            proxy.stand_before(url);
+        }
+        let scan_url = proxies.first().context("a proxy")?.url.clone();
+        let stand = Self {
+            stack,
+            outside,
+            count,
+            scan_url,
+            folder,
+        };
+        stand.secrets().await?;
+        Ok(stand)
+    }
+
+    /// Does something that has `function` work, and returns what that cost.
+    pub(super) async fn counted<T>(
+        &self,
+        function: &str,
+        work: impl Future<Output = anyhow::Result<T>>,
+    ) -> anyhow::Result<(T, Tally)> {
+        self.count.take();
+        let log = self.stack.log_file(function)?;
+        let (cpu, written) = (self.cpu(function)?, machine::length(&log));
+        let done = work.await?;
+        let mut tally = self.count.take();
+        tally.cpu = self.cpu(function)?.saturating_sub(cpu);
+        for line in machine::lines_since(&log, written) {
+            tally.log_lines += 1;
+            tally.log_bytes += line.len() as u64;
+        }
+        Ok((done, tally))
+    }
+
+    /// Runs a function once; one that fails is an error here.
+    pub(super) async fn invoke(&self, function: &str, payload: &Value) -> anyhow::Result<Value> {
+        let invocation = self.stack.invoke(function, payload).await?;
+        invocation.json().with_context(|| format!("run {function}"))
+    }
+
+    /// The lines that a function has logged, those that are JSON.
+    pub(super) fn lines(&self, function: &str) -> anyhow::Result<Vec<Value>> {
+        let log = self.stack.log_file(function)?;
+        let lines = machine::lines_since(&log, 0);
+        let lines = lines.iter().map(|line| serde_json::from_str(line));
+        Ok(lines.filter_map(Result::ok).collect())
+    }
+
+    /// Everything that is in the table.
+    pub(super) async fn rows(&self, now: Millis, overhead: f64) -> anyhow::Result<Rows> {
+        let table = self.stack.template().table_definition()?;
+        let mut primary: Vec<String> = Vec::new();
+        for key in &table.key_schema {
+            primary.push(key.attribute_name().to_owned());
+        }
+        let indexes = table.indexes.iter().map(|index| {
+            let own = index.key_schema().iter();
+            let own = own.map(|key| key.attribute_name().to_owned());
+            Index {
+                name: index.index_name().to_owned(),
+                keys: primary.iter().cloned().chain(own).collect(),
+            }
+        });
+        let indexes: Vec<Index> = indexes.collect();
+        self.count.take_items();
+        let client = webhookctl::stack::clients::dynamodb(&self.scan_url);
+        #[expect(clippy::disallowed_methods, reason = "this is no reader of the ledger")]
+        let scan = client.scan().table_name(&table.name).consistent_read(true);
+        let mut pages = scan.into_paginator().send();
+        while let Some(page) = pages.next().await {
+            page.context("read the table")?;
+        }
+        Rows::count(&self.count.take_items(), &indexes, now, overhead)
+    }
+
+    pub async fn end(self) {
+        self.stack.stop().await;
+        let _ = std::fs::remove_dir_all(self.folder);
+    }
+
+    fn cpu(&self, function: &str) -> anyhow::Result<Duration> {
+        let mut sum = Duration::ZERO;
+        for process in self.stack.function_processes(function)? {
+            sum += machine::cpu(process)?;
+        }
+        Ok(sum)
+    }
+
+    async fn secrets(&self) -> anyhow::Result<()> {
+        let ssm = self.stack.clients().ssm;
+        for (function, name) in [
+            ("Catcher", SOURCE),
+            ("Processor", "destination"),
+            ("BackupSync", SOURCE),
+        ] {
+            let path = self.stack.secrets_path(function)?;
+            let put = ssm.put_parameter().name(format!("{path}/{name}/current"));
+            let put = put.value(SECRET).r#type(ParameterType::SecureString);
+            put.send().await.context("put a secret")?;
+        }
+        Ok(())
+    }
+}
+
+/// Each with the variable that says where it is, in the order of the proxies.
+fn services(assumed: &Assumed) -> [(Service, &'static str, Duration); 4] {
+    let of = |figure: &crate::prices::Figure| milliseconds(figure.value);
+    [
+        (
+            Service::Table,
+            "AWS_ENDPOINT_URL_DYNAMODB",
+            of(&assumed.table_ms),
+        ),
+        (
+            Service::Queue,
+            "AWS_ENDPOINT_URL_SQS",
+            of(&assumed.queue_ms),
+        ),
+        (
+            Service::Bucket,
+            "AWS_ENDPOINT_URL_S3",
+            of(&assumed.bucket_ms),
+        ),
+        (
+            Service::Parameters,
+            "AWS_ENDPOINT_URL_SSM",
+            of(&assumed.parameters_ms),
+        ),
+    ]
+}
+
+fn milliseconds(value: f64) -> Duration {
+    Duration::from_secs_f64(value / 1000.0)
+}
+
+fn folder() -> anyhow::Result<PathBuf> {
+    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let name = format!("mitt-cost-{}-{number}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).context("make a folder")?;
+    Ok(folder)
+}
+
+/// One source with a sync, whose provider has nothing to list.
+fn sources(folder: &Path, outside: &str, forwards: bool) -> anyhow::Result<PathBuf> {
+    let action = if forwards {
+        format!("kind = \"http\"\nurl = \"{outside}/hooks\"\nsecret = \"destination\"")
+    } else {
+        "kind = \"keep\"".to_owned()
+    };
+    let text = format!(
+        "schema = 1\n[forward]\nallow_loopback = true\n\n[[source]]\nname = \"{SOURCE}\"\n\
+         preset = \"stripe\"\nparams = {{ api = \"{outside}\" }}\n[[source.action]]\n{action}\n\
+         [source.sync]\n"
+    );
+    let path = folder.join("sources.toml");
+    std::fs::write(&path, text).context("write the sources")?;
+    Ok(path)
+}

@@ -1,0 +1,258 @@
+//! `infra/prices.toml`: what AWS asks for, and what is assumed where nothing can be measured.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+/// Something that AWS bills, in the words of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Meter {
+    HttpApiRequest,
+    CloudfrontRequest,
+    CloudfrontGbToOrigin,
+    CloudfrontGbOut,
+    WafRequest,
+    WafAcl,
+    WafRule,
+    LambdaRequest,
+    #[serde(rename = "lambda-gb-second-arm64")]
+    LambdaGbSecondArm64,
+    #[serde(rename = "lambda-gb-second-x86-64")]
+    LambdaGbSecondX8664,
+    WriteUnit,
+    ReadUnit,
+    TableGbMonth,
+    RecoveryGbMonth,
+    ObjectPut,
+    ObjectGet,
+    QueueRequest,
+    LogGb,
+    LogGbMonth,
+    TransferGb,
+    AlarmMetric,
+    AlarmMetricFine,
+    AlarmComposite,
+    CustomMetric,
+    Dashboard,
+    ScheduleRun,
+    Key,
+    Secret,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Prices {
+    pub region: String,
+    /// The day of which the prices are.
+    pub as_of: String,
+    pub price: BTreeMap<Meter, Price>,
+    /// The types of resources, and what being there costs.
+    resources: BTreeMap<String, Standing>,
+    pub assumed: Assumed,
+    pub target: Target,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    pub usd: f64,
+    /// For so many.
+    #[serde(default = "one")]
+    pub per: f64,
+    pub unit: String,
+    /// What an account has of it for nothing, each month.
+    #[serde(default)]
+    pub free: f64,
+    pub source: String,
+    /// Where else the figure was found, since the pages cannot be read by a program.
+    pub seen: String,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+enum Standing {
+    Priced(Meter),
+    Nothing(Nothing),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Nothing {
+    Nothing,
+}
+
+/// A figure that no measurement gives, and why it is this one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    pub value: f64,
+    pub why: String,
+    pub source: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Assumed {
+    pub month_hours: Figure,
+    pub duplicate_share: Figure,
+    pub cold_start_share: Figure,
+    pub one_processor_mb: Figure,
+    pub table_ms: Figure,
+    pub queue_ms: Figure,
+    pub bucket_ms: Figure,
+    pub parameters_ms: Figure,
+    pub outside_ms: Figure,
+    pub pollers_with_maximum: Figure,
+    pub pollers: Figure,
+    pub poll_seconds: Figure,
+    pub log_line_bytes: Figure,
+    pub log_compression: Figure,
+    pub platform_line_bytes: Figure,
+    pub row_overhead_bytes: Figure,
+    pub waf_rules: Figure,
+}
+
+impl Assumed {
+    /// Each with its name, in the order of the file.
+    pub fn all(&self) -> [(&'static str, &Figure); 17] {
+        [
+            ("month-hours", &self.month_hours),
+            ("duplicate-share", &self.duplicate_share),
+            ("cold-start-share", &self.cold_start_share),
+            ("one-processor-mb", &self.one_processor_mb),
+            ("table-ms", &self.table_ms),
+            ("queue-ms", &self.queue_ms),
+            ("bucket-ms", &self.bucket_ms),
+            ("parameters-ms", &self.parameters_ms),
+            ("outside-ms", &self.outside_ms),
+            ("pollers-with-maximum", &self.pollers_with_maximum),
+            ("pollers", &self.pollers),
+            ("poll-seconds", &self.poll_seconds),
+            ("log-line-bytes", &self.log_line_bytes),
+            ("log-compression", &self.log_compression),
+            ("platform-line-bytes", &self.platform_line_bytes),
+            ("row-overhead-bytes", &self.row_overhead_bytes),
+            ("waf-rules", &self.waf_rules),
+        ]
+    }
+}
+
+/// What it may cost at most, in US$.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Target {
+    /// A million events of 2 KB through the HTTP API.
+    pub million: f64,
+    /// A month without events.
+    pub idle: f64,
+    /// Values for parameters of the template, for the idle month.
+    #[serde(default)]
+    pub idle_parameters: BTreeMap<String, String>,
+}
+
+impl Prices {
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        let prices: Self = toml::from_str(text).context("infra/prices.toml")?;
+        for (meter, price) in &prices.price {
+            ensure!(
+                price.usd >= 0.0 && price.per > 0.0 && price.free >= 0.0,
+                "infra/prices.toml: the price of {meter:?} is no price"
+            );
+        }
+        Ok(prices)
+    }
+
+    pub fn of(&self, meter: Meter) -> anyhow::Result<&Price> {
+        let price = self.price.get(&meter);
+        price.with_context(|| format!("infra/prices.toml has no price of {meter:?}"))
+    }
+
+    /// What a resource costs by being there; `None` is nothing.
+    pub fn standing(&self, kind: &str) -> anyhow::Result<Option<Meter>> {
+        match self.resources.get(kind) {
+            Some(Standing::Priced(meter)) => Ok(Some(*meter)),
+            Some(Standing::Nothing(_)) => Ok(None),
+            None => bail!(
+                "the template has a {kind}, and [resources] of infra/prices.toml does not say what \
+                 it costs: add a line, \"nothing\" if it is paid by use"
+            ),
+        }
+    }
+
+    pub fn seconds(&self) -> f64 {
+        self.assumed.month_hours.value * 3600.0
+    }
+
+    /// Days of a month.
+    pub fn days(&self) -> f64 {
+        self.assumed.month_hours.value / 24.0
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    const FILE: &str = include_str!("../../prices.toml");
+
+    pub(crate) fn prices() -> Prices {
+        Prices::parse(FILE).unwrap()
+    }
+
+    #[test]
+    fn each_price_has_a_page_and_says_whether_it_was_found_elsewhere() {
+        let prices = prices();
+        assert_eq!(prices.as_of.len(), "2026-11-22".len());
+        for (meter, price) in &prices.price {
+            assert!(
+                price.source.starts_with("https://aws.amazon.com/"),
+                "{meter:?}"
+            );
+            let seen = ["quoted in public repositories", "nowhere"];
+            assert!(
+                seen.contains(&price.seen.as_str()),
+                "{meter:?}: {}",
+                price.seen
+            );
+        }
+        for (name, figure) in prices.assumed.all() {
+            assert!(FILE.contains(&format!("[assumed.{name}]")), "{name}");
+            assert!(figure.why.ends_with('.'), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_meter_that_a_resource_stands_for_has_a_price() {
+        let prices = prices();
+        for kind in prices.resources.keys() {
+            if let Some(meter) = prices.standing(kind).unwrap() {
+                prices.of(meter).unwrap();
+            }
+        }
+        assert_eq!(prices.standing("AWS::KMS::Key").unwrap(), Some(Meter::Key));
+        assert_eq!(prices.standing("AWS::SQS::Queue").unwrap(), None);
+    }
+
+    #[test]
+    fn what_nobody_priced_is_refused_by_name() {
+        let error = prices().standing("AWS::EC2::NatGateway").unwrap_err();
+        assert!(
+            error.to_string().contains("AWS::EC2::NatGateway"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_word_that_is_no_meter_is_refused() {
+        let wrong = FILE.replacen("[price.write-unit]", "[price.write-units]", 1);
+        assert!(Prices::parse(&wrong).is_err());
+        let wrong = FILE.replacen("usd = 0.625", "usd = -0.625", 1);
+        assert!(Prices::parse(&wrong).is_err());
+    }
+}

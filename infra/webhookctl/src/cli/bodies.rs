@@ -1,0 +1,33 @@
+//! Where large bodies are.
+
+use clap::Args;
+use shared::ledger::Ledger;
+
+use super::Global;
+use crate::place::Inbox;
+
+/// Where large bodies are. The running `dev` says it of itself.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Deployment")]
+pub struct BodiesAt {
+    /// Bucket of large bodies, the output `BodyBucket`
+    #[arg(long, value_name = "NAME", env = "MITT_BODY_BUCKET", hide_env = true)]
+    pub body_bucket: Option<String>,
+}
+
+impl BodiesAt {
+    /// The inbox, and its bucket as far as it is known.
+    pub(crate) fn open(&self, global: &Global) -> anyhow::Result<Inbox> {
+        let mut inbox = Inbox::open(global)?;
+        inbox.ledger = self.ledger(&inbox)?;
+        Ok(inbox)
+    }
+
+    /// The ledger of an inbox with the bucket, as far as that is known.
+    pub(crate) fn ledger(&self, inbox: &Inbox) -> anyhow::Result<Ledger> {
+        match (&self.body_bucket, &inbox.local) {
+            (Some(bucket), None) => inbox.ledger_with(bucket),
+            _ => Ok(inbox.ledger.clone()),
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! How far long work has come, on stderr: a bar at a terminal, elsewhere a line every ten seconds.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::time::Instant;
+
+use super::print::{Printer, Talk};
+
+/// Between two lines.
+pub(crate) const EVERY: Duration = Duration::from_secs(10);
+
+/// Work whose size is known before it begins. What was shown of it goes with it.
+pub(crate) enum Progress {
+    /// Nobody looks.
+    Quiet,
+    Lines(Lines),
+    Bar(ProgressBar),
+}
+
+pub(crate) struct Lines {
+    name: &'static str,
+    told: Instant,
+    done: usize,
+    total: usize,
+}
+
+impl Progress {
+    /// `name` says what has become of those that are counted: `exported 300/1000`.
+    pub(crate) fn new(out: &Printer, name: &'static str, total: usize) -> Self {
+        if out.terminal.talk == Talk::Quiet {
+            return Self::Quiet;
+        }
+        if !out.terminal.stderr.terminal {
+            return Self::Lines(Lines {
+                name,
+                told: Instant::now(),
+                done: 0,
+                total,
+            });
+        }
+        let bar = bar(name, "{per_sec}");
+        bar.set_length(total as u64);
+        Self::Bar(bar)
+    }
+
+    /// One more is done.
+    pub(crate) fn step(&mut self) {
+        match self {
+            Self::Quiet => {}
+            Self::Lines(lines) => {
+                if let Some(news) = lines.step() {
+                    line(&news);
+                }
+            }
+            Self::Bar(bar) => bar.inc(1),
+        }
+    }
+
+    /// Makes room for what is said of the whole.
+    pub(crate) fn end(self) {
+        if let Self::Bar(bar) = self {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Lines {
+    /// What there is to tell, if it is time.
+    fn step(&mut self) -> Option<String> {
+        self.done += 1;
+        if self.told.elapsed() < EVERY {
+            return None;
+        }
+        self.told = Instant::now();
+        Some(format!("  {} {}/{}", self.name, self.done, self.total))
+    }
+}
+
+/// A bar of our look, with `text` behind its count.
+pub(crate) fn bar(name: &str, text: &str) -> ProgressBar {
+    let line = format!("  {name:<8}  {{bar:32}} {{pos}}/{{len}}  {text}");
+    let style =
+        ProgressStyle::with_template(&line).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(0).with_style(style.progress_chars("━━╌"))
+}
+
+/// Numbers and our own words only: nothing from outside comes here.
+pub(crate) fn line(text: &str) {
+    anstream::eprintln!("{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::format::Format;
+    use super::super::print::{Stream, Terminal};
+    use super::*;
+
+    fn at(terminal: Terminal) -> Progress {
+        let streams = || Box::new(std::io::sink());
+        let out = Printer::onto(Format::Table, terminal, streams(), streams());
+        Progress::new(&out, "exported", 30)
+    }
+
+    #[test]
+    fn who_is_quiet_or_no_terminal_sees_no_bar() {
+        let quiet = Terminal {
+            talk: Talk::Quiet,
+            ..Terminal::default()
+        };
+        assert!(matches!(at(quiet), Progress::Quiet));
+        assert!(matches!(at(Terminal::default()), Progress::Lines(_)));
+        let terminal = Terminal {
+            stderr: Stream {
+                terminal: true,
+                colour: false,
+            },
+            ..Terminal::default()
+        };
+        assert!(matches!(at(terminal), Progress::Bar(_)));
+    }
+
+    #[test]
+    fn a_line_comes_every_ten_seconds() {
+        let mut lines = Lines {
+            name: "exported",
+            told: Instant::now(),
+            done: 0,
+            total: 30,
+        };
+        assert_eq!(lines.step(), None);
+        lines.told = Instant::now().checked_sub(EVERY).unwrap();
+        assert_eq!(lines.step().as_deref(), Some("  exported 2/30"));
+        assert_eq!(lines.step(), None);
+    }
+}

@@ -1,0 +1,54 @@
+//! A stack of this process, as it is told to other commands.
+
+use std::path::Path;
+
+use super::{Local, Names};
+use crate::stack::Stack;
+
+impl Local {
+    /// What commands need to know of a stack of this process, with these sources.
+    pub fn of(stack: &Stack, sources: &Path) -> anyhow::Result<Self> {
+        let endpoints = stack.endpoints();
+        Ok(Self {
+            pid: std::process::id(),
+            url: stack.front_url(),
+            dynamodb: endpoints.dynamodb.clone(),
+            sqs: endpoints.sqs.clone(),
+            s3: endpoints.s3.clone(),
+            ssm: endpoints.ssm.clone(),
+            secrets_manager: endpoints.secrets_manager.clone(),
+            table: stack.table()?.to_owned(),
+            bucket: stack.bucket("Bodies")?.to_owned(),
+            queue_url: stack.queue_url("Doorbell")?.to_owned(),
+            secrets_path: stack.secrets_path("Catcher")?.to_owned(),
+            sources: sources.to_owned(),
+            lambda: Some(stack.lambda_url().to_owned()),
+            backup_sync: Some(stack.template().function("BackupSync")?.name.clone()),
+            names: names(stack),
+        })
+    }
+}
+
+/// What a template of one's own has not is not named.
+fn names(stack: &Stack) -> Names {
+    let queue = |id: &str| stack.queue_url(id).ok().map(str::to_owned);
+    let function = |id: &str| {
+        let function = stack.template().function(id).ok()?;
+        Some(function.name.clone())
+    };
+    let prefix = || {
+        let environment = stack.environment("Catcher").ok()?;
+        let prefix = environment.get("MITT_SECRETS_MANAGER_PREFIX")?;
+        Some(prefix.clone()).filter(|prefix| !prefix.is_empty())
+    };
+    Names {
+        secrets_manager_prefix: prefix(),
+        backlog_queue_url: queue("Backlog"),
+        dead_doorbells_url: queue("DeadDoorbells"),
+        spill_queue_url: queue("Spill"),
+        ops_dead_letters_url: queue("OpsDeadLetters"),
+        catcher: function("Catcher"),
+        processor: function("Processor"),
+        ..Names::default()
+    }
+}

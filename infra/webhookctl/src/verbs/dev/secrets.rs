@@ -1,0 +1,106 @@
+//! The secrets of a local stack: those of the demo, or made-up ones for sources of one's own.
+
+use anyhow::Context as _;
+use aws_credential_types::Credentials;
+use aws_sdk_ssm::operation::put_parameter::PutParameterError;
+use aws_sdk_ssm::types::ParameterType;
+use shared::aws::{Aws, Patience};
+use shared::clock::Millis;
+use shared::config::{ActionKind, Config, SecretStore};
+use shared::secrets::{Managed, Secret, Secrets};
+
+use crate::demo::DemoSecrets;
+use crate::place::ManagedSecret;
+use crate::samples::random_hex;
+use crate::stack::Stack;
+use crate::stack::names::{ACCESS_KEY, REGION, SECRET_KEY, random_id};
+use crate::test_keys;
+
+/// What the secrets are below that are in Secrets Manager.
+pub(super) const PREFIX: &str = "mitt/ingress";
+
+/// Puts a secret where each is looked for. With sources of the user's own, those that are not
+/// there yet are made up; a kept state keeps its own.
+pub(super) async fn put(
+    stack: &Stack,
+    secrets: &DemoSecrets,
+    config: &Config,
+    own: bool,
+) -> anyhow::Result<()> {
+    let ssm = stack.clients().ssm;
+    let path = |kind: &str| {
+        stack.secrets_path(match kind {
+            "ingress" => "Catcher",
+            "egress" => "Processor",
+            _ => "BackupSync",
+        })
+    };
+    let mut wanted: Vec<(String, String, bool)> = Vec::new();
+    if own {
+        let ingress = path("ingress")?;
+        let kept = Secrets::new(ssm.clone(), ingress)
+            .with_managed(Managed::new(config.managed_secrets(), Some(PREFIX)))
+            .all(Millis::now())
+            .await?;
+        for source in config.sources() {
+            if !kept.contains_key(&source.secret) {
+                let mut secret = random_hex(20)?;
+                if let Some((public, private)) = test_keys::make(source)? {
+                    let keys = test_keys::path(ingress);
+                    wanted.push((format!("{keys}/{}", source.secret), private, false));
+                    secret = public;
+                }
+                match source.secret_store {
+                    SecretStore::ParameterStore => {
+                        wanted.push((format!("{ingress}/{}", source.secret), secret, false));
+                    }
+                    SecretStore::SecretsManager => make(stack, &source.secret, secret).await?,
+                }
+            }
+            for action in &source.actions {
+                if let ActionKind::Http { secret, .. } = &action.kind {
+                    wanted.push((
+                        format!("{}/{secret}", path("egress")?),
+                        format!("whsec_{}", random_hex(16)?),
+                        false,
+                    ));
+                }
+            }
+        }
+    } else {
+        for (kind, name, value) in secrets.iter() {
+            wanted.push((format!("{}/{name}", path(kind)?), value.to_owned(), true));
+        }
+    }
+    for (name, value, replace) in wanted {
+        let put = ssm
+            .put_parameter()
+            .name(format!("{name}/current"))
+            .value(value)
+            .r#type(ParameterType::SecureString)
+            .overwrite(replace)
+            .send()
+            .await;
+        match put {
+            Ok(_) => {}
+            Err(error)
+                if error
+                    .as_service_error()
+                    .is_some_and(PutParameterError::is_parameter_already_exists) => {}
+            Err(error) => return Err(error).with_context(|| format!("put the secret {name}")),
+        }
+    }
+    Ok(())
+}
+
+/// Several sources may have one secret: the first of them makes it.
+async fn make(stack: &Stack, name: &str, value: String) -> anyhow::Result<()> {
+    let keys = Credentials::from_keys(ACCESS_KEY, SECRET_KEY, None);
+    let url = stack.endpoints().secrets_manager.clone();
+    let aws = Aws::new(REGION.to_owned(), keys, Some(url), Patience::LONG);
+    let secret = ManagedSecret::new(&aws, format!("{PREFIX}/{name}"));
+    secret
+        .create(&random_id(), &Secret::new("made", value))
+        .await?;
+    Ok(())
+}

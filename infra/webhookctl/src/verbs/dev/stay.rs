@@ -1,0 +1,124 @@
+//! What goes on while `dev` stays.
+
+use futures::FutureExt as _;
+use futures::StreamExt as _;
+use futures::future::LocalBoxFuture;
+use futures::stream::FuturesUnordered;
+use shared::clock::Millis;
+use shared::config::Config;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::chaos::Broken;
+use super::tell::Teller;
+use crate::cli::SelectionArgs;
+use crate::demo::Crash;
+use crate::demo::downstream::Downstream;
+use crate::place::{Inbox, Local};
+use crate::selection::Selection;
+use crate::stack::Stack;
+use crate::verbs::inbox::{EACH, Tail};
+use crate::verbs::keys::{Key, Keys};
+use crate::verbs::send::{Sent, sample, usual_source};
+
+/// What is there to be looked at.
+pub(super) struct Stay<'s> {
+    pub(super) stack: &'s Stack,
+    pub(super) local: &'s Local,
+    pub(super) config: &'s Config,
+    pub(super) downstream: &'s Downstream,
+}
+
+impl Stay<'_> {
+    /// Until somebody wants us to end. Shows what becomes of events, where something is broken or a
+    /// person sits before it.
+    pub(super) async fn until_stopped(
+        &self,
+        mut broken: Option<Broken>,
+        told: &mut Teller<'_>,
+    ) -> anyhow::Result<()> {
+        let mut end = std::pin::pin!(stopped());
+        let which = match &broken {
+            Some(_) => "s send a webhook   c mend it, or break it again   q stop",
+            None => "s send a webhook   q stop",
+        };
+        let mut keys = Keys::of_terminal(which, told.out);
+        if broken.is_none() && !keys.are_taken() {
+            return end.await;
+        }
+        let inbox = Inbox::local(self.local.clone())?;
+        let selection = Selection::new(&SelectionArgs::default(), &inbox, Millis::now().0)?;
+        let mut tail = Tail::new(&selection, &inbox);
+        let mut looks = interval(EACH);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut under_way = FuturesUnordered::new();
+        if broken.is_some() {
+            under_way.extend(self.send(broken.as_ref()));
+        }
+        loop {
+            tokio::select! {
+                ended = &mut end => return ended,
+                key = keys.next() => match (key, &mut broken) {
+                    (Key::Char('q'), _) => return Ok(()),
+                    (Key::Char('s'), broken) => match self.send(broken.as_ref()) {
+                        Some(sending) => under_way.push(sending),
+                        None => told.out.say("  no source can be signed for from here"),
+                    },
+                    (Key::Char('c'), Some(broken)) => {
+                        broken.turn();
+                        told.turned(broken.is_on())?;
+                    }
+                    _ => {}
+                },
+                crash = crash(&mut broken) => {
+                    self.stack.kill_function_processes("Processor").await?;
+                    told.crashed()?;
+                    drop(crash);
+                }
+                Some(sent) = under_way.next(), if !under_way.is_empty() => match sent {
+                    Ok(sent) => told.sent(&sent)?,
+                    // It is tried again by whoever wants it.
+                    Err(error) => told.out.say(&format!("  nothing was sent: {error:#}")),
+                },
+                _ = looks.tick() => {
+                    for id in tail.look(told.out).await? {
+                        // Without it, the destination may be somebody else's.
+                        if broken.is_some() {
+                            told.effects(&id, &self.downstream.seen(&id))?;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Begins to send a webhook, if there is a source that it can be signed for.
+    fn send(
+        &self,
+        broken: Option<&Broken>,
+    ) -> Option<LocalBoxFuture<'static, anyhow::Result<Sent>>> {
+        let source = usual_source(self.config)?.to_owned();
+        let behind = broken.map(Broken::skew).unwrap_or_default();
+        Some(sample(self.local.clone(), source, behind).boxed_local())
+    }
+}
+
+/// Waits until a processor is to die, if any is.
+async fn crash(broken: &mut Option<Broken>) -> Crash {
+    match broken {
+        Some(broken) => broken.crash().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Until a signal says so.
+async fn stopped() -> anyhow::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminated = signal(SignalKind::terminate())?;
+    let mut hung_up = signal(SignalKind::hangup())?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        _ = terminated.recv() => {}
+        _ = hung_up.recv() => {}
+    }
+    Ok(())
+}

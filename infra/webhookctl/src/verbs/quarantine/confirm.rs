@@ -1,0 +1,48 @@
+//! Nothing enters a protected inbox that nobody has counted.
+
+use super::plural;
+use crate::output::{CliError, Exit, Printer};
+use crate::place::Inbox;
+
+/// Whether as many may enter as somebody has said, or types now. Elsewhere nobody has to.
+pub(super) fn let_in(
+    count: usize,
+    confirm: Option<usize>,
+    inbox: &Inbox,
+    out: &mut Printer,
+) -> anyhow::Result<()> {
+    let requests = plural(count, "request");
+    let (said, how) = match confirm {
+        Some(said) => (Some(said), "--confirm says"),
+        None if count == 0 || !inbox.is_protected() => return Ok(()),
+        None if out.terminal.asks => {
+            let question = format!(
+                "{requests} would enter {} (protected). Type {count} to go on: ",
+                inbox.name
+            );
+            let typed = out.ask(&question)?;
+            (typed.replace(',', "").parse().ok(), "you typed")
+        }
+        None => (None, ""),
+    };
+    match said {
+        Some(said) if said == count => Ok(()),
+        Some(said) => Err(CliError::new(
+            "quarantine.confirm_mismatch",
+            Exit::Refused,
+            format!("{requests} would enter, but {how} {said}; nothing was changed"),
+        )
+        .tip("look again with --dry-run")
+        .into()),
+        None => Err(CliError::new(
+            "quarantine.confirm",
+            Exit::Refused,
+            format!("say how many: --confirm {count}"),
+        )
+        .note(format!(
+            "{requests} would enter {} (protected); nothing was changed",
+            inbox.name
+        ))
+        .into()),
+    }
+}

@@ -1,0 +1,97 @@
+//! A sample that another command sends to the local stack, as the provider of a source would.
+
+use std::time::Duration;
+
+use shared::clock::Millis;
+use shared::config::Config;
+use shared::sign::{Means, means};
+
+use super::post;
+use super::target::Target;
+use crate::forward::scheme_of;
+use crate::place::{Inbox, Local};
+use crate::samples;
+
+/// What is sent unasked where the demo's sources are served.
+const OF_THE_DEMO: &str = "stripe-main";
+
+/// How it was answered.
+pub(in crate::verbs) struct Sent {
+    pub(in crate::verbs) source: String,
+    pub(in crate::verbs) kind: String,
+    pub(in crate::verbs) status: u16,
+    pub(in crate::verbs) took_ms: u128,
+    /// Where the quarantine has it, if it was refused.
+    pub(in crate::verbs) quarantined: Option<String>,
+}
+
+/// Sends one, signed by a clock that is `behind` ours. What becomes of it is not waited for.
+pub(in crate::verbs) async fn sample(
+    local: Local,
+    source: String,
+    behind: Duration,
+) -> anyhow::Result<Sent> {
+    let inbox = Inbox::local(local.clone())?;
+    inbox.may_write("send webhooks")?;
+    let target = Target::of_source(&source, (None, None), inbox, &local).await?;
+    let verifier = &target.verifier;
+    let since = Millis::now();
+    let draft = samples::draft(&verifier.preset, &verifier.variant, None, None, since)?;
+    let signed = draft.sign(
+        &verifier.preset,
+        &verifier.variant,
+        &target.signer,
+        &target.signed_url,
+        since - behind,
+    )?;
+    let http = post::client(&target.url)?;
+    let told = post::deliver(&http, &target, &draft, &signed).await?;
+    let quarantined = match (&target.inbox, told.status) {
+        (Some(inbox), 401) => post::quarantined(inbox, &target, &signed, since).await?,
+        _ => None,
+    };
+    Ok(Sent {
+        source,
+        kind: told.kind,
+        status: told.status,
+        took_ms: told.took_ms,
+        quarantined,
+    })
+}
+
+/// The source that samples are sent as: the demo's Stripe, or the first with a secret that both
+/// sides share.
+pub(in crate::verbs) fn usual_source(config: &Config) -> Option<&str> {
+    let mut names = config.sources().filter_map(|source| {
+        let means = means(scheme_of(source).ok()?);
+        matches!(means, Means::Secret).then_some(source.name.as_str())
+    });
+    match config.source(OF_THE_DEMO) {
+        Some(source) => Some(source.name.as_str()),
+        None => names.next(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_goes_to_the_source_of_the_demo_or_to_one_that_can_be_signed_for() {
+        let usual = |sources: &[(&str, &str)]| {
+            let sources = sources.iter().map(|(name, preset)| {
+                format!("[[source]]\nname = \"{name}\"\npreset = \"{preset}\"\naction = [{{ kind = \"keep\" }}]\n")
+            });
+            let sources: Vec<String> = sources.collect();
+            let text = format!("schema = 1\n{}", sources.concat());
+            let config = Config::parse(&text).unwrap();
+            usual_source(&config).map(str::to_owned)
+        };
+        let demo = [("acme", "github"), ("stripe-main", "stripe")];
+        assert_eq!(usual(&demo).as_deref(), Some("stripe-main"));
+        // A provider that publishes a public key signs by itself.
+        let own = [("a", "sendgrid"), ("b", "github"), ("c", "stripe")];
+        assert_eq!(usual(&own).as_deref(), Some("b"));
+        assert_eq!(usual(&own[..1]), None);
+    }
+}

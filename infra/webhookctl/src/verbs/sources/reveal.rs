@@ -1,0 +1,35 @@
+//! `sources show --reveal`: the secrets themselves.
+
+use std::collections::BTreeMap;
+
+use shared::clock::Millis;
+use shared::ledger::Deed;
+use shared::secrets::Secret;
+
+use crate::output::CliError;
+use crate::place::Inbox;
+use crate::who::who;
+
+/// The secrets by their labels. Nobody sees them who is not written down before.
+pub(super) async fn secrets(
+    inbox: &Inbox,
+    source: &str,
+    live: &[Secret],
+    why: &str,
+    now: Millis,
+) -> anyhow::Result<BTreeMap<String, String>> {
+    if why.trim().is_empty() {
+        return Err(CliError::usage("sources.reason", "say why: -m WHY").into());
+    }
+    inbox.may_write("write down who sees a secret")?;
+    let deed = Deed {
+        what: "secret.reveal",
+        who: who(inbox).await?,
+        why: why.trim().to_owned(),
+        selection: source.to_owned(),
+        count: live.len(),
+    };
+    inbox.ledger.log(&deed, now).await?;
+    let secret = |secret: &Secret| (secret.label().to_owned(), secret.expose().to_owned());
+    Ok(live.iter().map(secret).collect())
+}

@@ -1,0 +1,232 @@
+//! What a request asks for, in the words of IAM.
+
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+use webhookctl::stack::Template;
+use webhookctl::stack::names::{ACCOUNT, REGION};
+
+use crate::recorder::Service;
+use crate::wire::Message;
+
+/// One permission that a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Call {
+    /// `dynamodb:GetItem`
+    pub(crate) action: String,
+    /// The ARN that it is about.
+    pub(crate) on: String,
+    /// The partition keys that it names, of a request to a table.
+    pub(crate) keys: Vec<String>,
+}
+
+impl Call {
+    fn new(action: impl Into<String>, on: String) -> Self {
+        Self {
+            action: action.into(),
+            on,
+            keys: Vec::new(),
+        }
+    }
+
+    /// Whether it leaves everything as it was; a message that is received is hidden from others.
+    pub(crate) fn reads(&self) -> bool {
+        let name = self.action.split(':').nth(1).unwrap_or_default();
+        let reads = ["Get", "BatchGet", "Query", "List", "Head", "Describe"];
+        reads.iter().any(|start| name.starts_with(start))
+    }
+
+    /// It, and what the service does in the name of who asks for it.
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-configure-dead-letter-queue-redrive.html>
+    pub(crate) fn with_what_follows(self, template: &Template) -> Vec<Self> {
+        let on_it: &[&str] = match self.action.as_str() {
+            "sqs:StartMessageMoveTask" | "sqs:ListMessageMoveTasks" => &[
+                "sqs:ReceiveMessage",
+                "sqs:DeleteMessage",
+                "sqs:GetQueueAttributes",
+            ],
+            _ => &[],
+        };
+        let on_it = on_it
+            .iter()
+            .map(|action| Self::new(*action, self.on.clone()));
+        let mut all: Vec<Self> = on_it.collect();
+        if self.action == "sqs:StartMessageMoveTask" {
+            // Each message goes back to the queue that it came from.
+            let origins = template.queues.values().filter(|queue| {
+                let policy = queue.attributes.get("RedrivePolicy");
+                policy.is_some_and(|policy| policy.contains(&format!("\"{}\"", self.on)))
+            });
+            all.extend(origins.map(|queue| Self::new("sqs:SendMessage", queue.arn.clone())));
+        }
+        all.push(self);
+        all
+    }
+}
+
+/// The permissions that a request needs.
+pub(crate) fn calls(service: Service, request: &Message) -> Vec<Call> {
+    let target = request.header("x-amz-target").unwrap_or_default();
+    let operation = target.rsplit('.').next().unwrap_or_default();
+    let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+    match service {
+        Service::DynamoDb => dynamodb(operation, &body),
+        Service::Ssm => {
+            let name = body["Path"].as_str().or(body["Name"].as_str());
+            // A label behind it selects a version, and is no part of the ARN.
+            let name = name.unwrap_or_default().split(':').next();
+            let name = name.unwrap_or_default();
+            let on = arn("ssm", &format!("parameter{name}"));
+            let mut calls = vec![Call::new(format!("ssm:{operation}"), on)];
+            // What it passes on, the service behind it asks for as well.
+            if let Some(id) = name.strip_prefix("/aws/reference/secretsmanager/") {
+                let on = arn("secretsmanager", &format!("secret:{id}"));
+                calls.push(Call::new("secretsmanager:GetSecretValue", on));
+            }
+            calls
+        }
+        Service::SecretsManager => {
+            let name = body["SecretId"].as_str().or(body["Name"].as_str());
+            let on = arn(
+                "secretsmanager",
+                &format!("secret:{}", name.unwrap_or_default()),
+            );
+            vec![Call::new(format!("secretsmanager:{operation}"), on)]
+        }
+        Service::Sqs => {
+            let queue = body["QueueUrl"].as_str().or(body["SourceArn"].as_str());
+            let queue = queue.unwrap_or_default().rsplit(['/', ':']).next();
+            let on = arn("sqs", queue.unwrap_or_default());
+            vec![Call::new(format!("sqs:{operation}"), on)]
+        }
+        Service::Lambda => {
+            let name = request.path().split('/').nth(3).unwrap_or_default();
+            let name = percent_decode_str(name).decode_utf8_lossy();
+            let name = name.rsplit(':').next().unwrap_or_default();
+            let on = arn("lambda", &format!("function:{name}"));
+            let path = request.path().split('?').next().unwrap_or_default();
+            let (action, on) = if path.ends_with("/configuration") {
+                ("GetFunctionConfiguration", on)
+            } else if path.contains("/event-source-mappings") {
+                // It cannot be allowed for one function alone.
+                // <https://docs.aws.amazon.com/lambda/latest/dg/lambda-api-permissions-ref.html>
+                ("ListEventSourceMappings", "*".to_owned())
+            } else {
+                ("InvokeFunction", on)
+            };
+            vec![Call::new(format!("lambda:{action}"), on)]
+        }
+        Service::CloudWatch => {
+            // A beginning of names is no alarm: it is asked for all of them.
+            let operation = request.path().rsplit('/').next().unwrap_or_default();
+            let on = arn("cloudwatch", "alarm:*");
+            vec![Call::new(format!("cloudwatch:{operation}"), on)]
+        }
+        // Who one is may always be asked.
+        // <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html>
+        Service::Sts => Vec::new(),
+        Service::S3 => s3(request),
+    }
+}
+
+fn arn(service: &str, on: &str) -> String {
+    format!("arn:aws:{service}:{REGION}:{ACCOUNT}:{on}")
+}
+
+/// A transaction is allowed by the actions of its parts.
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/transaction-apis-iam.html>
+fn dynamodb(operation: &str, body: &Value) -> Vec<Call> {
+    match operation {
+        "TransactWriteItems" => {
+            let parts = body["TransactItems"].as_array().into_iter().flatten();
+            let parts = parts.filter_map(|part| part.as_object()?.iter().next());
+            let one = |(name, part): (&String, &Value)| {
+                let name = match name.as_str() {
+                    "ConditionCheck" => "ConditionCheckItem".to_owned(),
+                    name => format!("{name}Item"),
+                };
+                table_call(&name, part)
+            };
+            parts.map(one).collect()
+        }
+        "BatchGetItem" => {
+            let tables = body["RequestItems"].as_object().into_iter().flatten();
+            let one = |(table, asked): (&String, &Value)| {
+                let keys = asked["Keys"].as_array().into_iter().flatten();
+                let mut call = Call::new("dynamodb:BatchGetItem", table_arn(table));
+                call.keys = keys.map(|key| text(&key["pk"])).collect();
+                call
+            };
+            tables.map(one).collect()
+        }
+        "BatchWriteItem" => {
+            let tables = body["RequestItems"].as_object().into_iter().flatten();
+            let one = |(table, asked): (&String, &Value)| {
+                let puts = asked.as_array().into_iter().flatten();
+                let mut call = Call::new("dynamodb:BatchWriteItem", table_arn(table));
+                let keys = puts.map(|put| text(&put["PutRequest"]["Item"]["pk"]));
+                call.keys = keys.collect();
+                call
+            };
+            tables.map(one).collect()
+        }
+        _ => vec![table_call(operation, body)],
+    }
+}
+
+fn table_call(operation: &str, body: &Value) -> Call {
+    let table = body["TableName"].as_str().unwrap_or_default();
+    let mut on = table_arn(table);
+    if let Some(index) = body["IndexName"].as_str() {
+        on = format!("{on}/index/{index}");
+    }
+    let key = match operation {
+        "PutItem" => text(&body["Item"]["pk"]),
+        "Query" => {
+            let condition = body["KeyConditionExpression"].as_str().unwrap_or_default();
+            let value = condition.split_whitespace().nth(2).unwrap_or_default();
+            text(&body["ExpressionAttributeValues"][value])
+        }
+        _ => text(&body["Key"]["pk"]),
+    };
+    let mut call = Call::new(format!("dynamodb:{operation}"), on);
+    call.keys = vec![key];
+    call
+}
+
+fn table_arn(table: &str) -> String {
+    arn("dynamodb", &format!("table/{table}"))
+}
+
+fn text(value: &Value) -> String {
+    value["S"].as_str().unwrap_or_default().to_owned()
+}
+
+fn s3(request: &Message) -> Vec<Call> {
+    let method = request.head.split(' ').next().unwrap_or_default();
+    let (path, query) = match request.path().split_once('?') {
+        Some((path, query)) => (path, query),
+        None => (request.path(), ""),
+    };
+    let on = format!("arn:aws:s3:::{}", path.trim_matches('/'));
+    let names = |name: &str| {
+        query
+            .split('&')
+            .any(|part| part.split('=').next() == Some(name))
+    };
+    let is_object = path.trim_matches('/').contains('/');
+    let action = match (method, is_object) {
+        ("GET", false) if names("versions") => "ListBucketVersions",
+        ("GET" | "HEAD", false) => "ListBucket",
+        ("GET" | "HEAD", true) => "GetObject",
+        ("PUT", true) if names("tagging") => "PutObjectTagging",
+        ("PUT", true) => "PutObject",
+        ("DELETE", true) if names("versionId") => "DeleteObjectVersion",
+        ("DELETE", true) => "DeleteObject",
+        _ => "Unknown",
+    };
+    let mut calls = vec![Call::new(format!("s3:{action}"), on.clone())];
+    if action == "PutObject" && request.header("x-amz-tagging").is_some() {
+        calls.push(Call::new("s3:PutObjectTagging", on));
+    }
+    calls
+}

@@ -1,0 +1,101 @@
+//! The same stack as if it were in AWS: named by a context, with alarms and callers beside it.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use tokio::process::Command;
+use webhookctl::place::{Local, Names};
+use webhookctl::stack::names::{ACCESS_KEY, REGION, SECRET_KEY, STACK_NAME};
+
+use crate::recorder::{Call, Recorder, Service};
+use crate::world::{PREFIX, World};
+
+pub(crate) struct Deployed {
+    config: PathBuf,
+    /// Each service by the end of its variable, `AWS_ENDPOINT_URL_SQS`.
+    endpoints: [(&'static str, String); 8],
+    /// Before the services that the stack has not.
+    recorder: Recorder,
+}
+
+impl Deployed {
+    pub(crate) async fn of(world: &World) -> Self {
+        let local = std::fs::read_to_string(world.folder.join(".mitt/local.json")).unwrap();
+        let local: Local = serde_json::from_str(&local).unwrap();
+        let recorder = Recorder::new();
+        let endpoints = [
+            ("DYNAMODB", local.dynamodb),
+            ("SQS", local.sqs),
+            ("S3", local.s3),
+            ("SSM", local.ssm),
+            ("SECRETS_MANAGER", local.secrets_manager),
+            ("LAMBDA", local.lambda.unwrap()),
+            (
+                "CLOUDWATCH",
+                recorder.stand_in_for(Service::CloudWatch).await,
+            ),
+            ("STS", recorder.stand_in_for(Service::Sts).await),
+        ];
+        let config = world.folder.join("contexts.toml");
+        std::fs::write(&config, context(world)).unwrap();
+        Self {
+            config,
+            endpoints,
+            recorder,
+        }
+    }
+
+    /// Has a command go there, and know nothing else of this machine.
+    pub(crate) fn lead(&self, command: &mut Command) {
+        command
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", self.config.parent().unwrap())
+            .env("WEBHOOKCTL_CONFIG", &self.config)
+            .env("WEBHOOKCTL_CONTEXT", CONTEXT)
+            .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+            .env("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            // Whatever is not meant to be asked must not be found at AWS.
+            .env("AWS_ENDPOINT_URL", "http://127.0.0.1:9");
+        for (service, url) in &self.endpoints {
+            command.env(format!("AWS_ENDPOINT_URL_{service}"), url);
+        }
+    }
+
+    /// What was asked of the services that the stack has not.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        self.recorder.take()
+    }
+}
+
+const CONTEXT: &str = "deployed";
+
+/// The file of contexts, as `context add` writes it.
+fn context(world: &World) -> String {
+    let stack = &world.stack;
+    let queue = |id| Some(stack.queue_url(id).unwrap().to_owned());
+    let function = |id| Some(stack.template().function(id).unwrap().name.clone());
+    let mut names = Names {
+        url: Some(stack.front_url()),
+        table: Some(world.table().to_owned()),
+        bucket: Some(stack.bucket("Bodies").unwrap().to_owned()),
+        queue_url: queue("Doorbell"),
+        backlog_queue_url: queue("Backlog"),
+        dead_doorbells_url: queue("DeadDoorbells"),
+        spill_queue_url: queue("Spill"),
+        ops_dead_letters_url: queue("OpsDeadLetters"),
+        secrets_path: Some(stack.secrets_path("Catcher").unwrap().to_owned()),
+        secrets_manager_prefix: Some(PREFIX.to_owned()),
+        catcher: function("Catcher"),
+        processor: function("Processor"),
+        backup_sync: function("BackupSync"),
+    };
+    let mut text = format!(
+        "[context.{CONTEXT}]\nstack = \"{STACK_NAME}\"\nregion = \"{REGION}\"\nsources = \"sources.toml\"\n"
+    );
+    for (word, _, name) in names.fields() {
+        writeln!(text, "{word} = {:?}", name.as_deref().unwrap()).unwrap();
+    }
+    text
+}

@@ -1,0 +1,130 @@
+//! Events, requests, reports and plans for the lines of the table to name.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use shared::ledger::{Claim, Settlement};
+use shared::timing::LEASE;
+
+use crate::provider;
+use crate::world::World;
+
+/// The ids that the lines of the table name.
+pub(crate) async fn ids(world: &World) -> BTreeMap<&'static str, String> {
+    world.text(&["send", "stripe", "--wait", "-q"]).await;
+    // Bodies in the bucket, in a row of their own and in the row of the event are read, kept and
+    // deleted in different ways.
+    let middling = send(world, "middling", 3_000, &[]).await;
+    let large = send(world, "large", 300_000, &[]).await;
+    world.run(&["send", "stripe", "--tamper", "body"]).await;
+    world.invoke("count").await;
+    world.invoke("sync").await;
+    world.invoke("reconcile").await;
+    let dead = dead_letter(world, "evt_dead").await;
+    let plan = async || {
+        let plan = ["replay", "plan", "--id", &dead, "-m", "why", "-o", "ids"];
+        world.text(&plan).await.trim().to_owned()
+    };
+    let (plan, spare) = (plan().await, plan().await);
+    std::fs::write(world.folder.join("coming"), COMING).unwrap();
+    let sources = world.folder.join("sources.toml");
+    std::fs::copy(sources, world.folder.join("own.toml")).unwrap();
+    let first = async |args: &[&str]| {
+        let output = world.run(&[args, &["-o", "ids"]].concat()).await;
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().next().unwrap_or_default().to_owned()
+    };
+    let ids = BTreeMap::from([
+        ("{event}", large),
+        ("{middling}", middling),
+        ("{dead}", dead.clone()),
+        ("{dying}", dead_letter(world, "evt_dying").await),
+        ("{apart}", kept_apart(world, "evt_apart").await),
+        ("{other}", kept_apart(world, "evt_other").await),
+        ("{plan}", plan),
+        ("{spare}", spare),
+        ("{held}", first(&["quarantine", "list", "--flat"]).await),
+        ("{report}", first(&["reconcile", "report"]).await),
+        ("{folder}", world.folder.to_str().unwrap().to_owned()),
+        ("{app}", provider::serve()),
+    ]);
+    assert!(ids.values().all(|id| !id.is_empty()), "{ids:?}");
+    world.calls();
+    ids
+}
+
+/// An event that was given up; its address.
+async fn dead_letter(world: &World, id: &str) -> String {
+    let key = world.put("acme", id, "job.completed", world.ago(60)).await;
+    let claim = world.ledger.claim(&key, "worker", world.ago(60), LEASE, 10);
+    let Claim::Leased(lease) = claim.await.unwrap() else {
+        panic!("{id} is free")
+    };
+    let given_up = Settlement::DeadLetter {
+        reason: "permanent",
+        error: "404".to_owned(),
+    };
+    let settled = world.ledger.settle(*lease, given_up, &[], world.ago(59));
+    settled.await.unwrap();
+    key.to_string()
+}
+
+/// A second body under the id of another event; its address.
+async fn kept_apart(world: &World, id: &str) -> String {
+    world.put("acme", id, "job.completed", world.ago(60)).await;
+    world.put("acme", id, "job.failed", world.ago(50)).await;
+    let list = ["inbox", "list", "--status", "quarantined"];
+    let list = world.json(&list).await;
+    let apart = list["items"].as_array().unwrap().iter();
+    let of_it = |item: &&serde_json::Value| {
+        let key = item["dedupe_key"].as_str().unwrap_or_default();
+        key.starts_with(id)
+    };
+    let item = apart.into_iter().find(of_it).expect("it is kept apart");
+    item["id"].as_str().unwrap().to_owned()
+}
+
+/// Sends a webhook with so many bytes that no compression makes smaller; its address.
+async fn send(world: &World, id: &str, bytes: usize, how: &[&str]) -> String {
+    let mut noise = vec![0; bytes];
+    getrandom::fill(&mut noise).unwrap();
+    let body = serde_json::json!({
+        "id": id, "object": "event", "type": "invoice.paid", "created": 1_795_000_000,
+        "data": {"object": {"id": "in_1", "object": "invoice"}}, "noise": STANDARD.encode(noise),
+    });
+    let file = world.folder.join(format!("{id}.json"));
+    std::fs::write(&file, body.to_string()).unwrap();
+    let line = ["send", "stripe", "--file", file.to_str().unwrap(), "-q"];
+    let sent = world.run(&[&line[..], how].concat()).await;
+    if how.is_empty() {
+        assert!(sent.status.success(), "{sent:?}");
+    }
+    format!("stripe-main:{id}")
+}
+
+/// A webhook that is signed with a secret which the stack gets to know only later. Its body is one
+/// for the bucket, and yet small enough for the quarantine.
+pub(crate) async fn hold_a_genuine_one(world: &World) {
+    let path = world.stack.secrets_path("Catcher").unwrap();
+    let file = world.folder.join("next");
+    std::fs::write(&file, NEXT).unwrap();
+    let from = format!("file:{}", file.display());
+    let to = format!("{}/in/stripe-main", world.stack.front_url());
+    let how = ["--secret-from", &from, "--to", &to];
+    send(world, "genuine", 40_000, &how).await;
+    world
+        .secret(&format!("{path}/stripe-main/next"), NEXT)
+        .await;
+}
+
+const COMING: &str = "whsec_Y29taW5nLXNlY3JldC1vZi1zdHJpcGU=";
+const NEXT: &str = "whsec_bmV4dC1zZWNyZXQtb2Ytc3RyaXBl";
+
+/// A message that nobody could answer.
+pub(crate) async fn let_a_doorbell_die(world: &World) {
+    let sqs = world.stack.clients().sqs;
+    let queue = world.stack.queue_url("DeadDoorbells").unwrap();
+    let send = sqs.send_message().queue_url(queue);
+    send.message_body("no doorbell").send().await.unwrap();
+}

@@ -1,0 +1,192 @@
+//! `webhookctl dev --chaos` as a person runs it: what it says is to be watched is what happens.
+
+mod support;
+
+use std::cell::RefCell;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use serde_json::Value;
+use support::folder::Folder;
+use support::world::Dev;
+
+/// A lease has to end, and the sweep, the drain and the breaker have their own pace.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// A `dev` with something broken, and the lines that it prints.
+struct Lesson {
+    // First, so that it ends before its folder goes.
+    _dev: Dev,
+    lines: Receiver<String>,
+    /// Lines that were not asked for yet.
+    passed: RefCell<Vec<Value>>,
+    folder: Folder,
+}
+
+impl Lesson {
+    fn begin(what: &str) -> anyhow::Result<Self> {
+        let folder = Folder::new(what)?;
+        let dev = ["dev", "--port", "0", "-o", "jsonl", "--chaos", what];
+        let mut child = folder.webhookctl(&dev).stdout(Stdio::piped()).spawn()?;
+        let stdout = child.stdout.take().context("a stdout")?;
+        let (tell, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                if tell.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let lesson = Self {
+            _dev: Dev(child),
+            lines,
+            passed: RefCell::default(),
+            folder,
+        };
+        let chaos = lesson.next("event", "chaos")?;
+        ensure!(chaos["what"] == what, "{chaos}");
+        Ok(lesson)
+    }
+
+    /// The next line that says this, also where it came before one that was asked for earlier.
+    fn next(&self, field: &str, word: &str) -> anyhow::Result<Value> {
+        let mut passed = self.passed.borrow_mut();
+        if let Some(at) = passed.iter().position(|told| told[field] == word) {
+            return Ok(passed.remove(at));
+        }
+        loop {
+            let line = self.lines.recv_timeout(PATIENCE);
+            let line = line.with_context(|| format!("no {field} {word} behind {passed:?}"))?;
+            let told: Value = serde_json::from_str(&line)?;
+            if told[field] == word {
+                return Ok(told);
+            }
+            passed.push(told);
+        }
+    }
+
+    /// How often the destination was asked for the next event that is done. Its work was done once.
+    fn requests(&self) -> anyhow::Result<u64> {
+        let seen = self.next("event", "effects")?;
+        ensure!(seen["effects"] == 1, "{seen}");
+        seen["requests"].as_u64().context("a count")
+    }
+
+    /// What there is to be said of all events, by the list.
+    fn events(&self) -> anyhow::Result<Vec<Value>> {
+        let list = self.folder.json(&["inbox", "list", "-n", "100"])?;
+        Ok(list["items"].as_array().context("a list")?.clone())
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: make dev-chaos"]
+fn an_outage_delays_and_loses_nothing() -> anyhow::Result<()> {
+    let lesson = Lesson::begin("outage")?;
+    assert_eq!(lesson.next("event", "sent")?["status"], 200);
+    let failed = lesson.next("change", "failed")?;
+    let detail = failed["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains("answered 502"), "{failed}");
+    assert!(lesson.requests()? > 3);
+    assert_eq!(lesson.events()?[0]["status"], "done");
+    Ok(())
+}
+
+#[test]
+fn a_call_that_outlasts_its_lease_is_broken_off_before_and_has_one_effect() -> anyhow::Result<()> {
+    let lesson = Lesson::begin("slow")?;
+    assert_eq!(lesson.next("event", "sent")?["status"], 200);
+    assert_eq!(lesson.next("change", "failed")?["attempt"], 1);
+    assert_eq!(lesson.requests()?, 2);
+    Ok(())
+}
+
+#[test]
+#[ignore = "takes minutes: make dev-chaos"]
+fn a_worker_that_dies_after_the_effect_is_replaced_and_the_effect_is_not_repeated()
+-> anyhow::Result<()> {
+    let lesson = Lesson::begin("crash-after-commit")?;
+    lesson.next("event", "crash")?;
+    assert_eq!(lesson.requests()?, 2);
+    let events = lesson.events()?;
+    assert_eq!(
+        (&events[0]["status"], &events[0]["attempt_count"]),
+        (&"done".into(), &2.into())
+    );
+    Ok(())
+}
+
+#[test]
+#[ignore = "takes minutes: make dev-chaos"]
+fn a_table_that_refuses_writes_loses_no_acknowledged_event() -> anyhow::Result<()> {
+    let lesson = Lesson::begin("throttle")?;
+    assert_eq!(lesson.next("event", "sent")?["status"], 200);
+    // Each waits for the row of its event, which may have to be drained first.
+    let send = || lesson.folder.webhookctl(&["send", "github", "-o", "json"]);
+    let sent = (0..5).map(|_| send().stdout(Stdio::piped()).spawn());
+    let sent: Vec<Child> = sent.collect::<Result<_, _>>()?;
+    for sent in sent {
+        let output = sent.wait_with_output()?;
+        if output.status.success() {
+            let told: Value = serde_json::from_slice(&output.stdout)?;
+            assert_eq!(told["status"], 200, "{told}");
+        }
+    }
+    // By the list: a row that is written late can be missing among the lines.
+    let begun = Instant::now();
+    let done = |events: &[Value]| events.iter().all(|event| event["status"] == "done");
+    loop {
+        let events = lesson.events()?;
+        if events.len() == 6 && done(&events) {
+            break;
+        }
+        ensure!(begun.elapsed() < PATIENCE, "{events:?}");
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    lesson.requests()?;
+    Ok(())
+}
+
+#[test]
+fn a_clock_that_is_behind_is_found_out() -> anyhow::Result<()> {
+    let lesson = Lesson::begin("clock-skew")?;
+    let sent = lesson.next("event", "sent")?;
+    assert_eq!(sent["status"], 401, "{sent}");
+    let id = sent["quarantined"].as_str().context("it is kept")?;
+    let (exit, said) = lesson.folder.refused(&["verify", id])?;
+    assert_eq!(exit, Some(5), "{said}");
+    for words in [", 10m", " older than receipt (tolerance 5m)"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(lesson.events()?.is_empty());
+    Ok(())
+}
+
+#[test]
+fn a_person_is_told_what_breaks_and_what_to_watch() -> anyhow::Result<()> {
+    let folder = Folder::new("words")?;
+    let dev = ["dev", "--port", "0", "--chaos", "clock-skew"];
+    let mut child = folder.webhookctl(&dev).stdout(Stdio::piped()).spawn()?;
+    let stdout = child.stdout.take().context("a stdout")?;
+    let _dev = Dev(child);
+    let mut said = String::new();
+    for line in BufReader::new(stdout).lines() {
+        said = format!("{said}{}\n", line?);
+        if said.contains("401 in ") {
+            break;
+        }
+    }
+    for words in [
+        "✗ chaos    clock-skew",
+        "broken   The provider's clock is 10 minutes behind ours",
+        "watch    The webhook is refused with 401",
+        "Ctrl-C stops it.",
+        "  kept in the quarantine: webhookctl verify evt_",
+    ] {
+        ensure!(said.contains(words), "{words} is not in {said}");
+    }
+    Ok(())
+}

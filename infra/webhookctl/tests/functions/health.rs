@@ -1,0 +1,52 @@
+//! What the sweep says of the health of the inbox: an alarm rings by that line, or for want of it.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::{Value, json};
+use shared::clock::Millis;
+use shared::ledger::Ledger;
+
+use super::support::{Inbox, options};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+impl Inbox {
+    /// How many checks are violated and which, as a new process says it with its first sweep.
+    async fn health(&self) -> (u64, String) {
+        let killed = self.stack.kill_function_processes("BackupSync").await;
+        killed.unwrap();
+        let sweep = json!({ "task": "sweep" });
+        self.invoke("BackupSync", &sweep).await.json().unwrap();
+        let log = std::fs::read_to_string(self.stack.log_file("BackupSync").unwrap()).unwrap();
+        let lines = log.lines();
+        let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let mut told = lines.map(|line| line["fields"].clone());
+        let told = told.rfind(|fields| fields["metric"] == "health").unwrap();
+        let words = told["violated"].as_str().unwrap_or_default();
+        (told["violated_checks"].as_u64().unwrap(), words.to_owned())
+    }
+}
+
+#[tokio::test]
+async fn a_sweep_names_each_check_that_is_violated() {
+    let inbox = Inbox::start(options()).await;
+    assert_eq!(inbox.health().await, (0, String::new()), "all is new");
+
+    let clients = inbox.stack.clients();
+    let ledger = Ledger::new(clients.dynamodb, inbox.stack.table().unwrap(), None);
+    let now = Millis::now();
+    ledger.beat("drain", now - MINUTE).await.unwrap();
+    ledger.beat("sync", now - MINUTE * 46).await.unwrap();
+    assert_eq!(inbox.health().await, (1, "late.sync".to_owned()));
+
+    ledger.beat("drain", now - MINUTE * 4).await.unwrap();
+    ledger.beat("sync", now).await.unwrap();
+    let key = inbox.new_event().await;
+    let mut row = inbox.row(&key).await;
+    row.insert("gpk".into(), AttributeValue::S("D#0".into()));
+    inbox.put(row).await;
+    let said = (2, "late.drain dead_letters".to_owned());
+    assert_eq!(inbox.health().await, said);
+    inbox.is_unharmed();
+}

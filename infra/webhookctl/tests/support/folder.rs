@@ -1,0 +1,117 @@
+//! A folder of the test's own, to run the program in.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context, ensure};
+use serde_json::Value;
+use webhookctl::place::Local;
+
+/// It goes when the test ends.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> anyhow::Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("mitt-{name}-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path)?;
+        Ok(Self(path))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The program; what else this machine says of contexts and formats does not count.
+    pub(crate) fn webhookctl(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
+        command
+            .args(arguments)
+            .current_dir(&self.0)
+            .stdin(Stdio::null())
+            .env("WEBHOOKCTL_CONFIG", self.0.join("none.toml"))
+            .env("USER", "anna")
+            .env("NO_COLOR", "1");
+        for name in ["MITT_TABLE", "WEBHOOKCTL_CONTEXT", "WEBHOOKCTL_OUTPUT"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
+        let output = self.webhookctl(arguments).output();
+        output.with_context(|| format!("run {arguments:?}"))
+    }
+
+    /// What is printed for people, on both streams.
+    pub(crate) fn text(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let output = self.run(arguments)?;
+        let text = printed(&output)?;
+        ensure!(output.status.success(), "{arguments:?}: {text}");
+        Ok(text)
+    }
+
+    /// The document that a command prints.
+    pub(crate) fn json(&self, arguments: &[&str]) -> anyhow::Result<Value> {
+        let output = self.run(&[arguments, &["-o", "json"]].concat())?;
+        let said = stderr(&output);
+        ensure!(output.status.success(), "{arguments:?}: {said}");
+        serde_json::from_slice(&output.stdout).with_context(|| format!("{arguments:?}: {said}"))
+    }
+
+    /// A refusal: its exit code, and what it says.
+    pub(crate) fn refused(&self, arguments: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
+        let output = self.run(arguments)?;
+        Ok((output.status.code(), printed(&output)?))
+    }
+
+    /// The same for scripts: the exit code, and the code of the error.
+    pub(crate) fn error(&self, arguments: &[&str]) -> anyhow::Result<(i32, String)> {
+        let output = self.run(&[arguments, &["-o", "json"]].concat())?;
+        let said = stderr(&output);
+        let line = said.lines().last().unwrap_or_default();
+        let error: Value = serde_json::from_str(line).with_context(|| line.to_owned())?;
+        let code = error["error"]["code"].as_str().context("a code")?;
+        Ok((output.status.code().unwrap_or(-1), code.to_owned()))
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> anyhow::Result<()> {
+        Ok(std::fs::write(self.0.join(name), text)?)
+    }
+
+    pub(crate) fn read(&self, name: &str) -> anyhow::Result<String> {
+        std::fs::read_to_string(self.0.join(name)).with_context(|| name.to_owned())
+    }
+
+    /// What the `dev` that runs here says of itself.
+    pub(crate) fn local(&self) -> anyhow::Result<Local> {
+        Ok(serde_json::from_str(&self.read(".mitt/local.json")?)?)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn printed(output: &Output) -> anyhow::Result<String> {
+    let out = std::str::from_utf8(&output.stdout)?;
+    Ok(format!("{out}{}", std::str::from_utf8(&output.stderr)?))
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// All that was printed.
+pub(crate) fn told(output: &Output) -> String {
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        stderr(output)
+    )
+}

@@ -1,0 +1,15 @@
+//! What operators did, as it is written down.
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use shared::clock::Millis;
+use shared::ledger::Item;
+
+/// The deeds of this month.
+pub(crate) async fn deeds(dynamodb: &Client, table: &str) -> anyhow::Result<Vec<Item>> {
+    let month = format!("LOG#{}", &Millis::now().hour()[..6]);
+    let query = dynamodb.query().table_name(table);
+    let query = query.key_condition_expression("pk = :month");
+    let query = query.expression_attribute_values(":month", AttributeValue::S(month));
+    Ok(query.send().await?.items.unwrap_or_default())
+}

@@ -1,0 +1,24 @@
+//! A stack of the test's own process, and how commands hear of it.
+
+use std::path::Path;
+
+use webhookctl::place::Local;
+use webhookctl::stack::Options;
+
+use super::folder::Folder;
+
+/// The real template and the real functions, with the `sources.toml` of the folder.
+pub(crate) fn options(folder: &Folder) -> Options {
+    let template = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
+    let program = Path::new(env!("CARGO_BIN_EXE_webhookctl"));
+    Options {
+        sources_file: Some(folder.path().join("sources.toml")),
+        ..Options::new(template, program.parent().unwrap_or(program))
+    }
+}
+
+/// Tells the commands of the folder of a stack, as `dev` does.
+pub(crate) fn announce(folder: &Folder, local: &Local) -> anyhow::Result<()> {
+    std::fs::create_dir_all(folder.path().join(".mitt"))?;
+    folder.write(".mitt/local.json", &serde_json::to_string(local)?)
+}

@@ -1,0 +1,100 @@
+//! A `dev` that runs in a folder, and its ledger.
+
+use std::io::{BufRead, BufReader};
+use std::ops::Deref;
+use std::process::{Child, Stdio};
+
+use anyhow::{Context, ensure};
+use shared::clock::Millis;
+use shared::ledger::Ledger;
+use webhookctl::place::Local;
+
+use super::folder::Folder;
+
+/// Killed when the test ends.
+pub(crate) struct Dev(pub(crate) Child);
+
+impl Dev {
+    /// Starts one with the `sources.toml` of the folder, and waits until it is ready.
+    pub(crate) fn start(folder: &Folder, more: &[&str]) -> anyhow::Result<Self> {
+        let sources = ["--sources", "sources.toml"];
+        Self::start_as(folder, &[&sources[..], more].concat())
+    }
+
+    /// The same with these arguments alone.
+    pub(crate) fn start_as(folder: &Folder, arguments: &[&str]) -> anyhow::Result<Self> {
+        let usual = ["dev", "--port", "0", "-o", "jsonl"];
+        let mut command = folder.webhookctl(&[&usual[..], arguments].concat());
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let stdout = child.stdout.take().context("it has a stdout")?;
+        let dev = Self(child);
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        ensure!(line.contains("\"ready\""), "{line}");
+        Ok(dev)
+    }
+
+    /// As a crash of the machine would.
+    pub(crate) fn kill(mut self) -> anyhow::Result<()> {
+        self.0.kill()?;
+        self.0.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Dev {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The folder is at hand as if it were this.
+pub(crate) struct World {
+    // First, so that it ends before its folder goes.
+    dev: Dev,
+    folder: Folder,
+    pub(crate) local: Local,
+    pub(crate) ledger: Ledger,
+    /// When it began.
+    pub(crate) now: Millis,
+}
+
+impl World {
+    pub(crate) fn start(name: &str, sources: &str) -> anyhow::Result<Self> {
+        Self::start_with(name, sources, |_| Ok(Vec::new()))
+    }
+
+    /// The same with more arguments for `dev`, which files of the folder may be for.
+    pub(crate) fn start_with(
+        name: &str,
+        sources: &str,
+        prepare: impl FnOnce(&Folder) -> anyhow::Result<Vec<&'static str>>,
+    ) -> anyhow::Result<Self> {
+        let folder = Folder::new(name)?;
+        folder.write("sources.toml", sources)?;
+        let dev = Dev::start(&folder, &prepare(&folder)?)?;
+        let local = folder.local()?;
+        let dynamodb = local.endpoints().clients().dynamodb;
+        Ok(Self {
+            ledger: Ledger::new(dynamodb, &local.table, None),
+            now: Millis::now(),
+            dev,
+            folder,
+            local,
+        })
+    }
+
+    /// Past the program.
+    pub(crate) fn dynamodb(&self) -> aws_sdk_dynamodb::Client {
+        self.local.endpoints().clients().dynamodb
+    }
+}
+
+impl Deref for World {
+    type Target = Folder;
+
+    fn deref(&self) -> &Folder {
+        &self.folder
+    }
+}
