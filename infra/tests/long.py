@@ -43,7 +43,7 @@ def companions(text):
     """What the judge found broken in each run that lacked a protection."""
     rows, name = [], "?"
     for line in text.splitlines():
-        if started := re.match(r"(no-[\w-]+): SEED=", line):
+        if started := re.search(r"(?:^| )(no-[\w-]+): SEED=", line):
             name = started[1]
         found = re.match(r"(lost|stuck|duplicate_effect|missing_effect|double_outcome|stale_commit|leak)  +([1-9]\d*)$", line)
         if found:
@@ -66,6 +66,7 @@ WAIT = [
     ("chaos", {"DELIVERIES": "50000"} | QUICK, storm),
     ("chaos-companions", QUICK, companions),
     ("chaos-cells", QUICK, storm),
+    ("dev-chaos", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
     ("foreign-signers", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
 ]
 

@@ -5,8 +5,9 @@
 
 SAM builds the functions and deploys the template into ministack, which enforces the rights of
 the roles. The command finds the outputs of the stack in the JSON file $MITT_STACK_OUTPUTS and
-the emulator through the usual AWS variables. Afterwards nothing is left running, whatever
-happened. Everything is on the loopback interface; logs are in .mitt/second-opinion/.
+the emulator through the usual AWS variables. With --no-deploy the command deploys by itself.
+Afterwards nothing is left running, whatever happened. Everything is on the loopback interface;
+logs are in .mitt/second-opinion/.
 """
 
 import argparse
@@ -49,10 +50,12 @@ def main() -> int:
             with emulator() as endpoint:
                 aws = client_environment(endpoint)
                 put_secrets(options.secret, aws)
-                deploy(options, aws)
-                outputs = describe(endpoint, aws)
+                told = {}
+                if not options.no_deploy:
+                    deploy(options, aws)
+                    told["MITT_STACK_OUTPUTS"] = str(describe(endpoint, aws))
                 try:
-                    return run_command(options, aws | {"MITT_STACK_OUTPUTS": str(outputs)})
+                    return run_command(options, aws | told)
                 finally:
                     save_function_logs(aws)
     except Trouble as trouble:
@@ -75,6 +78,7 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--build", choices=["release", "debug"], default="release", help="debug builds much faster")
     parser.add_argument("--reuse-build", action="store_true", help="deploy what was built last time, however old")
+    parser.add_argument("--no-deploy", action="store_true", help="leave that to the command")
     parser.add_argument("--timeout", type=int, default=900, help="seconds that the command may take")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="after --")
     options = parser.parse_args()

@@ -5,10 +5,12 @@
 Two checks, because each is blind where the other sees. `sam validate` runs SAM's transform but
 believes whatever passes through it. cfn-lint knows the resources of CloudFormation but reads a
 SAM template without transforming it, and so misses a reference to nothing, a runtime that does
-not exist or a value out of range. Here it reads the outcome of the transform.
+not exist or a value out of range. Here it reads the outcome of the transform, for several sets of
+parameters, because what is off by default is deployed by somebody, too.
 """
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -25,12 +27,42 @@ from samtranslator.model.exceptions import InvalidDocumentException  # noqa: E40
 from samtranslator.parser.parser import Parser  # noqa: E402
 from samtranslator.translator.translator import Translator  # noqa: E402
 
+from render import Unknown, render  # noqa: E402
+
+# It warns that nobody collects its metrics.
+logging.getLogger("samtranslator").setLevel(logging.ERROR)
+
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
+
+ACCOUNT = "111122223333"
+
+# What somebody may ask for.
+SETS = {
+    "the defaults": {},
+    "everything": {
+        "AlarmProfile": "full",
+        "AlarmTopicArn": f"arn:aws:sns:{REGION}:{ACCOUNT}:alarms",
+        "AllowArming": "true",
+        "CertificateArn": f"arn:aws:acm:{REGION}:{ACCOUNT}:certificate/0a1b2c3d-0000-1111-2222-333344445555",
+        "Dashboard": "true",
+        "DestinationPolicyArn": f"arn:aws:iam::{ACCOUNT}:policy/destinations",
+        "DomainName": "hooks.example.com",
+        "GradualDeployment": "Canary10Percent5Minutes",
+        "HostedZoneId": "Z0123456789",
+        "KmsKeyArn": f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0a1b2c3d-0000-1111-2222-333344445555",
+        "LogLevel": "WARN",
+        "PermissionsBoundaryArn": f"arn:aws:iam::{ACCOUNT}:policy/boundary",
+        "SecretsManagerPrefix": "prod/webhooks",
+        "StatePolicyArn": f"arn:aws:iam::{ACCOUNT}:policy/state",
+    },
+    # Rolls back by two alarms that this profile does not have.
+    "gradual without alarms": {"AlarmProfile": "none", "GradualDeployment": "Canary10Percent5Minutes"},
+}
 
 
 def complaints(path: Path) -> list[str]:
     """What is wrong with the template, one sentence each; nothing if it can be deployed."""
-    return sam_validate(path) or expanded_lint(path)
+    return sam_validate(path) or expanded_lint(path) or rendered_lint(path)
 
 
 def sam_validate(path: Path) -> list[str]:
@@ -45,27 +77,53 @@ def sam_validate(path: Path) -> list[str]:
 
 
 def expanded_lint(path: Path) -> list[str]:
+    """Of the template with its conditions, as CloudFormation reads it."""
     try:
-        template = json.dumps(expand(path))
+        template = expand(path)
     except InvalidDocumentException as error:
         return [f"SAM transform: {error.message}"]
+    return lint(template)
+
+
+def rendered_lint(path: Path, sets: dict[str, dict[str, str]] = SETS) -> list[str]:
+    """Of what is deployed with each set of parameters."""
+    found = []
+    for name, values in sets.items():
+        try:
+            template = render(expand(path, values), values)
+        except InvalidDocumentException as error:
+            found.append(f"with {name}: SAM transform: {error.message}")
+        except Unknown as error:
+            found.append(f"with {name}: {error}")
+        else:
+            # A parameter that only conditions ask for is not used any more.
+            found += [f"with {name}: {complaint}" for complaint in lint(template, "W2001")]
+    return found
+
+
+def deployed(path: Path) -> dict[str, dict]:
+    """What is deployed with each set of parameters, for tools that cannot answer conditions."""
+    return {name: render(expand(path, values), values) for name, values in SETS.items()}
+
+
+def lint(template: dict, *without: str, regions: tuple[str, ...] = (REGION,)) -> list[str]:
     matches = cfnlint.api.lint(
-        template,
-        regions=[REGION],
+        json.dumps(template),
+        regions=list(regions),
         # I: advice, which may be ignored. A warning may not.
-        config=cfnlint.config.ManualArgs(include_checks=["W", "E"]),
+        config=cfnlint.config.ManualArgs(include_checks=["W", "E"], ignore_checks=list(without)),
     )
     return [f"{'/'.join(map(str, m.path or []))}: {m.message} ({m.rule.id})" for m in matches]
 
 
-def expand(path: Path) -> dict:
+def expand(path: Path, values: dict[str, str] | None = None) -> dict:
     """The template as CloudFormation sees it, with its functions already uploaded."""
     template = yaml_parse(path.read_text())
     for resource in template["Resources"].values():
         properties = resource.get("Properties", {})
         if "CodeUri" in properties:
             properties["CodeUri"] = "s3://artifacts/bootstrap.zip"
-    return Translator({}, Parser()).translate(template, parameter_values={})
+    return Translator({}, Parser()).translate(template, parameter_values=dict(values or {}))
 
 
 def main() -> int:

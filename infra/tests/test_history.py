@@ -2,7 +2,9 @@
 
 import copy
 import hashlib
+import re
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -87,7 +89,11 @@ def sound():
             {
                 "function": "processor",
                 "text": '{"level":"INFO","fields":{"event.key":"shop:one","epoch":2,"run":0,"outcome":"done"}}',
-            }
+            },
+            {
+                "function": "processor",
+                "text": '{"level":"ERROR","fields":{"event.key":"shop:killer","outcome":"dead_letter"}}',
+            },
         ],
         "table": [
             {"pk": f"E#shop#{id}", "sk": "M", "st": st, "epoch": epoch, "run": 0, "att": epoch}
@@ -100,6 +106,31 @@ def sound():
 
 def judged(history):
     return {v.rule for v in judge.judge(record.History(**history))}
+
+
+def with_two_releases():
+    """Four events more, each of them caught by one of two processes and ended by one of them."""
+    history = sound()
+    history["processes"] = [{"process": 100, "release": "before"}, {"process": 101, "release": "ours"}]
+    claim = "SET st = :processing ADD epoch :one"
+    for catcher, ender in product((100, 101), repeat=2):
+        id = f"of-{catcher}-{ender}"
+        request = {"source": "shop", "id": id, "delivery": 0}
+        history["sent"].append(request | {"at": 0, "sha": sha(id), "kind": "plain", "valid": True})
+        history["answers"].append(request | {"at": 1, "status": 200, "took_ms": 20})
+        arrival = {"at": 2, "action": "http", "source": "shop", "id": id, "key": f"wh_{id}", "sha": sha(id)}
+        history["downstream"].append(arrival | {"answer": 200, "applied": True})
+        history["writes"] += [
+            write(id, 0, "received", "", seen=True, by=catcher) | {"operation": "PutItem"},
+            write(id, 1, "processing", claim, by=catcher),
+            write(id, 1, "failed", by=catcher),
+            write(id, 2, "processing", claim, by=ender),
+            write(id, 2, "done", by=ender),
+        ]
+        item = {"pk": f"E#shop#{id}", "sk": "M", "st": "done", "epoch": 2, "run": 0, "att": 2, "sha": sha(id)}
+        history["table"].append(item | {"later_code": "keeps this"})
+        history["planted"] = [{"pk": item["pk"], "attribute": "later_code", "value": "keeps this"}]
+    return history
 
 
 def row(history, id):
@@ -236,6 +267,14 @@ def panicked(history):
     history["logs"].append({"function": "catcher", "text": "thread 'main' panicked at src/lib.rs"})
 
 
+def forgotten(history):
+    history["planted"] = [{"pk": "E#shop#one", "attribute": "later_code", "value": "keeps this"}]
+
+
+def unmet(history):
+    history["processes"] = [{"process": 1, "release": "ours"}, {"process": 2, "release": "before"}]
+
+
 FAULTS = [
     (lost, "lost"),
     (stuck, "stuck"),
@@ -269,6 +308,8 @@ FAULTS = [
     (leaked, "leak"),
     (leaked_in_a_row, "leak"),
     (panicked, "panic"),
+    (forgotten, "forgotten"),
+    (unmet, "unmet"),
 ]
 
 
@@ -278,6 +319,31 @@ def test_a_sound_history_passes():
     table = summary.table(record.History(**history), [])
     assert "effects applied" in table
     assert "dead: innocent    1" in table, table
+
+
+def test_two_releases_that_met_in_every_way_pass():
+    history = record.History(**with_two_releases())
+    assert judge.judge(history) == []
+    told = dict(re.split("  +", line) for line in summary.table(history, []).splitlines())
+    assert told["caught by before, ended by ours"] == "1"
+    assert (told["tried by both"], told["forgotten"]) == ("2", "0")
+
+
+@pytest.mark.parametrize("catcher, ender", list(product((100, 101), repeat=2)))
+def test_two_releases_that_did_not_meet_prove_nothing(catcher, ender):
+    history = with_two_releases()
+    for wrote in history["writes"]:
+        if wrote["pk"].endswith(f"of-{catcher}-{ender}"):
+            wrote["by"] = None
+    assert judged(history) == {"unmet"}
+
+
+def test_two_releases_that_never_tried_the_same_event_prove_nothing():
+    history = with_two_releases()
+    for wrote in history["writes"]:
+        if wrote["by"] in (100, 101) and wrote["epoch"] is None and "ADD epoch" in wrote["update"]:
+            wrote["by"] = None
+    assert judged(history) == {"unmet"}
 
 
 @pytest.mark.parametrize("fault, rule", FAULTS, ids=[fault.__name__ for fault, _ in FAULTS])

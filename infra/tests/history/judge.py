@@ -2,12 +2,12 @@
 
 import math
 from collections import Counter, defaultdict, namedtuple
+from itertools import product
 
-from record import fields
+from record import ENDS, event_of, fields
 
 Violation = namedtuple("Violation", "rule event text")
 
-ENDS = {"done", "dead_letter"}
 # What an attempt can come to, in its row.
 SETTLED = {"done", "failed", "dead_letter"}
 
@@ -121,7 +121,8 @@ def the_logs_tell_one_outcome_for_an_attempt(history):
     told = defaultdict(list)
     for _, line in history.lines:
         line = fields(line)
-        if line.get("outcome") in SETTLED:
+        # Who gives an event up has no epoch of its own; what that comes to is seen in the writes.
+        if line.get("outcome") in SETTLED and "epoch" in line:
             told[line["event.key"], line["epoch"], line["run"]].append(line["outcome"])
     for (event, epoch, _), outcomes in sorted(told.items()):
         if len(outcomes) > 1:
@@ -231,6 +232,30 @@ def answers_come_in_time(history):
             yield found("late", event, f"answered after {answer['took_ms']} ms")
 
 
+# ------------------------------------------------------------------ releases
+
+
+def what_is_not_known_is_kept(history):
+    for planted in history.planted:
+        event, attribute = event_of(planted["pk"]), planted["attribute"]
+        if history.rows.get(event, {}).get(attribute) != planted["value"]:
+            yield found("forgotten", event, f"its row no longer has {attribute}, which is of a later release")
+
+
+def releases_have_met(history):
+    """A run in which they did not would prove nothing."""
+    releases = sorted(set(history.releases.values()))
+    if len(releases) < 2:
+        return
+    for pair in product(releases, repeat=2):
+        if not history.hands[pair]:
+            yield found("unmet", pair, "no event was caught by the one and ended by the other")
+    if not history.shared:
+        yield found("unmet", tuple(releases), "no event was tried by both")
+    if not history.planted:
+        yield found("unmet", tuple(releases), "nobody wrote what they do not know")
+
+
 # ------------------------------------------------------------------ secrets
 
 
@@ -284,5 +309,7 @@ RULES = [
     only_what_deserves_it_is_given_up,
     a_killer_kills_a_few_times,
     answers_come_in_time,
+    what_is_not_known_is_kept,
+    releases_have_met,
     nothing_secret_is_told,
 ]

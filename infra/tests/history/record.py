@@ -7,6 +7,9 @@
     writes.jsonl      every write of a state row that the table applied, as a proxy saw it pass,
                       and the number of the process that it came from
     deaths.jsonl      every process that was killed or stopped: at, process, how
+    processes.jsonl   every process that was seen at work: process, release
+    planted.jsonl     every attribute that a later release could have written into a state row, and
+                      that neither release here knows: pk, attribute, value
     functions.jsonl   every line that a function logged: function, text
     table.jsonl       every item of the table at the end
     queue.json        the messages that are left, by queue
@@ -15,10 +18,11 @@ Nothing here or in the judge is shared with the code that is judged.
 """
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 STATE_ROW = "M"
+ENDS = {"done", "dead_letter"}
 
 
 @dataclass
@@ -29,6 +33,8 @@ class History:
     downstream: list = field(default_factory=list)
     writes: list = field(default_factory=list)
     deaths: list = field(default_factory=list)
+    processes: list = field(default_factory=list)
+    planted: list = field(default_factory=list)
     logs: list = field(default_factory=list)
     table: list = field(default_factory=list)
     queues: dict = field(default_factory=dict)
@@ -63,12 +69,27 @@ class History:
         self.dead = defaultdict(list)
         for death in self.deaths:
             self.dead[death["process"]].append(death["at"])
+        self.releases = {process["process"]: process["release"] for process in self.processes}
+        # In how many events' rows these two releases wrote: {(who caught it, who ended it): count}
+        self.hands = Counter(pair for writes in self.by_row.values() for pair in self.pairs(writes))
+        # How many events were tried by more than one.
+        self.shared = sum(len(self.triers(writes)) > 1 for writes in self.by_row.values())
         # Each line of a log that is an object, with the function that wrote it.
         self.lines = [
             (line["function"], parsed)
             for line in self.logs
             if isinstance(parsed := parse(line["text"]), dict)
         ]
+
+    def pairs(self, writes):
+        """Who caught an event and who ended it, where both are known."""
+        caught = {self.releases.get(w["by"]) for w in writes if w.get("operation") == "PutItem"}
+        ended = {self.releases.get(w["by"]) for w in writes if w["epoch"] is not None and w["after"]["st"] in ENDS}
+        return {(one, other) for one in caught - {None} for other in ended - {None}}
+
+    def triers(self, writes):
+        """Who claimed an event."""
+        return {self.releases.get(w["by"]) for w in writes if "ADD epoch" in w["update"]} - {None}
 
 
 def read(folder):
@@ -79,6 +100,8 @@ def read(folder):
         downstream=lines(folder / "downstream.jsonl"),
         writes=lines(folder / "writes.jsonl"),
         deaths=lines(folder / "deaths.jsonl"),
+        processes=lines(folder / "processes.jsonl"),
+        planted=lines(folder / "planted.jsonl"),
         logs=lines(folder / "functions.jsonl"),
         table=lines(folder / "table.jsonl"),
         queues=json.loads((folder / "queue.json").read_text()),

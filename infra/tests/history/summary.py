@@ -38,8 +38,13 @@ def table(history, violations):
             ("answer p99, ms", answered[len(answered) * 99 // 100]),
             ("answer p100, ms", answered[-1]),
         ]
+    lines += [(f"caught by {one}, ended by {other}", count) for (one, other), count in sorted(history.hands.items())]
+    lines += [("tried by both", history.shared)] if history.hands else []
     lines += [("took, s", history.run["took_s"])]
     rules = ["lost", "stuck", "duplicate_effect", "missing_effect", "double_outcome", "stale_commit", "leak"]
+    if history.planted:
+        lines.append(("attributes planted", len(history.planted)))
+        rules += ["forgotten", "panic"]
     lines += [(rule, broken.pop(rule, 0)) for rule in rules]
     lines += sorted(broken.items())
     width = max(len(label) for label, _ in lines)

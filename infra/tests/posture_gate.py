@@ -1,0 +1,71 @@
+"""Refuses resources of template.yaml that are open, unencrypted or unlogged without a reason.
+
+    python infra/tests/posture_gate.py [FILE]
+
+Checkov (https://www.checkov.io) judges the outcome of SAM's transform, because its rules do not know what the
+transform adds, and with the conditions answered: it takes a resource whose encryption is an `Fn::If` for one
+without. What is accepted is in infra/accepted.yaml.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from accepted import Finding, unaccepted
+from template_gate import TEMPLATE, deployed
+
+CHECKOV = Path(__file__).parents[2] / ".venv/scanners/bin/checkov"
+
+
+def complaints(path: Path) -> list[str]:
+    """What checkov finds in the template and nobody has accepted, one sentence each."""
+    return unaccepted("checkov", findings(path))
+
+
+def findings(path: Path) -> list[Finding]:
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for name, template in deployed(path).items():
+            file = Path(folder) / f"{name}.json"
+            file.write_text(json.dumps(template, indent=1))
+            files += ["--file", str(file)]
+        return scan(files)
+
+
+def scan(files: list[str]) -> list[Finding]:
+    run = subprocess.run(
+        # The download is of links to explanations.
+        [CHECKOV, *files, "--framework", "cloudformation", "--output", "json", "--skip-download", "--soft-fail"],
+        # A configuration of whoever runs this must not decide, and the network is not asked for a newer version.
+        env=os.environ
+        | {"CKV_IGNORE_HIDDEN_DIRECTORIES": "false", "CKV_SKIP_PACKAGE_UPDATE_CHECK": "true", "LOG_LEVEL": "ERROR"},
+        cwd=tempfile.gettempdir(),
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    if run.returncode != 0:
+        raise RuntimeError(f"checkov did not finish: {run.stderr.strip()[-2000:]}")
+    results = json.loads(run.stdout)["results"]
+    if results["parsing_errors"] or not results["passed_checks"]:
+        raise RuntimeError(f"checkov could not read the template: {results['parsing_errors']}")
+    return [
+        Finding(failed["check_id"], failed["resource"].rpartition(".")[2], failed["check_name"])
+        for failed in results["failed_checks"]
+    ]
+
+
+def main() -> int:
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else TEMPLATE
+    found = complaints(path)
+    for complaint in found:
+        print(complaint, file=sys.stderr)
+    print(f"{path.name}: " + (f"{len(found)} finding(s) that nobody has accepted" if found else "checkov is content"))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

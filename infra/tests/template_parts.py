@@ -1,0 +1,80 @@
+"""template.yaml as the tests read it, and the code that it has to agree with."""
+
+import re
+from pathlib import Path
+
+import yaml
+from samcli.yamlhelper import intrinsics_multi_constructor
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "template.yaml").read_text()
+TIMING = (ROOT / "shared/src/timing.rs").read_text()
+DAY = 24 * 3600
+FUNCTIONS = {"Catcher": "catcher", "Processor": "processor", "BackupSync": "backup-sync"}
+
+
+class Loader(yaml.CSafeLoader):
+    """SAM's way with `!Ref` and the like, on the parser that is written in C."""
+
+
+Loader.add_multi_constructor("!", intrinsics_multi_constructor)
+
+
+def parse(text):
+    return yaml.load(text, Loader)
+
+
+def constant(name: str) -> int:
+    """Seconds of a constant in the code."""
+    found = re.search(rf"^pub const {name}: Duration = Duration::from_secs\((\d+)\);$", TIMING, re.M)
+    assert found, f"shared/src/timing.rs no longer says what {name} is"
+    return int(found[1])
+
+
+def properties(template, name):
+    return template["Resources"][name]["Properties"]
+
+
+def of_type(template, kind):
+    return [(n, r["Properties"]) for n, r in template["Resources"].items() if r["Type"] == kind]
+
+
+def arn_of(name):
+    return {"Fn::GetAtt": [name, "Arn"]}
+
+
+def keys(table):
+    by_kind = {key["KeyType"]: key["AttributeName"] for key in table["KeySchema"]}
+    return by_kind["HASH"], by_kind["RANGE"]
+
+
+def all_statements(template, role):
+    for policy in properties(template, role)["Policies"]:
+        yield from policy["PolicyDocument"]["Statement"]
+
+
+def statements(template, role):
+    """All that a role may be granted, whatever the parameters."""
+    for statement in all_statements(template, role):
+        yield statement["Fn::If"][1] if "Fn::If" in statement else statement
+
+
+def targets(statement):
+    """What a statement is about: resources of the template, or the service for a path of secrets."""
+    return {target(resource) for resource in listed(statement["Resource"])}
+
+
+def target(resource):
+    if resource == "*" or "Ref" in resource:
+        return resource if resource == "*" else resource["Ref"]
+    if "Fn::GetAtt" in resource:
+        return resource["Fn::GetAtt"][0]
+    text = resource["Fn::Sub"]
+    for service in ("ssm", "secretsmanager"):
+        if f":{service}:" in text:
+            return service
+    return re.sub(r"^\$\{(\w+)\.Arn\}(/\*$)?", r"\1", text)
+
+
+def listed(value):
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,75 @@
+"""The gate lets our policies pass, and refuses rights that do not exist, fit nothing or are too wide."""
+
+import json
+
+import pytest
+
+import policy_gate
+from policy_gate import POLICIES, TEMPLATE, complaints, of_template
+from template_gate import expand
+
+# (what is broken, text of the template, what it becomes, what the gate says about it)
+FAULTS = [
+    ("every action", "Action: [dynamodb:GetItem, dynamodb:PutItem]", "Action: dynamodb:*", "WIDE_ACTION"),
+    ("actions by their beginning", "Action: ssm:PutParameter", "Action: ssm:Put*", "WIDE_ACTION"),
+    ("every resource", "Resource: !Sub ${Bodies.Arn}/*", "Resource: '*'", "RESOURCE_STAR"),
+    ("a misspelt condition key", "dynamodb:Attributes: [pk", "dynamodb:Attribute: [pk", "UNKNOWN_CONDITION_FOR_ACTION"),
+    ("a resource of another kind", "Resource: !GetAtt Spill.Arn", "Resource: !GetAtt Bodies.Arn", "RESOURCE_MISMATCH"),
+    ("a bucket for its objects", "Action: s3:ListBucket", "Action: s3:GetObject", "RESOURCE_MISMATCH"),
+]
+
+
+def test_our_policies_have_no_finding_that_nobody_accepted():
+    assert complaints(TEMPLATE, POLICIES) == []
+
+
+@pytest.mark.parametrize("text, fault, complaint", [f[1:] for f in FAULTS], ids=[f[0] for f in FAULTS])
+def test_the_gate_refuses_in_the_template(tmp_path, text, fault, complaint):
+    sound = TEMPLATE.read_text()
+    assert text in sound, "the fault can no longer be planted, move it"
+    broken = tmp_path / "template.yaml"
+    broken.write_text(sound.replace(text, fault, 1))
+
+    found = complaints(broken, POLICIES)
+
+    assert any(complaint in line for line in found), found
+
+
+@pytest.mark.parametrize("change, complaint", [
+    ({"Action": "dynamodb:*"}, "WIDE_ACTION"),
+    ({"NotAction": "dynamodb:DeleteTable"}, "NEGATION"),
+    ({"Resource": "*"}, "RESOURCE_STAR"),
+    ({"Condition": {"ForAllValues:StringLike": {"dynamodb:LeadingKey": ["E#*"]}}}, "UNKNOWN_CONDITION_FOR_ACTION"),
+    ({"Action": "dynamodb:FetchItem"}, "UNKNOWN_ACTION"),
+])
+def test_the_gate_refuses_in_a_policy_for_people(tmp_path, change, complaint):
+    policy = json.loads((POLICIES[0].parent / "viewer.json").read_text())
+    policy["Statement"][0] |= change
+    if "NotAction" in change:
+        del policy["Statement"][0]["Action"]
+    broken = tmp_path / "viewer.json"
+    broken.write_text(json.dumps(policy))
+
+    found = complaints(TEMPLATE, [broken])
+
+    assert any(line.startswith("viewer") and complaint in line for line in found), found
+
+
+def test_every_policy_is_read_as_it_is_deployed():
+    roles = {name for name, part in expand(TEMPLATE)["Resources"].items() if part["Type"] == "AWS::IAM::Role"}
+    read = of_template(TEMPLATE)
+
+    assert {name.split("-")[0] for name in read} == roles
+    assert "KeepHandshakeSecret" not in json.dumps(read["CatcherRole-catcher@the defaults"])
+    assert "KeepHandshakeSecret" in json.dumps(read["CatcherRole-catcher@everything"])
+    assert len(POLICIES) >= 4
+
+
+def test_nothing_is_left_to_be_put_in():
+    for name, policy in of_template(TEMPLATE).items():
+        assert "${" not in json.dumps(policy) and "Fn::" not in json.dumps(policy), name
+
+
+def test_what_cannot_be_read_is_named():
+    with pytest.raises(policy_gate.Unknown, match="Api.*AWS::ApiGatewayV2::Api"):
+        policy_gate.arn("Api", expand(TEMPLATE))

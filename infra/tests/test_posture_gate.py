@@ -1,0 +1,75 @@
+"""The gate lets the template pass, and refuses what is open, in the clear, or accepted without need."""
+
+import pytest
+import yaml
+
+import posture_gate
+from accepted import ACCEPTED, Finding, read, unaccepted
+
+# (what is broken, text of the template, what it becomes, what the gate says about it)
+FAULTS = [
+    ("an open bucket", "BlockPublicPolicy: true", "BlockPublicPolicy: false", "CKV_AWS_54"),
+    ("a bucket without versions", "VersioningConfiguration: { Status: Enabled }", "Tags: []", "CKV_AWS_21"),
+    ("logs for ever", "/backup-sync\n      RetentionInDays: !Ref LogRetentionDays", "/backup-sync", "CKV_AWS_66"),
+    ("a secret in the environment", "MITT_TABLE: !Ref Inbox", "MITT_TABLE: AKIAIOSFODNN7EXAMPL3", "CKV_AWS_45"),
+    ("no way back in time", "PointInTimeRecoveryEnabled: true", "PointInTimeRecoveryEnabled: false", "CKV_AWS_165"),
+]
+
+
+def test_the_template_has_no_finding_that_nobody_accepted():
+    assert posture_gate.complaints(posture_gate.TEMPLATE) == []
+
+
+def test_the_gate_refuses_each_fault(tmp_path):
+    # All at once, because checkov takes seconds to begin.
+    broken = posture_gate.TEMPLATE.read_text()
+    for name, text, fault, _ in FAULTS:
+        assert text in broken, f"{name} can no longer be planted, move it"
+        broken = broken.replace(text, fault, 1)
+    path = tmp_path / "template.yaml"
+    path.write_text(broken)
+
+    found = " ".join(posture_gate.complaints(path))
+
+    assert [name for name, *_, rule in FAULTS if rule not in found] == [], found
+
+
+# -------------------------------------------------------------------- what is accepted
+
+OPEN = Finding("CKV_1", "Bucket", "is open")
+
+
+@pytest.fixture
+def accepting(tmp_path):
+    def write(*entries):
+        path = tmp_path / "accepted.yaml"
+        path.write_text(yaml.safe_dump(list(entries)))
+        return path
+
+    return write
+
+
+def test_a_finding_is_accepted_by_its_tool_rule_and_place(accepting):
+    entry = {"tool": "checkov", "rule": "CKV_1", "why": "it may"}
+
+    assert unaccepted("checkov", [OPEN], accepting(entry)) == []
+    assert unaccepted("checkov", [OPEN], accepting(entry | {"place": "Bucket"})) == []
+    assert unaccepted("checkov", [OPEN], accepting()) == ["Bucket: is open (CKV_1)"]
+    assert "Bucket: is open (CKV_1)" in unaccepted("checkov", [OPEN], accepting(entry | {"place": "Other"}))
+    assert "Bucket: is open (CKV_1)" in unaccepted("checkov", [OPEN], accepting(entry | {"rule": "CKV_2"}))
+    assert "Bucket: is open (CKV_1)" in unaccepted("checkov", [OPEN], accepting(entry | {"tool": "parliament"}))
+
+
+def test_an_entry_that_fits_nothing_is_a_complaint(accepting):
+    path = accepting({"tool": "checkov", "rule": "CKV_2", "why": "it may"})
+
+    [complaint] = unaccepted("checkov", [], path)
+    assert complaint == "accepted.yaml: CKV_2 of checkov is not found any more; remove the entry"
+
+
+def test_nothing_is_accepted_without_a_reason(accepting):
+    with pytest.raises(ValueError, match="CKV_1"):
+        read(accepting({"tool": "checkov", "rule": "CKV_1", "why": " "}))
+    with pytest.raises(ValueError, match="why"):
+        read(accepting({"tool": "checkov", "rule": "CKV_1"}))
+    assert all(len(entry["why"]) > 40 for entry in read(ACCEPTED))

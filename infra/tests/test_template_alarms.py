@@ -1,0 +1,254 @@
+"""Who is called when, and that somebody can tell what to do: metrics, alarms, dashboard, runbook."""
+
+import json
+import re
+import tomllib
+
+import pytest
+
+from template_parts import DAY, ROOT, TEXT, constant, of_type, parse, properties
+
+RUNBOOK = (ROOT / "infra/runbook.md").read_text()
+VERBS = {verb["name"] for verb in tomllib.loads((ROOT / "infra/policies/verbs.toml").read_text())["verb"]}
+
+# The code that writes to each log.
+CODE = {
+    "CatcherLogs": ("functions/catcher/src", "shared/src"),
+    "ProcessorLogs": ("functions/processor/src", "shared/src"),
+    "BackupSyncLogs": ("functions/backup-sync/src",),
+}
+
+# Metrics of AWS, and the one dimension that they are asked for by. A wrong name is no error anywhere:
+# the alarm is never raised.
+# https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html
+# https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-metrics.html
+# https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
+# https://docs.aws.amazon.com/amazondynamodb/latest/developerguide/metrics-dimensions.html
+KNOWN = {
+    "AWS/Lambda": ("FunctionName", "Errors Throttles RecursiveInvocationsDropped"),
+    "AWS/ApiGateway": ("ApiId", "4xx 5xx Count Latency"),
+    "AWS/SQS": (
+        "QueueName",
+        "ApproximateNumberOfMessagesVisible ApproximateNumberOfMessagesNotVisible ApproximateAgeOfOldestMessage",
+    ),
+    "AWS/DynamoDB": ("TableName", "WriteThrottleEvents"),
+}
+
+# What each alarm is about.
+ABOUT = {
+    "FunctionName": "AWS::Serverless::Function",
+    "ApiId": "AWS::ApiGatewayV2::Api",
+    "QueueName": "AWS::SQS::Queue",
+    "TableName": "AWS::DynamoDB::GlobalTable",
+}
+
+OURS = {"Fn::Sub": "Mitt/${AWS::StackName}"}
+
+PROFILES = {
+    "HasMinimalAlarms": "Unhealthy",
+    # With a gradual deployment in every profile.
+    "WatchesAnswers": "RefusedDeliveries",
+    "WatchesCatcher": "CatcherErrors",
+    "HasCoreAlarms": "DeadDoorbells OpsDeadLetters WaitingDoorbells SpilledEvents HiddenSpilledEvents"
+    " RejectedRequests MissRate Drift Endpoint",
+    "HasFullAlarms": "DeadLetters OpenBreakers WaitingBacklog KeptApart Takeovers MissedEvents SyncFailures"
+    " SilentSources SlowAnswers Flood RefusedRequests CatcherThrottles ProcessorErrors BackupSyncErrors Loop"
+    " TableThrottles",
+}
+
+
+@pytest.fixture
+def template():
+    return parse(TEXT)
+
+
+# -------------------------------------------------------------------- metrics
+
+
+def test_metrics_are_made_of_fields_that_the_code_logs(template):
+    made = {}
+    for name, filter in of_type(template, "AWS::Logs::MetricFilter"):
+        group = filter["LogGroupName"]["Ref"]
+        [metric] = filter["MetricTransformations"]
+        assert metric["MetricNamespace"] == OURS, name
+        fields = re.findall(r"\$\.fields\.(\w+)", filter["FilterPattern"] + metric["MetricValue"])
+        assert fields, name
+        for field in fields:
+            assert is_logged(field, group), f"{name}: nothing at a level that is always written has {field} in {group}"
+        for word in re.findall(r'"(\w+)"', filter["FilterPattern"]):
+            assert f'"{word}"' in code(group), f"{name}: nothing says {word} in {group}"
+        assert made.setdefault(metric["MetricName"], metric["MetricValue"]) == metric["MetricValue"]
+    assert made == {
+        "MissedEvents": "$.fields.missed_events",
+        "MissRate": "$.fields.miss_rate_percent",
+        "SilentSources": "1",
+        "SyncFailures": "$.fields.sync_failed",
+        "Drift": "$.fields.drift",
+        "DarkEndpoints": "$.fields.dark",
+        "ViolatedChecks": "$.fields.violated_checks",
+        "Rejected": "$.fields.refused",
+        "KeptApart": "1",
+        "Takeovers": "$.fields.takeover",
+        "OpenBreakers": "1",
+        "DeadLetters": "1",
+    }
+
+
+def test_too_many_missed_events_are_an_alarm(template):
+    alarm = properties(template, "MissRateAlarm")
+    [metric] = properties(template, "MissRateMetric")["MetricTransformations"]
+    assert (alarm["Namespace"], alarm["MetricName"]) == (metric["MetricNamespace"], metric["MetricName"])
+    # One bad source is not to be hidden by the others, and no line means that nothing was missed.
+    assert (alarm["Statistic"], alarm["TreatMissingData"]) == ("Maximum", "notBreaching")
+    assert alarm["Threshold"] == {"Ref": "MissRatePercent"} and alarm["ComparisonOperator"] == "GreaterThanThreshold"
+    assert template["Parameters"]["MissRatePercent"]["Type"] == "Number"
+    # A run is sure to fall into each period.
+    assert alarm["Period"] >= 2 * constant("SYNC_EVERY")
+
+
+def test_drift_and_a_dark_endpoint_do_not_go_unseen(template):
+    for name, alarm_name, line, field, every in [
+        ("DriftMetric", "DriftAlarm", "reconcile", "drift", DAY),
+        ("EndpointMetric", "EndpointAlarm", "endpoint", "dark", 3600),
+    ]:
+        metric, alarm = properties(template, name), properties(template, alarm_name)
+        assert metric["LogGroupName"] == {"Ref": "BackupSyncLogs"}
+        assert metric["FilterPattern"] == f'{{ $.fields.metric = "{line}" }}'
+        assert f'metric = "{line}"' in code("BackupSyncLogs") and f"{field} = {field}" in code("BackupSyncLogs")
+        (made,) = metric["MetricTransformations"]
+        assert made["MetricValue"] == f"$.fields.{field}"
+        assert (alarm["Namespace"], alarm["MetricName"]) == (made["MetricNamespace"], made["MetricName"])
+        assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0, "GreaterThanThreshold")
+        # Longer than the time between two runs, so that it does not fall silent between them.
+        assert alarm["Period"] * alarm["EvaluationPeriods"] > every
+
+
+def test_silence_of_the_sweep_is_an_alarm(template):
+    alarm = properties(template, "UnhealthyAlarm")
+    health = (ROOT / "functions/backup-sync/src/health.rs").read_text()
+    every = int(re.search(r"EVERY: Duration = Duration::from_secs\((\d+)\)", health)[1])
+    assert (alarm["Namespace"], alarm["MetricName"]) == (OURS, "ViolatedChecks")
+    assert (alarm["TreatMissingData"], alarm["Statistic"]) == ("breaching", "Maximum")
+    assert alarm["Threshold"] == 0 and alarm["ComparisonOperator"] == "GreaterThanThreshold"
+    # One line that falls into the next period is no alarm yet.
+    assert alarm["Period"] == every and alarm["DatapointsToAlarm"] == alarm["EvaluationPeriods"] == 3
+
+
+def test_an_open_breaker_stays_an_alarm_as_long_as_it_is_open(template):
+    longest = re.search(r"LONGEST: Duration = Duration::from_secs\((\d+)\)", breaker_code())
+    assert properties(template, "OpenBreakersAlarm")["Period"] > int(longest[1])
+
+
+# -------------------------------------------------------------------- alarms
+
+
+def test_each_alarm_is_about_a_metric_that_there_is(template):
+    ours = {f["MetricTransformations"][0]["MetricName"] for _, f in of_type(template, "AWS::Logs::MetricFilter")}
+    for name, alarm in of_type(template, "AWS::CloudWatch::Alarm"):
+        # An emulator that the template is deployed into knows none of metric math.
+        assert "Metrics" not in alarm, name
+        if alarm["Namespace"] == OURS:
+            assert alarm["MetricName"] in ours and "Dimensions" not in alarm, name
+            continue
+        dimension, metrics = KNOWN[alarm["Namespace"]]
+        assert alarm["MetricName"] in metrics.split(), name
+        (given,) = alarm["Dimensions"]
+        value = given["Value"]
+        about = value["Ref"] if "Ref" in value else value["Fn::GetAtt"][0]
+        assert given["Name"] == dimension and template["Resources"][about]["Type"] == ABOUT[dimension], name
+
+
+def test_each_alarm_is_of_one_profile(template):
+    profiles = {name: template["Resources"][name].get("Condition") for name, _ in of_type(template, "AWS::CloudWatch::Alarm")}
+    assert profiles == {f"{name}Alarm": profile for profile, names in PROFILES.items() for name in names.split()}
+    conditions = template["Conditions"]
+    assert conditions["HasFullAlarms"] == {"Fn::Equals": [{"Ref": "AlarmProfile"}, "full"]}
+    for larger, profile in (("HasFullAlarms", "core"), ("HasCoreAlarms", "minimal")):
+        smaller = f"Has{profile.capitalize()}Alarms"
+        equals = {"Fn::Equals": [{"Ref": "AlarmProfile"}, profile]}
+        assert conditions[smaller] == {"Fn::Or": [{"Condition": larger}, equals]}
+    assert template["Parameters"]["AlarmProfile"]["AllowedValues"] == ["none", "minimal", "core", "full"]
+
+
+def test_each_alarm_tells_somebody_and_ends_by_itself(template):
+    told = {"Fn::If": ["HasAlarmTopic", [{"Ref": "AlarmTopicArn"}], {"Ref": "AWS::NoValue"}]}
+    for name, alarm in of_type(template, "AWS::CloudWatch::Alarm"):
+        assert alarm["AlarmActions"] == alarm["OKActions"] == told, name
+        assert alarm["TreatMissingData"] == ("breaching" if name == "UnhealthyAlarm" else "notBreaching"), name
+        assert alarm["ComparisonOperator"] == "GreaterThanThreshold", name
+        assert ("Statistic" in alarm) != ("ExtendedStatistic" in alarm), name
+        assert alarm["Period"] % 60 == 0 and alarm["Period"] * alarm["EvaluationPeriods"] <= 7 * DAY, name
+        # What CloudWatch refuses: more than a day of periods that are shorter than an hour.
+        assert alarm["Period"] >= 3600 or alarm["Period"] * alarm["EvaluationPeriods"] <= DAY, name
+        assert alarm.get("DatapointsToAlarm", 1) <= alarm["EvaluationPeriods"], name
+
+
+def test_a_flood_is_told_of_before_senders_are_refused(template):
+    parameters = template["Parameters"]
+    let_through = 60 * parameters["IngressRateLimit"]["Default"]
+    assert 0.5 * let_through < parameters["FloodAlarmRequests"]["Default"] < let_through
+    assert properties(template, "FloodAlarm")["Threshold"] == {"Ref": "FloodAlarmRequests"}
+
+
+def test_the_dashboard_shows_metrics_that_there_are(template):
+    assert template["Resources"]["Overview"]["Condition"] == "HasDashboard"
+    body = json.loads(properties(template, "Overview")["DashboardBody"]["Fn::Sub"])
+    ours = {f["MetricTransformations"][0]["MetricName"] for _, f in of_type(template, "AWS::Logs::MetricFilter")}
+    for widget in body["widgets"]:
+        for namespace, metric, *about in widget["properties"]["metrics"]:
+            if namespace == OURS["Fn::Sub"]:
+                assert metric in ours and not about
+                continue
+            dimension, metrics = KNOWN[namespace]
+            assert metric in metrics.split() and about[0] == dimension
+            resource = re.fullmatch(r"\$\{(\w+)(\.QueueName)?\}", about[1])[1]
+            assert template["Resources"][resource]["Type"] == ABOUT[dimension]
+
+
+# -------------------------------------------------------------------- runbook
+
+
+def test_the_runbook_has_a_paragraph_for_each_alarm(template):
+    paragraphs = dict(re.findall(r"^### (\w+)\n(.*?)(?=^#|\Z)", RUNBOOK, re.M | re.S))
+    assert paragraphs.keys() == {name for name, _ in of_type(template, "AWS::CloudWatch::Alarm")}
+    for name, text in paragraphs.items():
+        commands = re.findall(r"^webhookctl ([a-z][a-z -]*?)(?= +[-#<\[]| *$)", text, re.M)
+        assert len(commands) >= 3, f"{name}: {commands}"
+        for command in commands:
+            assert is_verb(command), f"{name}: webhookctl has no command {command!r}"
+        assert "\nOver when " in text, name
+
+
+def test_the_commands_that_alarms_name_are_there(template):
+    for name, alarm in of_type(template, "AWS::CloudWatch::Alarm"):
+        for command in re.findall(r"`webhookctl ([^`]+)`", alarm["AlarmDescription"]):
+            assert is_verb(command.split(" --")[0]), f"{name}: webhookctl has no command {command!r}"
+
+
+# -------------------------------------------------------------------- help
+
+
+def is_verb(command):
+    """Whether a command begins with a verb of webhookctl; its arguments come after."""
+    words = command.split()
+    return any(" ".join(words[:count]) in VERBS for count in range(1, len(words) + 1))
+
+
+def code(group):
+    files = (file for folder in CODE[group] for file in sorted((ROOT / folder).rglob("*.rs")))
+    return "".join(file.read_text() for file in files)
+
+
+def is_logged(field, group):
+    """Whether a line that LogLevel cannot hide has this field: at WARN, ERROR or a level that depends,
+    and for backup-sync at INFO as well."""
+    levels = r"warn|error|\$level" + ("|info" if group == "BackupSyncLogs" else "")
+    lines = re.findall(rf"tracing::(?:{levels})!\((.*?)\)(?:;|\n *\}};)", code(group), re.S)
+    lines += re.findall(rf"tracing::(?:{levels})!\(([^;]*?)\n *\)\n", code(group), re.S)
+    return any(re.search(rf"\b{field}\b\s*[=,]", line) for line in lines)
+
+
+def breaker_code():
+    return "".join(file.read_text() for file in sorted((ROOT / "shared/src").rglob("breaker*/*.rs"))) + (
+        ROOT / "shared/src/breaker.rs"
+    ).read_text()
