@@ -5,6 +5,7 @@
 CARGO ?= cargo
 PYTHON ?= python3
 CHECK := .venv/check
+SCANNERS := .venv/scanners
 MINISTACK := .venv/ministack
 FOREIGN := .venv/foreign
 SIGNERS := infra/tests/foreign_signers
@@ -17,8 +18,15 @@ COUNT := 0
 PROFILE := test
 ROWS := 1000 100000
 MAN := target/man
+# The release that ours comes after: the newest tag before this commit. Until there is one, the last commit
+# before the template had alarm profiles, a domain and gradual deployment: its rows are of schema version 1
+# as ours are, it reads the sources and the variables that ours reads, and its functions differ.
+PREVIOUS ?= $(or $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null),6a985f994521ac04c612d814a4ee0924ed71110a)
+# The version is in the path, so that another one is installed by naming it.
+DENY := .tools/cargo-deny-0.20.2/bin/cargo-deny
+CYCLONEDX := .tools/cargo-cyclonedx-0.5.9/bin/cargo-cyclonedx
 
-.PHONY: help run dev build release check test test-build long-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions test-long properties foreign-signers fuzz clauses mutants bench-verify bench-cli bench-scale man \
+.PHONY: help run dev build release check test test-build long-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions dev-chaos previous evolution test-long properties foreign-signers fuzz clauses mutants bench-verify bench-cli bench-scale man cost package advisories \
 	venv clean
 
 help: ## What there is
@@ -36,12 +44,24 @@ dev: build ## The same, and stay up; DEV="--state DIR" keeps the state
 release: ## The functions as Lambda runs them, for this machine's architecture
 	$(CARGO) build --release --locked -p catcher -p processor -p backup-sync
 
-check: $(CHECK)/stamp ## Format, lints, and the gate of the template
+package: $(CHECK)/stamp $(CYCLONEDX) ## The functions as zips for both architectures, with SBOMs and checksums, in target/package
+	rm -rf target/package
+	$(CHECK)/bin/python infra/package.py --cyclonedx $(abspath $(CYCLONEDX))
+
+check: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) target/fetched ## Format, lints, the gates of template, policies, dependencies and workflows
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path infra/fuzz/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) clippy --manifest-path infra/fuzz/Cargo.toml --target-dir target --locked -- -D warnings
 	$(CHECK)/bin/python infra/tests/template_gate.py
+	$(CHECK)/bin/python infra/tests/posture_gate.py
+	$(CHECK)/bin/python infra/tests/policy_gate.py
+	$(DENY) --frozen --log-level error check licenses bans sources
+	$(SCANNERS)/bin/zizmor --offline --quiet --strict-collection --persona auditor .github
+
+# Not a part of check, which must not fail for want of a network, nor for what became known last night.
+advisories: $(DENY) target/fetched ## What is known against our dependencies; asks the network
+	$(DENY) --locked check advisories
 
 test: test-rust test-template second-opinion chaos ## Every test
 
@@ -58,8 +78,21 @@ chaos: test-build ## The real functions while everything around them breaks, jud
 chaos-companions: test-build ## The same with one protection taken away: the judge must notice
 	$(CARGO) test --profile $(PROFILE) --workspace --locked --test chaos -- --ignored --nocapture --test-threads 1 without_
 
+dev-chaos: test-build ## What `dev --chaos` says is to be watched is what happens, to the end
+	$(CARGO) test --workspace --locked --test dev_chaos -- --ignored --test-threads 3
+
 chaos-cells: test-build ## Each call of the functions broken in each way, twenty times
 	$(CARGO) test --profile $(PROFILE) --workspace --locked --test chaos -- --ignored --nocapture each_call
+
+# In folders of its own, so that neither build makes the other begin anew.
+previous:
+	git worktree prune
+	test -e target/previous/source || git worktree add --force --detach target/previous/source $(PREVIOUS)
+	git -C target/previous/source checkout --quiet --detach $(PREVIOUS)
+	cd target/previous/source && CARGO_TARGET_DIR=$(CURDIR)/target/previous/build $(CARGO) build --locked -p catcher -p processor -p backup-sync
+
+evolution: test-build previous ## Our functions and those of the release before, deployed in turn over one inbox; PREVIOUS=revision takes another
+	MITT_PREVIOUS=$(CURDIR)/target/previous MITT_DELIVERIES=$(DELIVERIES) $(CARGO) test --workspace --locked --test chaos -- --ignored --nocapture evolution
 
 models: ## The protocol in every state it can reach, and what breaks without each protection
 	$(CARGO) run --release --locked -p models
@@ -75,11 +108,12 @@ docs: build ## Write the pages of presets and of the doctor's checks from what t
 	target/debug/webhookctl sources presets --markdown > infra/docs/presets.md
 	target/debug/webhookctl doctor --markdown > infra/docs/doctor.md
 
-test-template: $(CHECK)/stamp ## The template's invariants, and that its gate refuses faults
+test-template: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) ## The template's invariants, and that the gates refuse faults
 	$(CHECK)/bin/python -m pytest -q infra/tests
 
-second-opinion: test-build $(CHECK)/stamp $(MINISTACK)/stamp ## The ledger and the journey on ministack, deployed by SAM
+second-opinion: test-build $(CHECK)/stamp $(MINISTACK)/stamp ## The ledger and the journey on ministack, deployed by SAM; README's way there, followed to the letter
 	$(CHECK)/bin/python infra/tests/journey_on_ministack.py
+	$(CHECK)/bin/python infra/tests/readme_on_ministack.py
 
 foreign-signers: test-build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp ## The providers' SDKs as senders to the catcher, and as judges of us; needs Node 20
 	$(CARGO) test --workspace --locked --test functions -- --ignored foreign
@@ -92,7 +126,7 @@ long-build: test-build .tools/bin/cargo-fuzz .tools/bin/cargo-mutants $(FOREIGN)
 	PATH=$(CURDIR)/.tools/bin:$$PATH infra/fuzz/run 0
 	$(PYTHON) infra/tests/mutants.py build
 
-test-long: long-build ## What takes long, in one table: models, simulation, storm, cut clauses, mutants, SDKs, fuzz; STEPS="chaos fuzz" for some
+test-long: long-build ## What takes long, in one table: models, simulation, storm, two releases, cut clauses, mutants, SDKs, fuzz; STEPS="chaos fuzz" for some
 	$(PYTHON) infra/tests/long.py $(STEPS)
 
 properties: ## What holds for every provider, in CASES cases for each of two properties
@@ -120,9 +154,14 @@ man: build ## A man page for each command of webhookctl, in MAN=folder
 bench-scale: test-build ## What list, inspect, stats and the like cost as the inbox grows; ROWS="1000 100000 1000000"
 	$(CARGO) bench --profile dev --workspace --locked --bench scale -- $(ROWS)
 
-venv: $(CHECK)/stamp $(MINISTACK)/stamp ## The Python tools, each set in a folder of its own
+cost: ## US$ for a million events and for a month without any, counted here; COST="--json", or "--page infra/docs/cost.md"
+	$(CARGO) build --profile simulation --workspace --locked
+	target/simulation/cost $(COST)
+
+venv: $(CHECK)/stamp $(SCANNERS)/stamp $(MINISTACK)/stamp ## The Python tools, each set in a folder of its own
 
 $(CHECK)/stamp: infra/requirements.txt
+$(SCANNERS)/stamp: infra/requirements-scanners.txt
 $(MINISTACK)/stamp: infra/requirements-ministack.txt
 $(FOREIGN)/stamp: $(SIGNERS)/requirements.txt
 .venv/%/stamp:
@@ -133,6 +172,19 @@ $(FOREIGN)/stamp: $(SIGNERS)/requirements.txt
 $(SIGNERS)/node_modules/stamp: $(SIGNERS)/package-lock.json
 	cd $(SIGNERS) && npm ci --ignore-scripts --no-audit --no-fund
 	touch $@
+
+# Every crate that Cargo.lock names, also those for other systems, so that cargo-deny needs no network.
+target/fetched: Cargo.lock
+	$(CARGO) fetch --locked
+	mkdir -p $(@D)
+	touch $@
+
+# Without optimisation: it runs for a second, and its build is what takes time.
+$(DENY):
+	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --debug --locked --root .tools/cargo-deny-0.20.2 cargo-deny@0.20.2
+
+$(CYCLONEDX):
+	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --debug --locked --root .tools/cargo-cyclonedx-0.5.9 cargo-cyclonedx@0.5.9
 
 .tools/bin/cargo-fuzz:
 	$(CARGO) install --root .tools --locked cargo-fuzz

@@ -1,0 +1,164 @@
+"""Makes what a release consists of: the functions as zips, templates that name them, SBOMs and checksums.
+
+    .venv/check/bin/python infra/package.py [--built FOLDER] [--to FOLDER]
+
+Without --built it builds first, as `sam build` does, and needs what that needs. Of the same binaries it makes the
+same bytes: a zip holds `bootstrap` alone, as of 1980 and executable, whoever runs this, where and when.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+TOOLS = ROOT / ".venv/check/bin"
+FUNCTIONS = ("backup-sync", "catcher", "processor")
+# By the names that Lambda has for them.
+TARGETS = {"arm64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-linux-gnu"}
+# The earliest that a zip can say.
+EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+class Trouble(Exception):
+    """Why there is no package, in a sentence for the reader."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Makes the zips, templates, SBOMs and checksums of a release.")
+    parser.add_argument("--built", type=Path, help="what was built: ARCHITECTURE/FUNCTION/bootstrap and .cdx.json")
+    parser.add_argument("--to", type=Path, default=ROOT / "target/package", help="an empty or new folder")
+    parser.add_argument("--cyclonedx", type=Path, default=Path("cargo-cyclonedx"), help="the tool that writes SBOMs")
+    options = parser.parse_args()
+    try:
+        built = options.built or build(ROOT / "target/package-build", options.cyclonedx)
+        pack(built, options.to, ROOT)
+    except Trouble as trouble:
+        print(f"package: {trouble}", file=sys.stderr)
+        return 1
+    print((options.to / "SHA256SUMS").read_text(), end="")
+    return 0
+
+
+# -------------------------------------------------------------------- packing
+
+
+def pack(built: Path, to: Path, root: Path) -> None:
+    """Writes the package of these binaries into a folder that holds nothing else."""
+    if to.exists() and any(to.iterdir()):
+        raise Trouble(f"{to} is not empty")
+    to.mkdir(parents=True, exist_ok=True)
+    for architecture in TARGETS:
+        for function in FUNCTIONS:
+            name = f"{function}-{architecture}"
+            zip_bootstrap(read(built / architecture / function / "bootstrap"), to / f"{name}.zip")
+            sbom = read(built / architecture / f"{function}.cdx.json").decode()
+            (to / f"{name}.cdx.json").write_text(without_place(sbom, root))
+        template = (root / "template.yaml").read_text()
+        (to / f"template-{architecture}.yaml").write_text(prebuilt(template, architecture))
+    shutil.copyfile(root / "infra/sources.toml", to / "sources.toml")
+    (to / "SHA256SUMS").write_text(sums(to))
+
+
+def read(path: Path) -> bytes:
+    if not path.is_file() or not path.stat().st_size:
+        raise Trouble(f"{path} is missing or empty")
+    return path.read_bytes()
+
+
+def zip_bootstrap(binary: bytes, to: Path) -> None:
+    entry = zipfile.ZipInfo("bootstrap", EPOCH)
+    entry.create_system = 3  # Unix, whose modes the next line has.
+    entry.external_attr = 0o100755 << 16
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    with zipfile.ZipFile(to, "w") as archive:
+        archive.writestr(entry, binary, compresslevel=9)
+
+
+def without_place(sbom: str, root: Path) -> str:
+    """The SBOM without the folder in which it was made, and sure to be one."""
+    text = sbom.replace(f"file://{root}/", "file:///").replace(f"file://{root}", "file:///")
+    found = json.loads(text)
+    if found.get("bomFormat") != "CycloneDX" or not found.get("components"):
+        raise Trouble("an SBOM is not CycloneDX, or lists nothing")
+    if "serialNumber" in found or str(root) in text:
+        raise Trouble("an SBOM says when or where it was made; it would be another one each time")
+    return text
+
+
+def prebuilt(template: str, architecture: str) -> str:
+    """The template with the zips in place of the sources, and with the architecture that they are for."""
+    made, times = re.subn(
+        r"(BuildProperties: \{ Binary: (\S+) \}\n(?:(?!BuildProperties)[\s\S])*?CodeUri: )\.\n",
+        rf"\g<1>\g<2>-{architecture}.zip\n",
+        template,
+    )
+    made, defaults = re.subn(
+        r"Default: arm64\n    AllowedValues: \[arm64, x86_64\]",
+        f"Default: {architecture}\n    AllowedValues: [{architecture}]",
+        made,
+    )
+    if times != len(FUNCTIONS) or times != made.count("CodeUri:") or defaults != 1:
+        raise Trouble("template.yaml names its functions or architectures in another way than package.py expects")
+    return made
+
+
+def sums(folder: Path) -> str:
+    """As `sha256sum --check` reads them."""
+    files = sorted(path for path in folder.iterdir() if path.name != "SHA256SUMS")
+    return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
+
+
+# -------------------------------------------------------------------- building
+
+
+def build(to: Path, cyclonedx: Path) -> Path:
+    """Builds the functions for each architecture, and says what is in them."""
+    shutil.rmtree(to, ignore_errors=True)
+    environment = os.environ | {
+        # cargo-lambda asks the first python3 on PATH for zig.
+        "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}",
+        # It makes an SBOM that says nothing of the run.
+        "SOURCE_DATE_EPOCH": "315532800",
+    }
+    for architecture, target in TARGETS.items():
+        run([*cargo_lambda(architecture), "--lambda-dir", to / architecture], environment)
+        command = [cyclonedx, "cyclonedx", "--format", "json", "--spec-version", "1.5", "--target", target]
+        run([*command, "--override-filename", f"package-{architecture}.cdx"], environment)
+        for function in FUNCTIONS:
+            made = ROOT / f"functions/{function}/package-{architecture}.cdx.json"
+            shutil.move(made, to / architecture / f"{function}.cdx.json")
+        # It writes one for every member of the workspace.
+        for folders in ("*", "*/*"):
+            for rest in ROOT.glob(f"{folders}/package-{architecture}.cdx.json"):
+                rest.unlink()
+    return to
+
+
+def cargo_lambda(architecture: str) -> list[str]:
+    command = ["cargo", "lambda", "build", "--release", "--locked", f"--{architecture.replace('_', '-')}"]
+    for function in FUNCTIONS:
+        command += ["--bin", function]
+    # A panic names the file that it happened in: as it is called here and not on this machine.
+    cargo = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
+    flags = [f"--remap-path-prefix={ROOT}=/mitt", f"--remap-path-prefix={cargo}=/cargo"]
+    return [*command, "--config", f"build.rustflags={json.dumps(flags)}"]
+
+
+def run(command: list, environment: dict[str, str]) -> None:
+    try:
+        code = subprocess.run(command, cwd=ROOT, env=environment).returncode
+    except OSError as error:
+        raise Trouble(f"{command[0]} cannot be run: {error.strerror}") from None
+    if code != 0:
+        raise Trouble(f"{' '.join(map(str, command[:3]))} failed")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
