@@ -105,6 +105,28 @@ async fn what_arrives_and_changes_is_told_at_once() {
 }
 
 #[tokio::test]
+async fn what_had_to_wait_for_the_ledger_is_told_once() {
+    let world = World::start("tail-late").await;
+    let mut tail = Tail::start(&world, &["--since", "10m"]);
+    let of = |id: &'static str| New {
+        kind: id,
+        end: Some(Settlement::Done),
+        ..New::of("stripe-main", id)
+    };
+    world.put_at(Millis::now(), of("fresh")).await;
+    assert_eq!(tail.change().await, is("fresh", "stored"));
+    assert_eq!(tail.change().await, is("fresh", "done"));
+    // It came minutes ago, was in the spill, and was done before anybody looked again.
+    let five_minutes = Duration::from_secs(300);
+    world.put_at(Millis::now() - five_minutes, of("late")).await;
+    assert_eq!(tail.change().await, is("late", "stored"));
+    assert_eq!(tail.change().await, is("late", "done"));
+    tokio::time::sleep(Duration::from_secs(17)).await;
+    let (_, said) = tail.interrupted().await;
+    assert!(said.starts_with("2 events, 2 done in "), "{said}");
+}
+
+#[tokio::test]
 async fn only_what_was_asked_for_is_told() {
     let world = World::start("tail-only").await;
     let mut tail = Tail::start(

@@ -19,11 +19,17 @@ const YOUNG_MS: i64 = 60_000;
 
 const SELDOM: u64 = 5;
 
+/// One look in so many reaches further back: what had to wait for the ledger, in the spill for one, enters
+/// with the time at which it came.
+const FAR: u64 = 15;
+const FAR_MS: i64 = 900_000;
+
 /// Older open events, of each of the eight parts of the index.
 const MOST_OPEN: i32 = 100;
 
-/// So many events are remembered; of those that are settled the oldest are forgotten first.
-const MOST_KNOWN: usize = 20_000;
+/// When more events are remembered, those are forgotten that are settled and have been for a while, and no
+/// look reaches back to them any more.
+const MOST_KNOWN: usize = 100_000;
 
 pub(super) struct Follow<'a> {
     selection: &'a Selection,
@@ -32,6 +38,8 @@ pub(super) struct Follow<'a> {
     began: i64,
     looked: Option<i64>,
     looks: u64,
+    /// Events from before are not known any more, even if they were told.
+    forgotten: i64,
     known: HashMap<EventKey, Known>,
     /// Those whose body is not as it was asked for.
     others: HashSet<EventKey>,
@@ -45,6 +53,7 @@ impl<'a> Follow<'a> {
             began: selection.followed_since(),
             looked: None,
             looks: 0,
+            forgotten: 0,
             known: HashMap::new(),
             others: HashSet::new(),
         }
@@ -53,10 +62,8 @@ impl<'a> Follow<'a> {
     /// What has changed since the last look.
     pub(super) async fn look(&mut self, now: i64) -> anyhow::Result<Vec<Line>> {
         let seldom = self.looks.is_multiple_of(SELDOM);
+        let from = self.from(now);
         self.looks += 1;
-        let from = self
-            .looked
-            .map_or(self.began, |looked| (looked - LATE_MS).max(self.began));
         let mut arrived = self
             .selection
             .arrivals(self.inbox, from, now + LATE_MS)
@@ -93,6 +100,17 @@ impl<'a> Follow<'a> {
         Ok(lines)
     }
 
+    /// From when on it is looked for what arrived.
+    fn from(&self, now: i64) -> i64 {
+        let near = self.looked.map_or(self.began, |looked| looked - LATE_MS);
+        let far = if self.looks.is_multiple_of(FAR) {
+            now - FAR_MS
+        } else {
+            near
+        };
+        near.min(far).max(self.began).max(self.forgotten)
+    }
+
     fn open(&self, now: i64, seldom: bool) -> Vec<EventKey> {
         let young = |known: &Known| now - known.received_at < YOUNG_MS;
         let due = self.known.iter();
@@ -118,8 +136,10 @@ impl<'a> Follow<'a> {
             self.others.clear();
         }
         if self.known.len() > MOST_KNOWN {
+            let since = now - 4 * LATE_MS;
             self.known
-                .retain(|_, known| known.is_open() || now - known.received_at < 4 * LATE_MS);
+                .retain(|_, known| known.is_open() || known.received_at >= since);
+            self.forgotten = since;
         }
     }
 }
