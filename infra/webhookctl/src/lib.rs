@@ -11,6 +11,7 @@ pub mod outage;
 pub mod output;
 pub mod place;
 pub mod preset_words;
+pub mod recent;
 mod run_task;
 pub mod samples;
 pub mod selection;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use webhookctl::{cli, verbs};
 
 fn main() -> ExitCode {
+    verbs::answer_shell();
     cli::run_with(|cli, out| {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

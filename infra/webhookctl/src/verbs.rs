@@ -24,6 +24,7 @@ mod view;
 use crate::cli::{Cli, Command, InboxCommand};
 use crate::output::{Exit, Printer};
 
+pub use completions::answer_shell;
 pub use view::view;
 
 /// Runs a command.
@@ -53,7 +54,7 @@ pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {
         Command::Sources(command) => sources::run(command, &global, out).await,
         Command::Doctor(args) => Box::pin(doctor::doctor(args, &global, out)).await,
         Command::Context(command) => context::run(command, &global, out).await,
-        Command::Completions(args) => completions::completions(&args, &global, out),
+        Command::Completions(args) => completions::completions(&args, out),
         Command::Man(args) => completions::man(&args, out),
         Command::Sync(command) => sync::run(command, &global, out).await,
     }

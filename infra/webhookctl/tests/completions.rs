@@ -1,70 +1,62 @@
 //! Completion scripts and man pages, as a person makes them.
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+mod support;
 
-use anyhow::{Context, ensure};
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
 use serde_json::json;
-
-/// A folder of the test's own, to run the program in.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> anyhow::Result<Self> {
-        let path = std::env::temp_dir().join(format!("mitt-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path)?;
-        Ok(Self(path))
-    }
-
-    fn run(&self, arguments: &[&str]) -> anyhow::Result<Output> {
-        let output = Command::new(env!("CARGO_BIN_EXE_webhookctl"))
-            .args(arguments)
-            .current_dir(&self.0)
-            .env_remove("MITT_TABLE")
-            .output()?;
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        ensure!(output.status.success(), "{arguments:?}: {stderr}");
-        Ok(output)
-    }
-
-    fn script(&self, shell: &str) -> anyhow::Result<String> {
-        Ok(String::from_utf8(
-            self.run(&["completions", shell])?.stdout,
-        )?)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use support::folder::Folder;
 
 #[test]
-fn every_shell_has_a_script_that_knows_commands_presets_and_sources() -> anyhow::Result<()> {
+fn every_shell_has_a_script_that_asks_the_program() -> anyhow::Result<()> {
     let folder = Folder::new("completions")?;
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        let script = folder.script(shell)?;
-        for word in ["listen", "backfill", "quarantine", "dead_letter"] {
+        let script = folder.text(&["completions", shell])?;
+        for word in ["webhookctl", "WEBHOOKCTL_COMPLETE"] {
             assert!(script.contains(word), "{shell} does not know {word}");
         }
     }
-    // A shell that is here reads what is written for it.
-    let script = folder.0.join("webhookctl.bash");
-    std::fs::write(&script, folder.script("bash")?)?;
-    ensure!(
-        Command::new("bash")
-            .arg("-n")
-            .arg(&script)
-            .status()?
-            .success()
-    );
+    // A shell that is here gets its words by what is written for it.
+    let script = folder.text(&["completions", "bash"])?;
+    std::fs::write(folder.path().join("webhookctl.bash"), script)?;
+    let program = Path::new(env!("CARGO_BIN_EXE_webhookctl"));
+    let path = program.parent().context("a folder")?.display();
+    let asked = "source ./webhookctl.bash; COMP_WORDS=(webhookctl quar); COMP_CWORD=1; COMP_TYPE=9; \
+                 _clap_complete_webhookctl webhookctl quar webhookctl; echo \"${COMPREPLY[@]}\"";
+    let output = Command::new("bash")
+        .args(["-c", asked])
+        .current_dir(folder.path())
+        .env("PATH", format!("{path}:/usr/bin:/bin"))
+        .output()?;
+    assert_eq!(String::from_utf8(output.stdout)?.trim(), "quarantine");
+    Ok(())
+}
 
-    let bash = folder.script("bash")?;
-    assert!(bash.contains("stripe-main") && bash.contains("standard-webhooks"));
-    announce(&folder.0)?;
-    let bash = folder.script("bash")?;
-    assert!(bash.contains("orders-of-mine") && !bash.contains("stripe-main"));
+#[test]
+fn what_there_is_by_name_is_offered() -> anyhow::Result<()> {
+    let folder = Folder::new("offered")?;
+    let has = |words: &[&str], name: &str| -> anyhow::Result<bool> {
+        Ok(folder.offered(words)?.iter().any(|offered| offered == name))
+    };
+    assert!(has(&["listen", "--"], "--backfill")?);
+    assert!(has(&["inbox", "list", "--status", ""], "dead_letter")?);
+    assert!(has(
+        &["sources", "add", "mine", "--preset", "standard-"],
+        "standard-webhooks"
+    )?);
+    // Of the stack that runs here, of a context, and of what is built in.
+    announce(folder.path())?;
+    assert!(has(&["inbox", "list", "-s", ""], "orders-of-mine")?);
+    assert!(!has(&["inbox", "list", "-s", ""], "stripe-main")?);
+    std::fs::write(
+        folder.path().join("none.toml"),
+        "[context.prod]\ntable = \"t\"\n",
+    )?;
+    assert!(has(&["-c", ""], "prod")? && has(&["-c", ""], "local")?);
+    let of_prod = ["-c", "prod", "inbox", "list", "-s", ""];
+    assert!(has(&of_prod, "stripe-main")? && !has(&of_prod, "orders-of-mine")?);
     Ok(())
 }
 
@@ -88,9 +80,9 @@ fn announce(folder: &Path) -> anyhow::Result<()> {
 #[test]
 fn every_command_has_a_man_page() -> anyhow::Result<()> {
     let folder = Folder::new("man")?;
-    folder.run(&["man", "pages"])?;
+    folder.text(&["man", "pages"])?;
     let page = |name: &str| -> anyhow::Result<String> {
-        let path = folder.0.join("pages").join(format!("{name}.1"));
+        let path = folder.path().join("pages").join(format!("{name}.1"));
         std::fs::read_to_string(&path).with_context(|| path.display().to_string())
     };
     for name in ["webhookctl", "webhookctl-send", "webhookctl-inbox-list"] {

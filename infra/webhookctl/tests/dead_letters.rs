@@ -202,6 +202,7 @@ async fn one_error_is_explained() -> anyhow::Result<()> {
     world.two_errors().await?;
     let document = world.json(&["dlq", "list"])?;
     let error = document["items"][0]["error"].as_str().context("an error")?;
+    assert_eq!(world.offered(&["dlq", "inspect", ""])?[0], error);
     let shown = world.json(&["dlq", "inspect", error])?;
     assert_eq!(shown["schema"], "webhookctl/dlq.error/v1");
     for (name, expected) in [

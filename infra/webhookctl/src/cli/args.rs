@@ -220,9 +220,9 @@ pub enum Command {
     Context(ContextCommand),
     /// Print a completion script for your shell
     ///
-    /// It completes commands, flags and their values, presets, and the names of the sources as they
-    /// are now: of the running local stack, or of the configuration that is built in. Nothing is
-    /// asked when a key is pressed.
+    /// It completes commands, flags and their values, presets, contexts, sources, and the error
+    /// fingerprints and plan ids that commands have shown on this machine. Nobody else is asked when
+    /// a key is pressed.
     ///
     /// bash: webhookctl completions bash > ~/.local/share/bash-completion/completions/webhookctl
     ///

@@ -1,29 +1,44 @@
 //! `completions` and `man`: written from the tree of commands.
+//!
+//! The script asks the program each time a key is pressed, and the program answers from what is on this
+//! machine: the tree, the files of contexts and sources, the names that commands have shown.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::builder::PossibleValuesParser;
-use clap::{Command, Id};
+use clap::Command;
+use clap_complete::CompleteEnv;
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use clap_complete::env::Shells;
 use shared::config::{Config, EMBEDDED};
 use shared::preset::Preset;
+use shared::settings::variable;
 
-use crate::cli::{CompletionsArgs, Global, ManArgs, tree};
+use crate::cli::{CompletionsArgs, ManArgs, tree};
 use crate::output::{Exit, Printer};
-use crate::place::Inbox;
+use crate::place::{Contexts, Local};
+use crate::recent::{self, Kind};
 
 /// The name of the program, as a shell knows it.
 const NAME: &str = "webhookctl";
 
-/// The script. It knows the names that are known now, and asks nobody when a key is pressed.
-pub(super) fn completions(
-    args: &CompletionsArgs,
-    global: &Global,
-    out: &mut Printer,
-) -> anyhow::Result<Exit> {
-    let mut tree = with_names(tree(), &sources(global));
+/// Holds the name of the shell that asks what could come next.
+const ASKED: &str = "WEBHOOKCTL_COMPLETE";
+
+/// Answers a shell that asks what could come next, and ends; otherwise does nothing.
+pub fn answer_shell() {
+    CompleteEnv::with_factory(|| with_names(tree()))
+        .var(ASKED)
+        .bin(NAME)
+        .complete();
+}
+
+pub(super) fn completions(args: &CompletionsArgs, out: &mut Printer) -> anyhow::Result<Exit> {
+    let shell = args.shell.to_string();
+    let shells = Shells::builtins();
+    let completer = shells.completer(&shell).context("a shell that is known")?;
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut tree, NAME, &mut script);
+    completer.write_registration(ASKED, NAME, NAME, NAME, &mut script)?;
     out.painted(&String::from_utf8(script).context("a script is text")?)?;
     Ok(Exit::Done)
 }
@@ -38,42 +53,81 @@ pub(super) fn man(args: &ManArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The sources of the running local stack, or of the configuration that is built in.
-fn sources(global: &Global) -> Vec<&'static str> {
-    let here = Global {
-        context: Some("local".to_owned()),
-        table: None,
-        ..global.clone()
-    };
-    let config = match Inbox::open(&here) {
-        Ok(inbox) => Some(inbox.config),
-        Err(_) => Config::parse(EMBEDDED).ok(),
-    };
-    let sources = config.iter().flat_map(Config::sources);
-    // clap keeps words of the program's own; these live as long, which is until the script is out.
-    let names = sources.map(|source| &*source.name.clone().leak());
-    names.collect()
+/// The tree, in which what takes a name offers those that there are.
+fn with_names(tree: Command) -> Command {
+    let is_inspect = tree.get_name() == "inspect";
+    let tree = tree.mut_args(|arg| match arg.get_id().as_str() {
+        "context" => arg.add(ArgValueCandidates::new(contexts)),
+        "source" => arg.add(ArgValueCandidates::new(sources)),
+        "preset" => arg.add(ArgValueCandidates::new(presets)),
+        "error" => arg.add(ArgValueCandidates::new(errors)),
+        "what" if is_inspect => arg.add(ArgValueCandidates::new(errors)),
+        "plan" | "like" => arg.add(ArgValueCandidates::new(plans)),
+        _ => arg,
+    });
+    tree.mut_subcommands(with_names)
 }
 
-/// The tree, in which what takes a source or a preset names those that there are.
-fn with_names(tree: Command, sources: &[&'static str]) -> Command {
-    let args: Vec<Id> = tree
-        .get_arguments()
-        .map(|arg| arg.get_id().clone())
-        .collect();
-    let below: Vec<String> = tree
-        .get_subcommands()
-        .map(|command| command.get_name().to_owned())
-        .collect();
-    let tree = args.into_iter().fold(tree, |tree, id| {
-        let names = match id.as_str() {
-            "source" => sources.to_vec(),
-            "preset" => Preset::ids().collect(),
-            _ => return tree,
-        };
-        tree.mut_arg(id, |arg| arg.value_parser(PossibleValuesParser::new(names)))
-    });
-    below.into_iter().fold(tree, |tree, name| {
-        tree.mut_subcommand(name, |command| with_names(command, sources))
-    })
+fn candidates(names: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
+    let numbered = names.into_iter().enumerate();
+    // As they come, not by the alphabet.
+    let candidate = |(place, name)| CompletionCandidate::new(name).display_order(Some(place));
+    numbered.map(candidate).collect()
+}
+
+fn contexts() -> Vec<CompletionCandidate> {
+    let named = Contexts::read().unwrap_or_default().all.into_keys();
+    candidates(named.chain(["local".to_owned()]))
+}
+
+fn presets() -> Vec<CompletionCandidate> {
+    candidates(Preset::ids().map(str::to_owned))
+}
+
+fn errors() -> Vec<CompletionCandidate> {
+    candidates(recent::names(&context(), Kind::Error))
+}
+
+fn plans() -> Vec<CompletionCandidate> {
+    candidates(recent::names(&context(), Kind::Plan))
+}
+
+fn sources() -> Vec<CompletionCandidate> {
+    let config = match file_of_sources(&context()) {
+        Some(file) => std::fs::read_to_string(file)
+            .ok()
+            .and_then(|text| Config::parse(&text).ok()),
+        None => Config::parse(EMBEDDED).ok(),
+    };
+    let sources = config.iter().flat_map(Config::sources);
+    candidates(sources.map(|source| source.name.clone()))
+}
+
+/// Where a context has its sources, unless they are those that are built in.
+fn file_of_sources(context: &str) -> Option<PathBuf> {
+    if context == "local" {
+        return Some(Local::find().ok()??.sources);
+    }
+    Contexts::read().ok()?.all.remove(context)?.sources
+}
+
+/// The context that is meant by what stands on the line, the environment and the files.
+fn context() -> String {
+    let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+    on_the_line(words.skip_while(|word| word != "--"))
+        .or_else(|| variable("WEBHOOKCTL_CONTEXT"))
+        .or_else(|| variable("MITT_TABLE"))
+        .or_else(|| Contexts::read().ok()?.default)
+        .unwrap_or_else(|| "local".to_owned())
+}
+
+fn on_the_line(mut words: impl Iterator<Item = String>) -> Option<String> {
+    while let Some(word) = words.next() {
+        match word.split_once('=') {
+            Some(("--context" | "--table", name)) => return Some(name.to_owned()),
+            _ if ["-c", "--context", "--table"].contains(&word.as_str()) => return words.next(),
+            _ => {}
+        }
+    }
+    None
 }

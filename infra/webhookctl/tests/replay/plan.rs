@@ -34,6 +34,8 @@ async fn a_plan_counts_by_what_will_happen_and_changes_nothing() {
         (&plan["schema"], &plan["state"]),
         (&json!("webhookctl/replay.plan/v1"), &json!("planned"))
     );
+    let offered = world.folder.offered(&["replay", "show", ""]).unwrap();
+    assert_eq!(offered[0], id(&plan));
     let events = &plan["events"];
     assert_eq!(
         (&events["selected"], &events["planned"]),

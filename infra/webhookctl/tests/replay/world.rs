@@ -28,7 +28,7 @@ pub(crate) struct World {
     pub(crate) ledger: Ledger,
     pub(crate) downstream: Downstream,
     pub(crate) line: Line,
-    folder: Folder,
+    pub(crate) folder: Folder,
     /// When it began: events are of a minute before.
     pub(crate) then: Millis,
 }

@@ -33,6 +33,7 @@ impl Folder {
             .current_dir(&self.0)
             .stdin(Stdio::null())
             .env("WEBHOOKCTL_CONFIG", self.0.join("none.toml"))
+            .env("WEBHOOKCTL_CACHE", self.0.join("cache"))
             .env("USER", "anna")
             .env("NO_COLOR", "1");
         for name in ["MITT_TABLE", "WEBHOOKCTL_CONTEXT", "WEBHOOKCTL_OUTPUT"] {
@@ -60,6 +61,20 @@ impl Folder {
         let said = stderr(&output);
         ensure!(output.status.success(), "{arguments:?}: {said}");
         serde_json::from_slice(&output.stdout).with_context(|| format!("{arguments:?}: {said}"))
+    }
+
+    /// What a shell would offer for the last of these words.
+    pub(crate) fn offered(&self, words: &[&str]) -> anyhow::Result<Vec<String>> {
+        let line = [&["--", "webhookctl"], words].concat();
+        let mut asked = self.webhookctl(&line);
+        asked
+            .env("WEBHOOKCTL_COMPLETE", "bash")
+            .env("_CLAP_COMPLETE_INDEX", words.len().to_string())
+            .env("_CLAP_IFS", "\n");
+        let output = asked.output()?;
+        ensure!(output.status.success(), "{words:?}: {}", stderr(&output));
+        let text = String::from_utf8(output.stdout)?;
+        Ok(text.lines().map(|word| word.trim().to_owned()).collect())
     }
 
     /// A refusal: its exit code, and what it says.

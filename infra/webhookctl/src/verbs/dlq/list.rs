@@ -13,6 +13,7 @@ use crate::output::table::{Weight, thousands};
 use crate::output::time::{age, rfc3339};
 use crate::output::{Column, Exit, Format, List, Printer};
 use crate::place::Inbox;
+use crate::recent::{self, Kind};
 use crate::selection::Position;
 
 /// One dead letter.
@@ -70,6 +71,11 @@ async fn grouped(
         )
     });
     items.extend(rest);
+    let errors: Vec<String> = items
+        .iter()
+        .map(|group| group.error().to_string())
+        .collect();
+    recent::keep(&inbox.name, Kind::Error, &errors);
     let count = plural(found.rows.len(), "dead letter");
     let footer = if found.more {
         format!(

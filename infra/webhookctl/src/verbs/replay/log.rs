@@ -12,6 +12,7 @@ use crate::output::table::{Weight, thousands};
 use crate::output::time::{clock, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::place::Inbox;
+use crate::recent::{self, Kind};
 
 /// Plans that are read at the same time.
 const AT_ONCE: usize = 16;
@@ -62,6 +63,8 @@ pub(super) async fn log(
     let mut items: Vec<Line> = plans.filter(by).map(|plan| line(&plan, now)).collect();
     let truncated = items.len() > limit;
     items.truncate(limit);
+    let plans: Vec<String> = items.iter().map(|line| line.plan.clone()).collect();
+    recent::keep(&inbox.name, Kind::Plan, &plans);
     out.list(&List {
         command: "replay.log",
         context: &inbox.name,

@@ -18,6 +18,7 @@ use crate::cli::{ReplayMode, ReplayPlanArgs, SelectionArgs};
 use crate::output::table::thousands;
 use crate::output::{CliError, Exit, Printer};
 use crate::place::Inbox;
+use crate::recent::{self, Kind};
 use crate::selection::{Selection, Want};
 use crate::who::who;
 
@@ -148,6 +149,7 @@ pub(super) async fn made(
     let kept = !judged.events.is_empty();
     if kept {
         keep(&mut plan, &judged, inbox).await?;
+        recent::keep(&inbox.name, Kind::Plan, std::slice::from_ref(&plan.id));
     }
     if shown || !kept {
         page::print(&plan, &judged, kept, inbox, now, out)?;
