@@ -3,10 +3,11 @@
 
 use std::io::Read as _;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use bytes::Bytes;
+use zstd::stream::read::Decoder;
 
-use super::{BodyAt, Item, Ledger, Row, item};
+use super::{BodyAt, Item, Ledger, Row, dictionary, item};
 use crate::clock::Millis;
 use crate::event::{Event, EventKey, Sha};
 
@@ -20,11 +21,41 @@ const LARGEST_ROW: usize = 32 * 1024;
 /// No body is larger: a stored one that claims to be is not read.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
+/// How hard zstd tries: what most of its gain costs little for.
+pub(super) const LEVEL: i32 = 3;
+
+/// How stored bytes become the body again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Raw,
+    Zstd,
+    /// With the first dictionary.
+    Zstd1,
+}
+
+impl Encoding {
+    /// The word of a row.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Zstd => "zstd",
+            Self::Zstd1 => "zstd.1",
+        }
+    }
+
+    /// That of an item; none if it is of a newer release.
+    pub(crate) fn of(item: &Item) -> Option<Self> {
+        let word = item::text(item, "enc")?;
+        let all = [Self::Raw, Self::Zstd, Self::Zstd1];
+        all.into_iter().find(|encoding| encoding.word() == word)
+    }
+}
+
 /// A body as it is stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Packed {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) encoding: &'static str,
+    pub(crate) encoding: Encoding,
 }
 
 /// A body that is ready for its row: small enough for the table, or durable in the bucket.
@@ -62,15 +93,17 @@ pub enum NoBody {
 }
 
 impl Packed {
+    /// As every reader of zstd can read it.
     pub(crate) fn new(body: &[u8]) -> Self {
-        match zstd::bulk::compress(body, 3) {
-            Ok(packed) if packed.len() < body.len() => Self {
-                bytes: packed,
-                encoding: "zstd",
-            },
+        Self::smaller(zstd::bulk::compress(body, LEVEL), Encoding::Zstd, body)
+    }
+
+    fn smaller(packed: std::io::Result<Vec<u8>>, encoding: Encoding, body: &[u8]) -> Self {
+        match packed {
+            Ok(bytes) if bytes.len() < body.len() => Self { bytes, encoding },
             _ => Self {
                 bytes: body.to_vec(),
-                encoding: "raw",
+                encoding: Encoding::Raw,
             },
         }
     }
@@ -81,7 +114,7 @@ impl Packed {
             return false;
         }
         row.insert("b".into(), item::b(self.bytes.as_slice()));
-        row.insert("enc".into(), item::s(self.encoding));
+        row.insert("enc".into(), item::s(self.encoding.word()));
         row.insert("bref".into(), item::s("i"));
         true
     }
@@ -112,7 +145,7 @@ impl Ledger {
             ("pk".to_owned(), item::s(event.key.pk())),
             ("sk".to_owned(), item::s(body_sk(&event.sha))),
             ("b".to_owned(), item::b(packed.bytes.as_slice())),
-            ("enc".to_owned(), item::s(packed.encoding)),
+            ("enc".to_owned(), item::s(packed.encoding.word())),
             ("n".to_owned(), item::n(placed.len)),
             ("ttl".to_owned(), item::n(expires.secs())),
         ]);
@@ -140,7 +173,7 @@ impl Ledger {
         s3.put_object()
             .bucket(bucket)
             .key(&key)
-            .content_encoding(packed.encoding)
+            .content_encoding(packed.encoding.word())
             .tagging(self.body_tag(event.key.source()))
             .body(packed.bytes.into())
             .send()
@@ -161,18 +194,17 @@ impl Ledger {
             return Ok(Err(NoBody::Gone));
         };
         let packed = match &row.body_at {
-            BodyAt::Inline => stored(state_row),
-            BodyAt::Row => self
-                .get(&row.key.pk(), &body_sk(&sha))
-                .await
-                .context("read a body")?
-                .as_ref()
-                .and_then(stored),
+            BodyAt::Inline => stored(state_row)?,
+            BodyAt::Row => {
+                let body = self.get(&row.key.pk(), &body_sk(&sha)).await;
+                let body = body.context("read a body")?;
+                body.as_ref().map(stored).transpose()?.flatten()
+            }
             BodyAt::Bucket(key) => self.bucket_body(key).await?,
         };
         Ok(packed
             .ok_or(NoBody::Gone)
-            .and_then(|(bytes, zstd)| unpack(&bytes, zstd, row.body_len, &sha)))
+            .and_then(|(bytes, encoding)| unpack(&bytes, encoding, row.body_len, &sha)))
     }
 
     /// The body of an event that has no row yet, if it is in the bucket.
@@ -186,10 +218,10 @@ impl Ledger {
         };
         let packed = self.bucket_body(key).await?;
         let len = u64::try_from(placed.len)?;
-        Ok(packed.and_then(|(bytes, zstd)| unpack(&bytes, zstd, len, sha).ok()))
+        Ok(packed.and_then(|(bytes, encoding)| unpack(&bytes, encoding, len, sha).ok()))
     }
 
-    async fn bucket_body(&self, key: &str) -> anyhow::Result<Option<(Vec<u8>, bool)>> {
+    async fn bucket_body(&self, key: &str) -> anyhow::Result<Option<(Vec<u8>, Encoding)>> {
         let (s3, bucket) = self
             .bodies
             .as_ref()
@@ -211,30 +243,44 @@ impl Ledger {
             .await
             .context("read a body from the bucket")?
             .to_vec();
-        let zstd = key.ends_with(ZSTD);
-        Ok(Some((bytes, zstd)))
+        let encoding = if key.ends_with(ZSTD) {
+            Encoding::Zstd
+        } else {
+            Encoding::Raw
+        };
+        Ok(Some((bytes, encoding)))
     }
 }
 
-fn stored(item: &Item) -> Option<(Vec<u8>, bool)> {
-    let bytes = item::bytes(item, "b")?.to_vec();
-    Some((bytes, item::text(item, "enc") == Some("zstd")))
+/// An error is what a newer release has written and can read.
+fn stored(item: &Item) -> anyhow::Result<Option<(Vec<u8>, Encoding)>> {
+    let Some(bytes) = item::bytes(item, "b") else {
+        return Ok(None);
+    };
+    match Encoding::of(item) {
+        Some(encoding) => Ok(Some((bytes.to_vec(), encoding))),
+        None => bail!("the body is stored in a way that this release does not know"),
+    }
 }
 
 /// The output is capped by what was said to be in it, and then compared with the hash: a stored
 /// body can neither fill the memory nor pass for another.
-pub(crate) fn unpack(bytes: &[u8], zstd: bool, len: u64, sha: &Sha) -> Result<Body, NoBody> {
-    let body = if zstd {
-        let cap = len.min(LARGEST) + 1;
+pub(crate) fn unpack(
+    bytes: &[u8],
+    encoding: Encoding,
+    len: u64,
+    sha: &Sha,
+) -> Result<Body, NoBody> {
+    let capped = |reader: std::io::Result<Box<dyn std::io::Read + '_>>| {
         let mut out = Vec::new();
-        let decoder = zstd::stream::read::Decoder::new(bytes).map_err(|_| NoBody::Damaged)?;
-        decoder
-            .take(cap)
-            .read_to_end(&mut out)
-            .map_err(|_| NoBody::Damaged)?;
-        out
-    } else {
-        bytes.to_vec()
+        let read =
+            reader.and_then(|reader| reader.take(len.min(LARGEST) + 1).read_to_end(&mut out));
+        read.map(|_| out).map_err(|_| NoBody::Damaged)
+    };
+    let body = match encoding {
+        Encoding::Raw => bytes.to_vec(),
+        Encoding::Zstd => capped(Decoder::new(bytes).map(|reader| Box::new(reader) as _))?,
+        Encoding::Zstd1 => capped(dictionary::reader(bytes).map(|reader| Box::new(reader) as _))?,
     };
     if Sha::of(&body) == *sha {
         Ok(Body(body.into()))
@@ -251,8 +297,11 @@ pub(super) fn body_sk(sha: &Sha) -> String {
 /// that its bytes do not tell.
 const ZSTD: &str = ".zst";
 
-fn bucket_key(key: &EventKey, sha: &Sha, encoding: &str) -> String {
-    let ending = if encoding == "zstd" { ZSTD } else { "" };
+fn bucket_key(key: &EventKey, sha: &Sha, encoding: Encoding) -> String {
+    let ending = match encoding {
+        Encoding::Raw => "",
+        Encoding::Zstd | Encoding::Zstd1 => ZSTD,
+    };
     format!("{}{}{ending}", bucket_folder(key), sha.hex())
 }
 
@@ -267,31 +316,69 @@ pub(super) fn bucket_folder(key: &EventKey) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn any_body_comes_back_as_it_was() {
-        for body in [
+    fn bodies() -> [Vec<u8>; 5] {
+        let known = include_bytes!("../../dictionaries/1.txt");
+        [
             b"".to_vec(),
             b"x".to_vec(),
             vec![0xff; 100_000],
             (0..=255).collect(),
-        ] {
-            let packed = Packed::new(&body);
-            let zstd = packed.encoding == "zstd";
-            let len = body.len() as u64;
-            assert_eq!(
-                unpack(&packed.bytes, zstd, len, &Sha::of(&body)),
-                Ok(Body(body.into()))
-            );
+            known[1_000..4_000].to_vec(),
+        ]
+    }
+
+    #[test]
+    fn any_body_comes_back_as_it_was() {
+        for body in bodies() {
+            let with_dictionary = Packed {
+                bytes: dictionary::pack(&body).unwrap(),
+                encoding: Encoding::Zstd1,
+            };
+            for packed in [Packed::new(&body), with_dictionary] {
+                let (len, sha) = (body.len() as u64, Sha::of(&body));
+                assert_eq!(
+                    unpack(&packed.bytes, packed.encoding, len, &sha),
+                    Ok(Body(body.clone().into())),
+                    "{:?}",
+                    packed.encoding
+                );
+            }
         }
+    }
+
+    #[test]
+    fn what_every_such_webhook_says_costs_next_to_nothing() {
+        let [.., known] = bodies();
+        let packed = dictionary::pack(&known).unwrap();
+        assert!(packed.len() < 100, "{}", packed.len());
+        assert!(Packed::new(&known).bytes.len() > 500);
     }
 
     #[test]
     fn a_bomb_and_a_changed_body_are_damage() {
         let bomb = zstd::bulk::compress(&vec![0; 64 * 1024 * 1024], 19).unwrap();
         let sha = Sha::of(b"small");
-        assert_eq!(unpack(&bomb, true, 5, &sha), Err(NoBody::Damaged));
-        assert_eq!(unpack(&bomb, true, u64::MAX, &sha), Err(NoBody::Damaged));
-        assert_eq!(unpack(b"smell", false, 5, &sha), Err(NoBody::Damaged));
-        assert_eq!(unpack(b"no zstd", true, 5, &sha), Err(NoBody::Damaged));
+        for encoding in [Encoding::Zstd, Encoding::Zstd1] {
+            let damaged = Err(NoBody::Damaged);
+            assert_eq!(unpack(&bomb, encoding, 5, &sha), damaged);
+            assert_eq!(unpack(&bomb, encoding, u64::MAX, &sha), damaged);
+            assert_eq!(unpack(b"no zstd", encoding, 5, &sha), damaged);
+        }
+        let raw = unpack(b"smell", Encoding::Raw, 5, &sha);
+        assert_eq!(raw, Err(NoBody::Damaged));
+    }
+
+    #[test]
+    fn what_a_newer_release_wrote_is_not_taken_for_damage() {
+        let row = |enc: &str| {
+            let body = item::b(b"x".as_slice());
+            Item::from([("b".to_owned(), body), ("enc".to_owned(), item::s(enc))])
+        };
+        for encoding in [Encoding::Raw, Encoding::Zstd, Encoding::Zstd1] {
+            let found = stored(&row(encoding.word())).unwrap().unwrap();
+            assert_eq!(found.1, encoding);
+        }
+        assert!(stored(&row("zstd.2")).is_err());
+        assert!(stored(&Item::new()).unwrap().is_none());
     }
 }

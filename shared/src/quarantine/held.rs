@@ -7,7 +7,7 @@ use super::{KEEP, LARGEST, LARGEST_BODY, Refused, day, headers};
 use crate::clock::Millis;
 use crate::envelope::{Envelope, Headers};
 use crate::event::{EventId, Sha};
-use crate::ledger::{Item, NoBody, Packed, SCHEMA, item};
+use crate::ledger::{Encoding, Item, NoBody, Packed, SCHEMA, item};
 
 /// Parts of a day of a source.
 pub(super) const SHARDS: u8 = 4;
@@ -33,7 +33,7 @@ pub struct Held {
     pub(super) pk: String,
     pub(super) sk: String,
     packed: Vec<u8>,
-    zstd: bool,
+    encoding: Encoding,
 }
 
 /// A request that was verified after all, and what became of it.
@@ -58,7 +58,8 @@ impl Held {
 
     /// The exact bytes, checked against their hash.
     pub fn body(&self) -> Result<Bytes, NoBody> {
-        crate::ledger::unpack(&self.packed, self.zstd, self.body_len, &self.sha).map(|body| body.0)
+        crate::ledger::unpack(&self.packed, self.encoding, self.body_len, &self.sha)
+            .map(|body| body.0)
     }
 
     /// The address that API Gateway saw: what stands before it in the header is the sender's.
@@ -94,7 +95,7 @@ impl Held {
             pk: pk.to_owned(),
             sk: sk.to_owned(),
             packed: item::bytes(stored, "b")?.to_vec(),
-            zstd: item::text(stored, "enc") == Some("zstd"),
+            encoding: Encoding::of(stored).unwrap_or(Encoding::Raw),
         })
     }
 }
@@ -144,7 +145,7 @@ pub(super) fn item(place: &Place, refused: &Refused<'_>, packed: Packed) -> Opti
         ("url".to_owned(), item::s(&envelope.url)),
         ("hdr".to_owned(), AttributeValue::L(headers.collect())),
         ("b".to_owned(), item::b(packed.bytes)),
-        ("enc".to_owned(), item::s(packed.encoding)),
+        ("enc".to_owned(), item::s(packed.encoding.word())),
         ("len".to_owned(), item::n(envelope.body.len())),
         ("sha".to_owned(), item::b(Sha::of(&envelope.body).0)),
         ("cfg".to_owned(), item::s(&refused.source.verifier.config)),

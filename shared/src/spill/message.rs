@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Spilled;
 use crate::clock::Millis;
 use crate::event::{Batch, Event, EventKey, Proven, Sha, Via};
-use crate::ledger::{Packed, Place, Placed, unpack};
+use crate::ledger::{Encoding, Packed, Place, Placed, unpack};
 
 /// The version of messages that this code writes.
 const VERSION: u32 = 1;
@@ -127,7 +127,7 @@ impl Wire {
         let event = &spilled.event;
         let packed = |packed: &Packed| {
             let text = STANDARD.encode(&packed.bytes);
-            if packed.encoding == "zstd" {
+            if packed.encoding == Encoding::Zstd {
                 WireBody::Zstd(text)
             } else {
                 WireBody::Raw(text)
@@ -135,8 +135,8 @@ impl Wire {
         };
         let body = match spilled.placed.as_ref().map(|placed| &placed.at) {
             Some(Place::Bucket(key)) => WireBody::Bucket(key.clone()),
-            Some(Place::Table(ready)) => packed(ready),
-            None => packed(&Packed::new(&event.body)),
+            // What is in a row may need a dictionary, and a message may be read by another release.
+            Some(Place::Table(_)) | None => packed(&Packed::new(&event.body)),
         };
         let len = spilled.placed.as_ref().map(|placed| placed.len);
         Self {
@@ -164,8 +164,8 @@ impl Wire {
     fn spilled(self) -> Result<Spilled, Unreadable> {
         let sha = hash(&self.sha).ok_or(Unreadable::Part("hash"))?;
         let (body, placed) = match self.body {
-            WireBody::Zstd(text) => (unpacked(&text, true, self.len, &sha)?, None),
-            WireBody::Raw(text) => (unpacked(&text, false, self.len, &sha)?, None),
+            WireBody::Zstd(text) => (unpacked(&text, Encoding::Zstd, self.len, &sha)?, None),
+            WireBody::Raw(text) => (unpacked(&text, Encoding::Raw, self.len, &sha)?, None),
             WireBody::Bucket(key) => {
                 let at = Place::Bucket(key);
                 let len = self.len;
@@ -207,11 +207,11 @@ fn hash(text: &str) -> Option<Sha> {
     Some(Sha(hex::decode(text).ok()?.try_into().ok()?))
 }
 
-fn unpacked(text: &str, zstd: bool, len: usize, sha: &Sha) -> Result<Bytes, Unreadable> {
+fn unpacked(text: &str, encoding: Encoding, len: usize, sha: &Sha) -> Result<Bytes, Unreadable> {
     let wrong = Unreadable::Part("body");
     let packed = STANDARD.decode(text).map_err(|_| wrong)?;
     let len = u64::try_from(len).map_err(|_| wrong)?;
-    let body = unpack(&packed, zstd, len, sha).map_err(|_| wrong)?;
+    let body = unpack(&packed, encoding, len, sha).map_err(|_| wrong)?;
     Ok(body.0)
 }
 
