@@ -11,3 +11,4 @@ mod webhook;
 pub use rows::{Kept, Rows};
 pub use run::{Case, Counted, Rest, count, rest};
 pub use stand::{Around, Stand};
+pub use webhook::Shape;

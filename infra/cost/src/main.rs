@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use cost::bench::{self, Around, Case};
+use cost::bench::{self, Around, Case, Shape};
 use cost::deployed::{Deployed, rules};
 use cost::events::{self, Door};
 use cost::idle;
@@ -169,12 +169,17 @@ fn cases_of(events: u32, deployed: &Deployed) -> anyhow::Result<Vec<Case>> {
     let case = |name: &str, size, batch, forwards| Case {
         name: name.to_owned(),
         size,
+        shape: Shape::Documented,
         batch,
         forwards,
         events,
     };
     Ok(vec![
         case("2 KB", 2_048, batch, false),
+        Case {
+            shape: Shape::Unknown,
+            ..case("2 KB, unknown shape", 2_048, batch, false)
+        },
         case("512 B", 512, batch, false),
         case("10 KB", 10_240, batch, false),
         case("2 KB, one by one", 2_048, 1, false),

@@ -10,7 +10,7 @@ use shared::clock::Millis;
 
 use super::rows::Rows;
 use super::stand::{Around, SOURCE, Stand};
-use super::webhook::Webhook;
+use super::webhook::{Shape, Webhook};
 use crate::deployed::Deployed;
 use crate::tally::Tally;
 
@@ -20,6 +20,7 @@ pub struct Case {
     pub name: String,
     /// Bytes of a body.
     pub size: usize,
+    pub shape: Shape,
     /// Doorbells that come to the processor together.
     pub batch: usize,
     /// To a destination over HTTP, or kept and nothing more.
@@ -54,7 +55,7 @@ const PROCESSOR: &str = "Processor";
 
 pub async fn count(around: &Around<'_>, case: &Case) -> anyhow::Result<Counted> {
     let stand = Stand::start(around, case.forwards).await?;
-    let sender = Sender::new(&stand, case.size)?;
+    let sender = Sender::new(&stand, case)?;
     let (_, mut cold_catcher) = stand.counted(CATCHER, sender.send(0)).await?;
     let (_, mut cold_processor) = stand.counted(PROCESSOR, work(&stand, 1, 1)).await?;
     (cold_catcher.invocations, cold_processor.invocations) = (1, 1);
@@ -180,6 +181,7 @@ struct Sender {
     http: reqwest::Client,
     url: String,
     size: usize,
+    shape: Shape,
 }
 
 #[derive(Default)]
@@ -189,12 +191,13 @@ struct Sent {
 }
 
 impl Sender {
-    fn new(stand: &Stand, size: usize) -> anyhow::Result<Self> {
+    fn new(stand: &Stand, case: &Case) -> anyhow::Result<Self> {
         let url = format!("{}/in/{SOURCE}", stand.stack.front_url());
         Ok(Self {
             http: shared::outbound::to_this_machine(&url, Duration::from_secs(30))?,
             url,
-            size,
+            size: case.size,
+            shape: case.shape,
         })
     }
 
@@ -209,7 +212,7 @@ impl Sender {
     }
 
     async fn send(&self, number: u32) -> anyhow::Result<Sent> {
-        let webhook = Webhook::new(u64::from(number), self.size);
+        let webhook = Webhook::new(u64::from(number), self.size, self.shape);
         let request = self
             .http
             .post(&self.url)

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::*;
-use crate::bench::{Case, Rows};
+use crate::bench::{Case, Rows, Shape};
 use crate::prices::tests::prices;
 
 fn near(one: f64, other: f64) {
@@ -47,6 +47,7 @@ fn counted(units: f64) -> Counted {
         case: Case {
             name: "2 KB".into(),
             size: 2_048,
+            shape: Shape::Documented,
             batch: 10,
             forwards: false,
             events: 10,
