@@ -18,6 +18,9 @@ const INLINE: usize = 1024 - 256;
 /// The largest compressed body that is a row; what is larger goes to the bucket.
 const LARGEST_ROW: usize = 32 * 1024;
 
+/// In a larger body its own repetitions weigh more than what a dictionary knows.
+const LARGEST_WITH_DICTIONARY: usize = 64 * 1024;
+
 /// No body is larger: a stored one that claims to be is not read.
 const LARGEST: u64 = 4 * 1024 * 1024;
 
@@ -98,6 +101,11 @@ impl Packed {
         Self::smaller(zstd::bulk::compress(body, LEVEL), Encoding::Zstd, body)
     }
 
+    /// For the table, where each KB costs: without what the dictionary knows.
+    pub(super) fn for_row(body: &[u8]) -> Self {
+        Self::smaller(dictionary::pack(body), Encoding::Zstd1, body)
+    }
+
     fn smaller(packed: std::io::Result<Vec<u8>>, encoding: Encoding, body: &[u8]) -> Self {
         match packed {
             Ok(bytes) if bytes.len() < body.len() => Self { bytes, encoding },
@@ -159,8 +167,15 @@ impl Ledger {
 
     /// Makes the body ready: one that is too large for a row is in the bucket when this returns.
     pub async fn place(&self, event: &Event) -> anyhow::Result<Placed> {
-        let packed = Packed::new(&event.body);
         let len = event.body.len();
+        if len <= LARGEST_WITH_DICTIONARY {
+            let packed = Packed::for_row(&event.body);
+            if packed.bytes.len() <= LARGEST_ROW {
+                let at = Place::Table(packed);
+                return Ok(Placed { len, at });
+            }
+        }
+        let packed = Packed::new(&event.body);
         if packed.bytes.len() <= LARGEST_ROW {
             let at = Place::Table(packed);
             return Ok(Placed { len, at });

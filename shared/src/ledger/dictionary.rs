@@ -7,24 +7,27 @@
 use std::io;
 use std::sync::LazyLock;
 
-use zstd::dict::DecoderDictionary;
+use zstd::dict::{DecoderDictionary, EncoderDictionary};
 use zstd::stream::read::Decoder;
+
+use super::body::LEVEL;
 
 /// Webhooks of some providers in the shape that they document, with made-up values: an example of each
 /// kind, one a line or indented, as the provider sends it.
 const FIRST: &[u8] = include_bytes!("../../dictionaries/1.txt");
 
-/// Prepared once a process: that takes longer than to unpack a body.
+/// Prepared once a process: that takes longer than to pack a body.
+static PACKING: LazyLock<EncoderDictionary<'static>> =
+    LazyLock::new(|| EncoderDictionary::copy(FIRST, LEVEL));
 static UNPACKING: LazyLock<DecoderDictionary<'static>> =
     LazyLock::new(|| DecoderDictionary::copy(FIRST));
 
-pub(super) fn reader(packed: &[u8]) -> io::Result<impl io::Read> {
-    Decoder::with_prepared_dictionary(packed, &UNPACKING)
+pub(super) fn pack(body: &[u8]) -> io::Result<Vec<u8>> {
+    zstd::bulk::Compressor::with_prepared_dictionary(&PACKING)?.compress(body)
 }
 
-#[cfg(test)]
-pub(super) fn pack(body: &[u8]) -> io::Result<Vec<u8>> {
-    zstd::bulk::Compressor::with_dictionary(super::body::LEVEL, FIRST)?.compress(body)
+pub(super) fn reader(packed: &[u8]) -> io::Result<impl io::Read> {
+    Decoder::with_prepared_dictionary(packed, &UNPACKING)
 }
 
 #[cfg(test)]
