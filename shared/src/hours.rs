@@ -59,6 +59,13 @@ impl Hour {
     }
 }
 
+/// A span of time, both ends inclusive, cut where an hour ends.
+pub fn cut(from: Millis, to: Millis) -> Vec<(Millis, Millis)> {
+    let hours = Hour::of(from).up_to(Hour::of(to));
+    let hours = hours.map(|hour| (hour.begins().max(from), Millis(hour.ends().0 - 1).min(to)));
+    hours.filter(|(from, to)| from <= to).collect()
+}
+
 /// Events that came in a span of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrived {

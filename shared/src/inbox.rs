@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::clock::Millis;
 use crate::event::{Event, EventId, EventKey};
-use crate::ledger::{By, Decided, Ledger, Placed, Received};
+use crate::ledger::{By, Decided, Ledger, Placed, Received, Watched};
 use crate::queue::{Doorbell, Lane, Queue};
 use crate::timing::RING_BUDGET;
 
@@ -59,7 +59,8 @@ impl Inbox {
 
     async fn keep_one(&self, event: Event, now: Millis) -> anyhow::Result<Kept> {
         let placed = self.ledger.place(&event).await?;
-        self.keep_placed(&event, &placed, now).await
+        self.keep_placed(&event, &placed, Watched::ByIndex, now)
+            .await
     }
 
     /// Keeps an event that is no batch, and whose body is ready.
@@ -67,9 +68,13 @@ impl Inbox {
         &self,
         event: &Event,
         placed: &Placed,
+        watched: Watched,
         now: Millis,
     ) -> anyhow::Result<Kept> {
-        let received = self.ledger.receive_placed(event, placed, now).await?;
+        let received = self
+            .ledger
+            .receive_placed(event, placed, watched, now)
+            .await?;
         let run = match received {
             Received::New => Some(0),
             // The first delivery may have died between the two steps.

@@ -17,6 +17,14 @@ pub const CLOCK_MARGIN: Duration = Duration::from_secs(5);
 /// When the sweep first looks at an event whose doorbell may have been lost.
 pub const FIRST_LOOK: Duration = Duration::from_secs(120);
 
+/// How long after the end of an hour it looks whether the `time` index showed something of that hour
+/// late.
+pub const LAST_LOOK: Duration = Duration::from_secs(3600);
+
+/// How far back the sweep begins in an inbox where it never looked by time. What older code
+/// received is in the `work` index.
+pub const MARKS_FROM: Duration = LAST_LOOK;
+
 /// The longest `DelaySeconds` that SQS takes.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
 pub const LONGEST_DELAY: Duration = Duration::from_secs(900);

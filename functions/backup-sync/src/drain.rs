@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use futures::future::try_join_all;
 use futures::stream::{self, StreamExt as _};
 use serde::Serialize;
-use shared::ledger::{Received, refuses_as_such};
+use shared::ledger::{Received, Watched, refuses_as_such};
 use shared::queue::Lane;
 use shared::spill::{Message, Spilled};
 use shared::timing::DRAIN;
@@ -167,7 +167,7 @@ impl BackupSync {
                 .map_err(|error| left(error, Left::OfItself))?,
         };
         let kept = inbox
-            .keep_placed(event, &placed, now)
+            .keep_placed(event, &placed, Watched::ByIndex, now)
             .await
             .map_err(|error| {
                 let why = if refuses_as_such(&error) {

@@ -1,5 +1,6 @@
 //! The sweep: liveness rests on it alone, so it must not become the next outage.
 
+mod fresh;
 mod spare;
 
 use std::collections::BTreeSet;
@@ -24,6 +25,10 @@ const ROWS: i32 = 500;
 
 /// And how often in one sweep, as long as some of them cannot be worked on.
 const PAGES: usize = 10;
+
+/// Events that came a moment ago and are open, which are looked at in the sweep that finds them. The
+/// others stand in the index then, for the next one.
+const FRESH: usize = 500;
 
 /// What a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -120,6 +125,12 @@ impl BackupSync {
         };
         let mut queues = Queues::new(&report);
         let mut ahead = BTreeSet::new();
+        let (fresh, failed) = self.go_over_what_came(now).await;
+        report.failed += failed;
+        for key in fresh.iter().take(FRESH) {
+            self.attend(key, now, now, &mut queues, &mut ahead, &mut report)
+                .await;
+        }
         for shard in 0..WORK_SHARDS {
             self.sweep_shard(shard, now, &mut queues, &mut ahead, &mut report)
                 .await?;
@@ -171,12 +182,7 @@ impl BackupSync {
             let (page, next) = ledger.to_look_at_after(shard, now, ROWS, place).await?;
             let mut stayed = 0;
             for (key, seen) in page {
-                report.looked_at += 1;
-                if self.spare(&key, seen, now, ahead).await {
-                    report.spared += 1;
-                    continue;
-                }
-                if !self.look(&key, seen, now, queues, report).await {
+                if !self.attend(&key, seen, now, queues, ahead, report).await {
                     stayed += 1;
                 }
             }
@@ -186,6 +192,24 @@ impl BackupSync {
             }
         }
         Ok(())
+    }
+
+    /// Whether anything came of it.
+    async fn attend(
+        &self,
+        key: &EventKey,
+        seen: Millis,
+        now: Millis,
+        queues: &mut Queues,
+        ahead: &mut BTreeSet<String>,
+        report: &mut SweepReport,
+    ) -> bool {
+        report.looked_at += 1;
+        if self.spare(key, seen, now, ahead).await {
+            report.spared += 1;
+            return true;
+        }
+        self.look(key, seen, now, queues, report).await
     }
 
     /// Whether an event is left asleep, because it could go nowhere.

@@ -9,7 +9,7 @@ use shared::aws::Patience;
 use shared::clock::Millis;
 use shared::event::Event;
 use shared::inbox::{Inbox, Kept};
-use shared::ledger::{Placed, refuses_as_such};
+use shared::ledger::{Placed, Watched, refuses_as_such};
 use shared::spill::{Spill, Spilled};
 use shared::timing::SPILL_BUDGET;
 use tokio::time::{Instant, timeout_at};
@@ -147,7 +147,8 @@ impl Keeper {
             return Put::Unasked(anyhow!("the body has no place"));
         };
         let patient = until.saturating_duration_since(Instant::now()) >= Patience::SHORT.attempt;
-        let put = self.inbox.keep_placed(&one.event, placed, now);
+        let watched = Watched::ByIndex;
+        let put = self.inbox.keep_placed(&one.event, placed, watched, now);
         match timeout_at(until, put).await {
             Ok(Ok(kept)) => {
                 one.kept = Some(kept);

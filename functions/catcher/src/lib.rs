@@ -379,7 +379,7 @@ fn log(source: &Source, durable: &Durable) {
                 verification = "ok",
                 secret = secret.unwrap_or_default(),
                 received = word,
-                "kept event {id}: {word}",
+                "kept as {word}",
             )
         };
     }

@@ -201,9 +201,9 @@ impl Processor {
                     epoch,
                     run,
                     outcome = word,
-                    error = error.map(String::as_str).unwrap_or_default(),
+                    error = error.map(String::as_str),
                     took_ms = u64::try_from(now.since(began).as_millis()).unwrap_or(u64::MAX),
-                    "event {id}, attempt {attempt}: {word}",
+                    "attempt {attempt}: {word}",
                 )
             };
         }

@@ -14,6 +14,7 @@
 //! | event of a replay plan | `R#{plan}` | `I#{pk of the event}` |
 //! | what operators did | `LOG#{yyyymm}` | `{time}#{random}` |
 //! | bodies of dead letters | `SYS` | `HELD` |
+//! | how far the sweep has looked by time | same | `FRESH` |
 //! | when a round of backup-sync ended | same | `HB#{task}` |
 //! | paused sources, secrets in rotation | same | `PAUSE#{source}`, `ROTATION#{secret}` |
 //! | how many events came in an hour | same | `STAT#{yyyymmddhh}` |
@@ -38,6 +39,7 @@ mod dead;
 mod dictionary;
 mod endpoint;
 mod erase;
+mod fresh;
 mod heartbeat;
 mod hours;
 pub(crate) mod item;
@@ -75,6 +77,7 @@ pub use claim::{Abandoned, Claim, Lease};
 pub use coverage::{Comparison, DayCount};
 pub use cursor::{Cursor, Paused, SyncLease};
 pub use erase::{By, Erased};
+pub use fresh::{Fresh, Further, Marks, Stretch, Sum, Watched};
 pub use hours::{Brief, HourCount, Spent};
 pub use log::{Deed, Deeds, Logged};
 pub use notice::{About, Notice, Posted};

@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::body::Placed;
 use super::transition::work_partition;
-use super::{Item, Ledger, Row, SCHEMA, State, Write, item};
+use super::{Item, Ledger, Row, SCHEMA, State, Watched, Write, item};
 use crate::clock::Millis;
 use crate::event::{Event, EventKey, Via};
 use crate::timing::FIRST_LOOK;
@@ -29,6 +29,23 @@ pub enum Received {
     Conflict(EventKey),
 }
 
+/// What an event is in its first row.
+#[derive(Clone, Copy, Debug)]
+enum New<'n> {
+    Received(Watched),
+    /// Kept apart, for this reason.
+    Apart(&'n str),
+}
+
+impl New<'_> {
+    fn state(self) -> State {
+        match self {
+            Self::Received(_) => State::Received,
+            Self::Apart(_) => State::Quarantined,
+        }
+    }
+}
+
 /// What a refused put means.
 #[derive(Debug, PartialEq, Eq)]
 enum Refusal {
@@ -44,7 +61,8 @@ impl Ledger {
     /// After this returns, the event is durable: it may be acknowledged.
     pub async fn receive(&self, event: &Event, now: Millis) -> anyhow::Result<Received> {
         let placed = self.place(event).await?;
-        self.receive_placed(event, &placed, now).await
+        self.receive_placed(event, &placed, Watched::ByIndex, now)
+            .await
     }
 
     /// The same for an event whose body is ready.
@@ -52,6 +70,7 @@ impl Ledger {
         &self,
         event: &Event,
         placed: &Placed,
+        watched: Watched,
         now: Millis,
     ) -> anyhow::Result<Received> {
         if event.once_per_body && !self.first_with_this_body(event, now).await? {
@@ -63,7 +82,7 @@ impl Ledger {
             self.line_up(&pointer, now).await?;
         }
         match self
-            .put_event(event, &event.key, placed, State::Received, None, now)
+            .put_event(event, &event.key, placed, New::Received(watched), now)
             .await?
         {
             None | Some(Refusal::Own) => Ok(Received::New),
@@ -90,7 +109,7 @@ impl Ledger {
             None
         };
         let placed = own.as_ref().unwrap_or(placed);
-        self.put_event(event, &key, placed, State::Quarantined, Some(reason), now)
+        self.put_event(event, &key, placed, New::Apart(reason), now)
             .await?;
         Ok(Received::Conflict(key))
     }
@@ -101,16 +120,12 @@ impl Ledger {
         event: &Event,
         key: &EventKey,
         placed: &Placed,
-        state: State,
-        reason: Option<&str>,
+        new: New<'_>,
         now: Millis,
     ) -> anyhow::Result<Option<Refusal>> {
         let event = &event.under(key.clone());
         let write_id = write_id()?;
-        let mut row = state_row(event, placed.len, state, &write_id, now);
-        if let Some(reason) = reason {
-            row.insert("reason".into(), item::s(reason));
-        }
+        let mut row = state_row(event, placed.len, new, &write_id, now);
         self.keep_body(event, placed, &mut row, now).await?;
         let condition = ("attribute_not_exists(pk)", Item::new());
         match self
@@ -196,14 +211,14 @@ fn refusal(old: &Item, event: &Event, write_id: &str, now: Millis) -> Refusal {
     }
 }
 
-fn state_row(event: &Event, len: usize, state: State, write_id: &str, now: Millis) -> Item {
+fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: Millis) -> Item {
     let pk = event.key.pk();
     let received = event.received_at;
     let mut row = Item::from([
         ("pk".to_owned(), item::s(&pk)),
         ("sk".to_owned(), item::s("M")),
         ("sv".to_owned(), item::n(SCHEMA)),
-        ("st".to_owned(), item::s(state.as_str())),
+        ("st".to_owned(), item::s(new.state().as_str())),
         ("epoch".to_owned(), item::n(0)),
         ("run".to_owned(), item::n(0)),
         ("gen".to_owned(), item::n(0)),
@@ -230,10 +245,17 @@ fn state_row(event: &Event, len: usize, state: State, write_id: &str, now: Milli
             item::s(format!("{:013}#{}", received.0.max(0), event.kind)),
         ),
     ]);
-    if state == State::Received {
-        row.insert("enq".into(), item::ms(now));
-        row.insert("gpk".into(), item::s(work_partition(&pk)));
-        row.insert("gsk".into(), item::ms(now + FIRST_LOOK));
+    match new {
+        New::Received(watched) => {
+            row.insert("enq".into(), item::ms(now));
+            if watched == Watched::ByIndex {
+                row.insert("gpk".into(), item::s(work_partition(&pk)));
+                row.insert("gsk".into(), item::ms(now + FIRST_LOOK));
+            }
+        }
+        New::Apart(reason) => {
+            row.insert("reason".into(), item::s(reason));
+        }
     }
     let headers: HashMap<_, _> = event
         .headers
@@ -306,7 +328,9 @@ mod tests {
     }
 
     fn row(event: &Event, state: State) -> Item {
-        let mut row = state_row(event, 0, state, "first", event.received_at);
+        let new = New::Received(Watched::ByIndex);
+        let mut row = state_row(event, 0, new, "first", event.received_at);
+        row.insert("st".into(), item::s(state.as_str()));
         row.insert("bref".into(), item::s("i"));
         row
     }

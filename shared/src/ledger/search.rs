@@ -14,10 +14,10 @@ use crate::event::EventKey;
 
 /// The most items that one request may name.
 /// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html>
-const MOST_AT_ONCE: usize = 100;
+pub(super) const MOST_AT_ONCE: usize = 100;
 
 /// How often keys are asked for that DynamoDB did not get to.
-const TRIES: u32 = 8;
+pub(super) const TRIES: u32 = 8;
 
 /// What reads cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -162,9 +162,7 @@ impl Ledger {
                 "DynamoDB does not get to {} rows",
                 open.len()
             );
-            if tries > 0 {
-                tokio::time::sleep(Duration::from_millis(25 << tries)).await;
-            }
+            wait_for_rest(tries).await;
             tries += 1;
             let asked = KeysAndAttributes::builder().set_keys(Some(open));
             let answer = self
@@ -209,8 +207,15 @@ impl Ledger {
     }
 }
 
+/// What is left of a batch comes sooner to who waits.
+pub(super) async fn wait_for_rest(tries: u32) {
+    if tries > 0 {
+        tokio::time::sleep(Duration::from_millis(25 << tries)).await;
+    }
+}
+
 impl Cost {
-    fn of(used: Option<&ConsumedCapacity>) -> Self {
+    pub(super) fn of(used: Option<&ConsumedCapacity>) -> Self {
         Self {
             calls: 1,
             read_units: used

@@ -151,8 +151,10 @@ pub fn retry(
         "record a failed attempt",
         FENCE,
         // The rings were for the attempt that ended; the next one is rung for at once again.
-        "SET st = :failed, due = :due, gsk = :look, err = :err, h = :h, enq_n = :zero{fx} REMOVE own, lu",
+        "SET st = :failed, due = :due, gpk = :gpk, gsk = :look, err = :err, h = :h, enq_n = :zero{fx} \
+         REMOVE own, lu",
     )
+    .open(row)
     .with(":zero", item::n(0))
     .fenced(fence)
     .states(&[State::Failed])
@@ -181,9 +183,10 @@ pub fn put_off(
     Change::new(
         "put an event off",
         FENCE,
-        "SET st = :failed, due = :due, gsk = :look, err = :err, enq_n = :zero, cr = :zero, \
+        "SET st = :failed, due = :due, gpk = :gpk, gsk = :look, err = :err, enq_n = :zero, cr = :zero, \
          att = :att{fx} REMOVE own, lu ADD off :one, died :died",
     )
+    .open(row)
     .with(":zero", item::n(0))
     .with(":att", item::n(attempts))
     .with(":died", item::n(row.crashes))
@@ -276,6 +279,20 @@ pub fn erase(row: &Row, rest: &Scrubbed, now: Millis, keep: Duration) -> Change 
             .named("#ttl", "ttl")
             .with(":ttl", item::n((now + keep).secs()))
     }
+}
+
+/// An open row without a place in the `work` index gets one.
+pub fn watch(pk: &str, now: Millis) -> Change {
+    Change::new(
+        "give an event its place among those that wait",
+        // What newer code calls open by another name is open.
+        "attribute_exists(pk) AND attribute_not_exists(gpk) \
+         AND st <> :done AND st <> :dead_letter AND st <> :quarantined",
+        "SET gpk = :gpk, gsk = :now",
+    )
+    .states(&[State::Done, State::DeadLetter, State::Quarantined])
+    .with(":gpk", item::s(work_partition(pk)))
+    .with(":now", item::ms(now))
 }
 
 /// The sweep is about to ring for an open row.
@@ -484,6 +501,11 @@ impl Change {
         self.with(":err", item::s(cut(error)))
     }
 
+    /// In the `work` index among the open ones, where it need not have been before.
+    fn open(self, row: &Row) -> Self {
+        self.with(":gpk", item::s(work_partition(&row.key.pk())))
+    }
+
     fn dead(self, row: &Row, reason: &str, error: &str, now: Millis) -> Self {
         self.states(&[State::DeadLetter])
             .with(":reason", item::s(cut(reason)))
@@ -547,10 +569,15 @@ pub fn dead_partition(pk: &str) -> String {
 }
 
 /// FNV-1a: the same on every machine and in every version, which is all that is asked of it.
-pub(super) fn shard(pk: &str) -> u8 {
-    let hash = pk.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+pub(super) fn hash(pk: &str) -> u64 {
+    pk.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    })
+}
+
+/// One of the parts of an index.
+pub(super) fn shard(pk: &str) -> u8 {
+    let hash = hash(pk);
     // The high half alone hardly depends on the last characters, and ids count up there.
     u8::try_from((hash ^ (hash >> 32)) % u64::from(WORK_SHARDS)).unwrap_or(0)
 }

@@ -127,6 +127,18 @@ fn ways_in() -> Vec<Case> {
         ),
         breaks("no sweep", EveryEventEnds, PLAN, &[Rule::Sweep]),
         breaks(
+            "new rows are sought by nobody",
+            EveryEventEnds,
+            PLAN,
+            &[Rule::SoughtByTime],
+        ),
+        breaks(
+            "a mark that runs ahead of what can be seen",
+            EveryEventEnds,
+            PLAN,
+            &[Rule::MarkStaysBehind],
+        ),
+        breaks(
             "no sweep, ring before the put",
             EveryEventEnds,
             PLAN,

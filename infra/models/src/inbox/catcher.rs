@@ -70,7 +70,12 @@ impl At<'_> {
             self.go(Catcher::Free),
         );
         let Some(row) = self.world.row else {
-            let put = |to| self.go(to).with(|w| w.row = Some(Row::NEW));
+            let put = |to| {
+                self.go(to).with(|w| {
+                    w.row = Some(Row::NEW);
+                    w.passed &= !self.model.has(Rule::MarkStaysBehind);
+                })
+            };
             steps.sure(me, "puts the row", put(self.kept(true)));
             steps.maybe(
                 me,

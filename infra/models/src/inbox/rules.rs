@@ -29,6 +29,11 @@ pub(super) enum Rule {
     /// Exhaustion asks for the epoch that was read.
     ExhaustAsksForEpoch,
     Sweep,
+    /// The sweep goes over what came in the order of time, and gives what is open its place in the
+    /// index of open rows, where no new row is.
+    SoughtByTime,
+    /// It goes over a time only when all that came in it can be seen.
+    MarkStaysBehind,
     /// A claim leaves the row in the index of open rows.
     ClaimedRowIsSwept,
     /// The intent of an effect without a key is written before the call.

@@ -10,7 +10,10 @@ const ME: &str = "sweep";
 pub(super) fn steps(model: &Inbox, world: &World, steps: &mut Steps<World>) {
     let idle = world.with(|w| w.sweep = Sweep::Idle);
     match world.sweep {
-        Sweep::Idle => return look(model, world, steps),
+        Sweep::Idle => {
+            pass(model, world, steps);
+            return look(model, world, steps);
+        }
         Sweep::Ringing => {
             steps.sure(ME, "rings", idle.with(|w| super::ring(model, w)));
         }
@@ -20,6 +23,23 @@ pub(super) fn steps(model: &Inbox, world: &World, steps: &mut Steps<World>) {
         },
     }
     steps.maybe(ME, "dies", idle);
+}
+
+/// Goes over the time at which the event came, once.
+fn pass(model: &Inbox, world: &World, steps: &mut Steps<World>) {
+    if world.passed || !model.has(Rule::Sweep) || !model.has(Rule::SoughtByTime) {
+        return;
+    }
+    if world.row.is_none() && model.has(Rule::MarkStaysBehind) {
+        return;
+    }
+    let to = world.with(|w| {
+        w.passed = true;
+        if let Some(row) = &mut w.row {
+            row.open |= !row.is_settled();
+        }
+    });
+    steps.sure(ME, "goes over the time at which it came", to);
 }
 
 fn look(model: &Inbox, world: &World, steps: &mut Steps<World>) {

@@ -180,7 +180,7 @@ impl At<'_> {
             row.lease_over = false;
             row.due = false;
             row.epoch = (row.epoch + 1).min(9);
-            row.open = self.model.has(Rule::ClaimedRowIsSwept);
+            row.open &= self.model.has(Rule::ClaimedRowIsSwept);
             if self.model.has(Rule::AttemptsCountedAtClaim) {
                 row.attempts = (row.attempts + 1).min(self.model.attempts);
             }

@@ -12,6 +12,8 @@ pub(super) struct World {
     pub(super) bells: u8,
     pub(super) workers: [Worker; 2],
     pub(super) sweep: Sweep,
+    /// The sweep has gone over the time at which the event came.
+    pub(super) passed: bool,
     pub(super) replays: u8,
     pub(super) lost_for_good: u8,
     /// Claim ids given so far.
@@ -150,7 +152,7 @@ impl Row {
         run: 0,
         generation: 0,
         fx: Fx::None,
-        open: true,
+        open: false,
     };
 
     pub(super) fn is_settled(&self) -> bool {
@@ -192,6 +194,7 @@ impl World {
             bells: 0,
             workers: [Worker::IDLE; 2],
             sweep: Sweep::Idle,
+            passed: false,
             replays,
             lost_for_good,
             ids: 0,

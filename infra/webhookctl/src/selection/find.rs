@@ -1,12 +1,12 @@
 //! Finds the events of a selection.
 //!
-//! What waits (open events and dead letters) is in the `work` index, whatever its age. All else is
-//! found through the `time` index, in the order of receipt.
+//! What waits (open events and dead letters) is in the `work` index, whatever its age, unless it came a
+//! moment ago. All else is found through the `time` index, in the order of receipt.
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use shared::clock::Millis;
 use shared::event::EventKey;
-use shared::ledger::{Cost, Listed, Stored, Waiting};
+use shared::ledger::{Cost, Fresh, Listed, Stored, Waiting};
 
 use super::walk::Walk;
 use super::{DAY_MS, Found, Position, Selection, Want};
@@ -85,7 +85,17 @@ impl Selection {
             *cost += used;
             keys.extend(found);
         }
-        if keys.len() <= MOST_WAITING || self.thorough {
+        let mut or_more = false;
+        if open {
+            let fresh = self.fresh(inbox).await?;
+            *cost += fresh.cost;
+            or_more = fresh.or_more;
+            keys.extend(fresh.open);
+            // It may have got its place in the other index meanwhile.
+            keys.sort_unstable();
+            keys.dedup();
+        }
+        if (keys.len() <= MOST_WAITING && !or_more) || self.thorough {
             return Ok(Some(keys));
         }
         if self.since.is_none() {
@@ -95,6 +105,16 @@ impl Selection {
                 .into());
         }
         Ok(None)
+    }
+
+    async fn fresh(&self, inbox: &Inbox) -> anyhow::Result<Fresh> {
+        let sources: Vec<&str> = self.sources.iter().map(String::as_str).collect();
+        let most = if self.thorough {
+            usize::MAX
+        } else {
+            MOST_WAITING
+        };
+        inbox.ledger.fresh(&sources, Millis(self.now), most).await
     }
 
     async fn waiting_in(

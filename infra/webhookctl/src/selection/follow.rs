@@ -37,7 +37,7 @@ impl Selection {
         }
     }
 
-    /// At most so many open events of each part of the `work` index, whatever their age.
+    /// At most so many open events of each part of an index, whatever their age.
     pub async fn open_events(&self, inbox: &Inbox, of_each: i32) -> anyhow::Result<Vec<EventKey>> {
         let pages = (0..Waiting::SHARDS).map(|shard| {
             inbox
@@ -49,7 +49,14 @@ impl Selection {
             .try_collect()
             .await?;
         let meant = pages.into_iter().flat_map(|page| page.found);
-        Ok(meant.filter(|key| self.has_source(key.source())).collect())
+        let mut keys: Vec<_> = meant.filter(|key| self.has_source(key.source())).collect();
+        let sources: Vec<&str> = self.sources.iter().map(String::as_str).collect();
+        let most = usize::try_from(of_each).unwrap_or(0);
+        let fresh = inbox.ledger.fresh(&sources, Millis(self.now), most).await?;
+        keys.extend(fresh.open);
+        keys.sort_unstable();
+        keys.dedup();
+        Ok(keys)
     }
 
     /// The rows as they are now, in the order of receipt.

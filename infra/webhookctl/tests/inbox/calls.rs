@@ -116,7 +116,7 @@ async fn reading_verbs_only_read() {
     tail.kill().await.unwrap();
     let operations = proxy.operations();
     assert!(of(&operations, "Query") > 0);
-    let reading = ["Query", "BatchGetItem"];
+    let reading = ["Query", "GetItem", "BatchGetItem"];
     assert!(
         operations
             .keys()

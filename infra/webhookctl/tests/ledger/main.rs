@@ -18,6 +18,7 @@ mod cursor;
 mod cut;
 mod effects;
 mod erase;
+mod fresh;
 mod heartbeat;
 mod hours;
 mod matrix;

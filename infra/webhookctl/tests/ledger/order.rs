@@ -7,7 +7,9 @@ use shared::clock::Millis;
 use shared::config::Config;
 use shared::event::EventKey;
 use shared::ledger::transition::order::WAITS;
-use shared::ledger::{Ahead, EntityLock, Ledger, Pointer, Raised, Received, Settlement, State};
+use shared::ledger::{
+    Ahead, EntityLock, Ledger, Pointer, Raised, Received, Settlement, State, Watched,
+};
 use shared::order::{Entity, Place, Version};
 use shared::preset::Compare;
 use shared::timing::{CLOCK_MARGIN, KEEP_ORDER, KEEP_ROW, LEASE, POINTER_GRACE};
@@ -244,7 +246,9 @@ async fn what_comes_out_of_the_spill_queue_without_its_body_stands_in_line() {
     let (event, placed) = (spilled.event(), spilled.placed().unwrap());
     assert!(event.body().is_empty(), "it is in the bucket");
     let ledger = strict(&table.ledger);
-    let received = ledger.receive_placed(event, placed, after(1)).await;
+    let received = ledger
+        .receive_placed(event, placed, Watched::ByIndex, after(1))
+        .await;
     assert_eq!(received.unwrap(), Received::New);
     assert_eq!(table.line().await, ["evt_1"]);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use shared::event::{EventKey, Sha, Via};
-use shared::ledger::{BodyAt, Received, State};
+use shared::ledger::{BodyAt, Received, State, Watched};
 use shared::timing::{FIRST_LOOK, KEEP_ROW};
 
 use crate::support::{
@@ -200,7 +200,10 @@ async fn what_comes_out_of_the_spill_queue_without_its_body_is_kept_apart_with_i
     let spilled = table.spilled(second.clone(), placed).await;
     let (event, placed) = (spilled.event(), spilled.placed().unwrap());
     assert!(event.body().is_empty(), "it is in the bucket");
-    let received = table.ledger.receive_placed(event, placed, after(1)).await;
+    let received = table
+        .ledger
+        .receive_placed(event, placed, Watched::ByIndex, after(1))
+        .await;
     let Received::Conflict(apart) = received.unwrap() else {
         panic!("it is another body under the same id");
     };

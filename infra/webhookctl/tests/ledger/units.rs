@@ -21,7 +21,7 @@ use shared::clock::Millis;
 use shared::coverage::{Counts, Day, Gap, MOST_GAPS, Piece};
 use shared::event::{EventKey, Via};
 use shared::ledger::{
-    Again, By, Comparison, EffectState, Ledger, Received, Replayed, Settlement, Swept,
+    Again, By, Comparison, EffectState, Ledger, Received, Replayed, Settlement, Swept, Watched,
 };
 use shared::silence::{REMEMBERED, Rhythm};
 use shared::timing::LEASE;
@@ -142,7 +142,7 @@ impl Metered {
 }
 
 #[tokio::test]
-async fn the_happy_path_costs_six_units() {
+async fn what_is_watched_by_the_index_costs_six_units() {
     let metered = Metered::fresh().await;
     let (ledger, meter) = (&metered.ledger, &metered.meter);
     let small = event("evt_1");
@@ -154,6 +154,23 @@ async fn the_happy_path_costs_six_units() {
     let done = ledger.settle(lease, Settlement::Done, &[], NOW);
     done.await.unwrap();
     assert_eq!(meter.read(), (1.0, 1.0), "done");
+}
+
+#[tokio::test]
+async fn what_is_watched_by_its_time_costs_four() {
+    let metered = Metered::fresh().await;
+    let (ledger, meter) = (&metered.ledger, &metered.meter);
+    let small = event("evt_1");
+    let placed = ledger.place(&small).await.unwrap();
+    let received = ledger.receive_placed(&small, &placed, Watched::ByTime, NOW);
+    received.await.unwrap();
+    assert_eq!(meter.read(), (1.0, 1.0), "receive");
+    let claim = ledger.claim(small.key(), "processor", NOW, LEASE, ATTEMPTS);
+    let lease = leased(claim.await.unwrap());
+    assert_eq!(meter.read(), (1.0, 0.0), "claim");
+    let done = ledger.settle(lease, Settlement::Done, &[], NOW);
+    done.await.unwrap();
+    assert_eq!(meter.read(), (1.0, 0.0), "done");
 }
 
 #[tokio::test]

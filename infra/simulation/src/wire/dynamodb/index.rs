@@ -129,17 +129,6 @@ impl Index {
         }
     }
 
-    /// Whether any partition whose name begins so has something.
-    pub(super) fn any(&self, start: &str) -> bool {
-        let late = self
-            .late
-            .iter()
-            .any(|(_, _, partition, _)| partition.starts_with(start));
-        let from = self.partitions.range(start.to_owned()..);
-        let mut these = from.take_while(|(partition, _)| partition.starts_with(start));
-        late || these.any(|(_, places)| !places.is_empty())
-    }
-
     /// What the index keeps of an item: its keys.
     pub(super) fn projected(&self, partition: &str, place: &Place) -> Item {
         let (sort, pk, sk) = place;

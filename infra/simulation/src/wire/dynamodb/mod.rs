@@ -48,8 +48,12 @@ pub struct Table {
     updates: HashMap<String, Arc<Update>>,
     tokens: HashMap<String, Vec<u8>>,
     weakness: Option<Weakness>,
+    open_rows: usize,
     /// How far the indexes are behind the table.
     pub index_lag_ms: i64,
+    /// Batches that were read, and how many of the next ones are refused.
+    pub batches: u64,
+    pub batches_to_refuse: u64,
     /// What was written since somebody looked.
     pub changed: Vec<Changed>,
 }
@@ -64,7 +68,10 @@ impl Table {
             updates: HashMap::new(),
             tokens: HashMap::new(),
             weakness,
+            open_rows: 0,
             index_lag_ms: INDEX_LAG_MS,
+            batches: 0,
+            batches_to_refuse: 0,
             changed: Vec::new(),
         }
     }
@@ -77,6 +84,7 @@ impl Table {
             "UpdateItem" => self.update(request, now),
             "DeleteItem" => self.delete(request, now),
             "GetItem" => self.get(&request),
+            "BatchGetItem" => self.batch_get(&request),
             "Query" => self.query(request, now),
             "TransactWriteItems" => self.transact(request, body, now),
             other => Err(Refusal::unknown(format!("the operation {other}"))),
@@ -96,11 +104,9 @@ impl Table {
         rows
     }
 
-    /// Whether the `work` index shows an open row, or is about to.
+    /// Whether any event is not at its end.
     pub fn has_open_rows(&self) -> bool {
-        self.indexes
-            .iter()
-            .any(|index| index.name == "work" && index.any("W#"))
+        self.open_rows > 0
     }
 
     fn put(&mut self, request: Request, now: i64) -> Result<String, Refusal> {
@@ -142,6 +148,33 @@ impl Table {
             Some(item) => json!({ "Item": item }).to_string(),
             None => "{}".to_owned(),
         })
+    }
+
+    fn batch_get(&mut self, request: &Request) -> Result<String, Refusal> {
+        self.batches += 1;
+        if self.batches_to_refuse > 0 {
+            self.batches_to_refuse -= 1;
+            return Err(Refusal::invalid("refused, as it was told"));
+        }
+        let mut answers = BTreeMap::new();
+        for (table, asked) in &request.batch {
+            if asked.keys.is_empty() || asked.keys.len() > 100 {
+                return Err(Refusal::invalid("a batch is of 1 to 100 keys"));
+            }
+            let mut items = Vec::new();
+            for one in &asked.keys {
+                let (pk, sk) = key(Some(one))?;
+                let Some(item) = self.item(&pk, &sk).cloned() else {
+                    continue;
+                };
+                items.push(match &asked.projection_expression {
+                    None => item,
+                    Some(names) => projected(item, names)?,
+                });
+            }
+            answers.insert(table, items);
+        }
+        Ok(json!({ "Responses": answers, "UnprocessedKeys": {} }).to_string())
     }
 
     fn prepare_put(&mut self, request: Request) -> Result<Write, Refusal> {
@@ -288,6 +321,8 @@ impl Table {
         for (index, (old, new)) in self.indexes.iter_mut().zip(places) {
             index.change(old, new, now + self.index_lag_ms);
         }
+        self.open_rows += usize::from(is_open(&write.sk, write.new.as_ref()));
+        self.open_rows -= usize::from(is_open(&write.sk, write.old.as_ref()));
         let items = self.items.entry(write.pk.clone()).or_default();
         match &write.new {
             Some(new) => items.insert(write.sk.clone(), new.clone()),
@@ -310,6 +345,11 @@ struct Write {
     old: Option<Item>,
     new: Option<Item>,
     shows: Option<String>,
+}
+
+fn is_open(sk: &str, item: Option<&Item>) -> bool {
+    let state = item.and_then(|item| item.get("st")).and_then(Value::text);
+    sk == "M" && matches!(state, Some("received" | "processing" | "failed"))
 }
 
 fn bindings(values: Item, names: BTreeMap<String, String>) -> Result<Bindings, Refusal> {

@@ -30,6 +30,19 @@ pub(super) struct Request {
     pub select: Option<String>,
     pub transact_items: Vec<TransactItem>,
     pub client_request_token: Option<String>,
+    /// Nothing here has a price.
+    #[serde(rename = "ReturnConsumedCapacity")]
+    pub _return_consumed_capacity: Option<String>,
+    #[serde(rename = "RequestItems")]
+    pub batch: BTreeMap<String, Keys>,
+}
+
+/// What a batch reads of a table.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+pub(super) struct Keys {
+    pub keys: Vec<Item>,
+    pub projection_expression: Option<String>,
 }
 
 /// One write of a transaction.

@@ -127,8 +127,8 @@ async fn see(
     live: Option<&BTreeMap<String, secrets::Live>>,
     now: Millis,
 ) -> anyhow::Result<()> {
-    let open = traffic::waiting(&inbox.ledger, Waiting::Open).await?;
-    let dead = traffic::waiting(&inbox.ledger, Waiting::Dead).await?;
+    let open = traffic::waiting(inbox, Waiting::Open, now).await?;
+    let dead = traffic::waiting(inbox, Waiting::Dead, now).await?;
     for row in rows {
         let (events, more) = traffic::last_day(&inbox.ledger, &row.source, now, MOST).await?;
         let last = events.first().map(|event| event.received_at.0);

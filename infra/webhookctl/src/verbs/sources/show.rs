@@ -149,8 +149,8 @@ async fn see(
     let newest = args.events as usize;
     let newest = events.get(..newest.min(events.len())).unwrap_or_default();
     let rows = secrets::rows(&inbox.ledger, newest).await?;
-    let open = traffic::waiting(&inbox.ledger, Waiting::Open).await?;
-    let dead = traffic::waiting(&inbox.ledger, Waiting::Dead).await?;
+    let open = traffic::waiting(inbox, Waiting::Open, now).await?;
+    let dead = traffic::waiting(inbox, Waiting::Dead, now).await?;
     let tally = inbox.quarantine.tally(name, now).await?;
     let (live, trouble) = match secrets::live(inbox, global, &args.secrets_at, now).await {
         Ok(mut live) => (live.remove(name), None),

@@ -1,6 +1,6 @@
 //! What the indexes of the ledger say of a source, within bounds: nothing is scanned.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join_all, try_join_all};
 use serde::Serialize;
@@ -8,6 +8,7 @@ use shared::clock::Millis;
 use shared::ledger::{Ledger, Listed, Waiting};
 
 use crate::output::table::thousands;
+use crate::place::Inbox;
 
 const HOUR_MS: i64 = 3_600_000;
 const HOURS: i64 = 24;
@@ -71,19 +72,27 @@ fn hours(now: Millis) -> Vec<(Millis, Millis)> {
 /// How many events of each source are open, or dead letters. Where the bound is reached, each
 /// number is the least that it is.
 pub(super) async fn waiting(
-    ledger: &Ledger,
+    inbox: &Inbox,
     what: Waiting,
+    now: Millis,
 ) -> anyhow::Result<(BTreeMap<String, usize>, bool)> {
-    let mut counts = BTreeMap::new();
-    let mut more = false;
+    let ledger = &inbox.ledger;
+    let (mut found, mut more) = (BTreeSet::new(), false);
+    if what == Waiting::Open {
+        let fresh = ledger.fresh(&inbox.sources(), now, MOST).await?;
+        found.extend(fresh.open);
+        more = fresh.or_more;
+    }
     let limit = i32::try_from(MOST).unwrap_or(i32::MAX);
     let shards = (0..Waiting::SHARDS).map(|shard| ledger.waiting(what, shard, limit));
     for shard in join_all(shards).await {
         let (keys, shard_has_more) = shard?;
         more |= shard_has_more;
-        for key in keys {
-            *counts.entry(key.source().to_owned()).or_insert(0) += 1;
-        }
+        found.extend(keys);
+    }
+    let mut counts = BTreeMap::new();
+    for key in found {
+        *counts.entry(key.source().to_owned()).or_insert(0) += 1;
     }
     Ok((counts, more))
 }

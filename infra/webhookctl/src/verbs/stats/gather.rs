@@ -27,6 +27,9 @@ const PAGES: usize = 2;
 /// Open events that are looked at, of each of the eight parts of the index.
 const OPEN: i32 = 250;
 
+/// Events that came a moment ago and are looked at, of each part of the index.
+const FRESH: usize = 1000;
+
 /// Dead letters that are counted, likewise, and those of them all that are looked at one by one.
 const DEAD: i32 = 1000;
 const DEAD_READ: usize = 1000;
@@ -94,7 +97,7 @@ pub(super) async fn gather(
     now: Millis,
 ) -> anyhow::Result<Gathered> {
     let (arrived, uncounted, mut spent) = arrivals(inbox, chosen).await?;
-    let (open, cost) = open(inbox, chosen).await?;
+    let (open, cost) = open(inbox, chosen, now).await?;
     spent.add(cost);
     let each = is_finer(by) || !chosen.all_kinds();
     let (dead, cost) = dead(inbox, chosen, each).await?;
@@ -171,10 +174,21 @@ fn within(chosen: &Chosen, hour: Hour) -> (Millis, Millis) {
     (hour.begins().max(chosen.from), end.min(chosen.to))
 }
 
-async fn open(inbox: &Inbox, chosen: &Chosen) -> anyhow::Result<(Waits, Spent)> {
+async fn open(inbox: &Inbox, chosen: &Chosen, now: Millis) -> anyhow::Result<(Waits, Spent)> {
     let ledger = &inbox.ledger;
     let (mut keys, more, mut spent) = ledger.all_waiting(Waiting::Open, OPEN).await?;
     keys.retain(|key| chosen.has_source(key.source()));
+    let sources: Vec<&str> = chosen.sources.iter().map(String::as_str).collect();
+    let fresh = ledger.fresh(&sources, now, FRESH).await?;
+    spent.add(Spent {
+        calls: fresh.cost.calls,
+        read_units: fresh.cost.read_units,
+    });
+    keys.extend(fresh.open);
+    // It may have got its place in the other index meanwhile.
+    keys.sort_unstable();
+    keys.dedup();
+    let more = more || fresh.or_more;
     let (mut briefs, cost) = ledger.briefs(&keys).await?;
     spent.add(cost);
     // What was settled since the index saw it waits no more.

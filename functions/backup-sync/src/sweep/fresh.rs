@@ -1,0 +1,229 @@
+//! What came a moment ago stands in no index of open events: it is gone over in the order of time,
+//! when its doorbell should have been heard. An hour that is long over is held against what was seen
+//! of it.
+
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt as _};
+use shared::clock::Millis;
+use shared::event::EventKey;
+use shared::hours::{self, Hour};
+use shared::ledger::{Marks, Stretch, Sum};
+use shared::timing::{FIRST_LOOK, LAST_LOOK};
+use tokio::time::Instant;
+
+use crate::BackupSync;
+
+/// For how long one sweep goes over what came. The next one goes on.
+const BUDGET: Duration = Duration::from_secs(20);
+
+/// How much of the time is gone over before the mark is moved.
+const STEP: Duration = Duration::from_secs(600);
+
+/// So long after an event the mark passes it although it could not be looked at: one that never can
+/// must not keep the others from being looked at. Its hour is gone over again.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Requests at the same time.
+const AT_ONCE: usize = 16;
+
+/// Rows that one request reads.
+const A_BATCH: usize = 100;
+
+/// What is done with what is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// What is open gets its place in the index.
+    Watch,
+    /// It is counted, and nothing more.
+    Sum,
+}
+
+/// What going over some time came to.
+#[derive(Debug, Default)]
+struct Gone {
+    sum: Sum,
+    /// What was open, and has its place in the index now.
+    open: Vec<EventKey>,
+    failed: u64,
+}
+
+impl Gone {
+    fn and(mut self, other: Self) -> Self {
+        self.open.extend(other.open);
+        Self {
+            sum: self.sum.and(other.sum),
+            open: self.open,
+            failed: self.failed + other.failed,
+        }
+    }
+}
+
+impl BackupSync {
+    /// Gives what is open and in no index its place there, and returns it, to be looked at. What
+    /// fails is tried again by the next sweep; how often it failed comes along.
+    pub(super) async fn go_over_what_came(&self, now: Millis) -> (Vec<EventKey>, u64) {
+        let mut gone = Gone::default();
+        if let Err(error) = self.move_marks(now, &mut gone).await {
+            say(&error);
+            gone.failed += 1;
+        }
+        (gone.open, gone.failed)
+    }
+
+    async fn move_marks(&self, now: Millis, gone: &mut Gone) -> anyhow::Result<()> {
+        let ledger = &self.parts.inbox.ledger;
+        let mut marks = ledger.marks().await?.unwrap_or_else(|| Marks::new(now));
+        let configured = self.parts.config.sources().map(|one| one.name.as_str());
+        let sources = marks.sources(configured, now);
+        let until = Instant::now() + BUDGET;
+        self.go_on(&mut marks, &sources, now, until, gone).await;
+        self.check_hours(&mut marks, &sources, now, until, gone)
+            .await;
+        ledger.keep_marks(&marks).await
+    }
+
+    /// Goes as far as there is time. Behind what failed it goes on too, but the mark stays there.
+    async fn go_on(
+        &self,
+        marks: &mut Marks,
+        sources: &[String],
+        now: Millis,
+        until: Instant,
+        gone: &mut Gone,
+    ) {
+        let (last, mut at, mut whole) = (now - FIRST_LOOK, marks.at, true);
+        while at < last && Instant::now() < until {
+            let from = Millis(at.0 + 1);
+            let hour = Hour::of(from);
+            let to = last.min(at + STEP).min(Millis(hour.ends().0 - 1));
+            let mut step = self.go(What::Watch, from, to, sources, now).await;
+            if step.failed > 0 {
+                step.sum = step.sum.and(Sum::UNSURE);
+                whole &= now.since(to) > PATIENCE;
+            }
+            if whole {
+                marks.saw(hour, step.sum);
+                marks.at = to;
+            }
+            *gone = std::mem::take(gone).and(step);
+            at = to;
+        }
+    }
+
+    /// Holds what is shown of the hours that are long over against what was seen of them.
+    async fn check_hours(
+        &self,
+        marks: &mut Marks,
+        sources: &[String],
+        now: Millis,
+        until: Instant,
+        gone: &mut Gone,
+    ) {
+        while Instant::now() < until {
+            let hour = marks.hour;
+            let (from, to) = (hour.begins(), Millis(hour.ends().0 - 1));
+            if to + LAST_LOOK >= now || to > marks.at {
+                return;
+            }
+            let shown = self.go(What::Sum, from, to, sources, now).await;
+            let mut failed = shown.failed;
+            let was_all = marks.was_all_of(hour, shown.sum);
+            if failed == 0 && !was_all {
+                let again = self.go(What::Watch, from, to, sources, now).await;
+                failed = again.failed;
+                *gone = std::mem::take(gone).and(again);
+            }
+            if failed > 0 {
+                // It is gone over in the next sweep.
+                marks.saw(hour, Sum::UNSURE);
+                gone.failed += shown.failed;
+                return;
+            }
+            marks.hour = hour.next();
+        }
+    }
+
+    async fn go(
+        &self,
+        what: What,
+        from: Millis,
+        to: Millis,
+        sources: &[String],
+        now: Millis,
+    ) -> Gone {
+        let stretches = sources.iter().flat_map(|source| {
+            let hours = hours::cut(from, to).into_iter();
+            hours.flat_map(move |(from, to)| Stretch::of(source, from, to))
+        });
+        let gone: Vec<Gone> = stream::iter(stretches)
+            .map(|stretch| self.stretch(what, stretch, now))
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        gone.into_iter().fold(Gone::default(), Gone::and)
+    }
+
+    async fn stretch(&self, what: What, stretch: Stretch, now: Millis) -> Gone {
+        let (mut gone, mut start) = (Gone::default(), None);
+        loop {
+            let page = self.parts.inbox.ledger.in_stretch(&stretch, start).await;
+            let (keys, further, _) = match page {
+                Ok(page) => page,
+                Err(error) => {
+                    say(&error);
+                    gone.failed += 1;
+                    return gone;
+                }
+            };
+            gone.sum = gone.sum.and(Sum::of(&keys));
+            if what == What::Watch {
+                for keys in keys.chunks(A_BATCH) {
+                    self.watch_open(keys, now, &mut gone).await;
+                }
+            }
+            start = further;
+            if start.is_none() {
+                return gone;
+            }
+        }
+    }
+
+    async fn watch_open(&self, keys: &[EventKey], now: Millis, gone: &mut Gone) {
+        let ledger = &self.parts.inbox.ledger;
+        let open = match ledger.unwatched(keys).await {
+            Ok((open, _)) => open,
+            Err(error) => {
+                say(&error);
+                gone.failed += 1;
+                return;
+            }
+        };
+        let watched: Vec<(EventKey, anyhow::Result<bool>)> = stream::iter(open)
+            .map(async |key| {
+                let watched = ledger.watch(&key, now).await;
+                (key, watched)
+            })
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        for (key, watched) in watched {
+            match watched {
+                Ok(true) => gone.open.push(key),
+                Ok(false) => {}
+                Err(error) => {
+                    say(&error);
+                    gone.failed += 1;
+                }
+            }
+        }
+    }
+}
+
+/// One row's trouble must not keep the others asleep.
+fn say(error: &anyhow::Error) {
+    tracing::warn!(
+        error = format!("{error:#}"),
+        "could not look at some of what came a moment ago"
+    );
+}

@@ -1,0 +1,165 @@
+//! What came a moment ago stands in no part of the `work` index, until somebody finds it open.
+
+use std::time::Duration;
+
+use shared::clock::Millis;
+use shared::event::EventKey;
+use shared::hours::{self, Hour};
+use shared::ledger::transition::{WORK_SHARDS, work_partition};
+use shared::ledger::{Item, Marks, Received, Settlement, State, Stretch, Sum, Swept, Watched};
+use shared::timing::FIRST_LOOK;
+
+use crate::support::{ATTEMPTS, NOW, Table, after, dead, event, number, retry_at, s, text};
+
+impl Table {
+    /// Received as the catcher does.
+    async fn came(&self, id: &str) -> EventKey {
+        let event = event(id);
+        let placed = self.ledger.place(&event).await.unwrap();
+        let received = self
+            .ledger
+            .receive_placed(&event, &placed, Watched::ByTime, NOW);
+        assert_eq!(received.await.unwrap(), Received::New);
+        event.key().clone()
+    }
+
+    async fn unwatched(&self, keys: &[EventKey]) -> Vec<EventKey> {
+        self.ledger.unwatched(keys).await.unwrap().0
+    }
+
+    async fn in_the_last_hour(&self) -> Vec<EventKey> {
+        let mut found = Vec::new();
+        for (from, to) in hours::cut(NOW - Duration::from_secs(3600), NOW) {
+            for stretch in Stretch::of("stripe-main", from, to) {
+                let (keys, further, _) = self.ledger.in_stretch(&stretch, None).await.unwrap();
+                assert!(further.is_none());
+                found.extend(keys);
+            }
+        }
+        found.sort();
+        found
+    }
+
+    async fn fresh_ones(&self) -> Vec<EventKey> {
+        let fresh = self
+            .ledger
+            .fresh(&["stripe-main"], NOW, 1000)
+            .await
+            .unwrap();
+        assert!(!fresh.or_more);
+        fresh.open
+    }
+}
+
+fn is_indexed(row: &Item) -> bool {
+    assert_eq!(row.contains_key("gpk"), row.contains_key("gsk"));
+    row.contains_key("gpk")
+}
+
+#[tokio::test]
+async fn it_is_in_the_index_of_time_alone_from_its_receipt_to_its_end() {
+    let table = Table::fresh().await;
+    let key = table.came("evt_1").await;
+    assert!(!is_indexed(&table.row(&key).await));
+    assert_eq!(number(&table.row(&key).await, "enq"), NOW.0);
+    let lease = table.lease(&key, NOW).await;
+    assert!(!is_indexed(&table.row(&key).await));
+    assert_eq!(table.fresh_ones().await, [key.clone()]);
+    table.settle(lease, Settlement::Done).await;
+    assert!(!is_indexed(&table.row(&key).await));
+    assert_eq!(table.fresh_ones().await, []);
+    assert_eq!(table.in_the_last_hour().await, [key]);
+}
+
+#[tokio::test]
+async fn what_does_not_end_at_once_gets_its_place() {
+    let table = Table::fresh().await;
+    let put_off = Settlement::PutOff {
+        why: "full".into(),
+        due: after(60_000),
+        ring: None,
+        in_line: false,
+    };
+    for (id, settlement) in [
+        ("evt_1", retry_at(after(60_000))),
+        ("evt_2", put_off),
+        ("evt_3", dead()),
+    ] {
+        let key = table.came(id).await;
+        let lease = table.lease(&key, NOW).await;
+        table.settle(lease, settlement).await;
+        let row = table.row(&key).await;
+        assert!(is_indexed(&row), "{id}");
+        assert_eq!(text(&row, "gpk")[2..], work_partition(&key.pk())[2..]);
+        assert_eq!(table.unwatched(&[key]).await, [], "{id}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_open_is_found_by_its_time_and_looked_at() {
+    let table = Table::fresh().await;
+    let mut keys = Vec::new();
+    for n in 0..12 {
+        keys.push(table.came(&format!("evt_{n}")).await);
+    }
+    keys.sort();
+    assert_eq!(table.in_the_last_hour().await, keys);
+    let (done, claimed) = (keys[3].clone(), keys[7].clone());
+    let lease = table.lease(&done, NOW).await;
+    table.settle(lease, Settlement::Done).await;
+    table.lease(&claimed, NOW).await;
+
+    let mut open = table.unwatched(&keys).await;
+    open.sort();
+    let expected = keys.iter().filter(|key| **key != done);
+    assert_eq!(open, expected.cloned().collect::<Vec<_>>());
+
+    let now = NOW + FIRST_LOOK;
+    assert!(!table.ledger.watch(&done, now).await.unwrap());
+    for key in &open {
+        assert!(table.ledger.watch(key, now).await.unwrap(), "{key}");
+        assert!(!table.ledger.watch(key, now).await.unwrap(), "{key} again");
+        let row = table.row(key).await;
+        assert_eq!(text(&row, "gpk"), work_partition(&key.pk()));
+        assert_eq!(number(&row, "gsk"), now.0);
+        let swept = table.ledger.look(key, now, ATTEMPTS, true, now).await;
+        assert!(matches!(swept.unwrap(), Swept::Ring(..)), "{key}");
+    }
+    assert_eq!(table.fresh_ones().await, []);
+    let mut found = 0;
+    for shard in 0..WORK_SHARDS {
+        let waits = table.ledger.to_look_at(shard, Millis(i64::MAX), 100);
+        found += waits.await.unwrap().len();
+    }
+    assert_eq!(found, open.len());
+}
+
+#[tokio::test]
+async fn what_is_gone_or_ended_gets_no_place() {
+    let table = Table::fresh().await;
+    let nobody = EventKey::new("stripe-main", "evt_none");
+    assert_eq!(table.unwatched(std::slice::from_ref(&nobody)).await, []);
+    assert!(!table.ledger.watch(&nobody, NOW).await.unwrap());
+    assert!(table.item(&nobody.pk(), "M").await.is_none());
+    for state in [State::Done, State::DeadLetter, State::Quarantined] {
+        let key = table.came(&format!("evt_{state}")).await;
+        table
+            .edit(&key, |row| {
+                row.insert("st".into(), s(state.as_str()));
+            })
+            .await;
+        assert_eq!(table.unwatched(std::slice::from_ref(&key)).await, []);
+        assert!(!table.ledger.watch(&key, NOW).await.unwrap(), "{state}");
+    }
+}
+
+#[tokio::test]
+async fn how_far_the_sweep_has_gone_is_kept() {
+    let table = Table::fresh().await;
+    assert_eq!(table.ledger.marks().await.unwrap(), None);
+    let mut marks = Marks::new(NOW);
+    marks.at = NOW;
+    marks.saw(Hour::of(NOW), Sum::of(&[EventKey::new("s", "evt_1")]));
+    table.ledger.keep_marks(&marks).await.unwrap();
+    assert_eq!(table.ledger.marks().await.unwrap(), Some(marks));
+}
