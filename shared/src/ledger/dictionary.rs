@@ -4,9 +4,11 @@
 //! better one gets a number of its own beside it, and no release writes with one that the release
 //! before cannot read.
 
+use std::cell::RefCell;
 use std::io;
 use std::sync::LazyLock;
 
+use zstd::bulk::Compressor;
 use zstd::dict::{DecoderDictionary, EncoderDictionary};
 use zstd::stream::read::Decoder;
 
@@ -22,8 +24,18 @@ static PACKING: LazyLock<EncoderDictionary<'static>> =
 static UNPACKING: LazyLock<DecoderDictionary<'static>> =
     LazyLock::new(|| DecoderDictionary::copy(FIRST));
 
+thread_local! {
+    /// Its tables are as large as a hundred bodies.
+    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = const { RefCell::new(None) };
+}
+
 pub(super) fn pack(body: &[u8]) -> io::Result<Vec<u8>> {
-    zstd::bulk::Compressor::with_prepared_dictionary(&PACKING)?.compress(body)
+    COMPRESSOR.with_borrow_mut(|kept| match kept {
+        Some(compressor) => compressor.compress(body),
+        None => kept
+            .insert(Compressor::with_prepared_dictionary(&PACKING)?)
+            .compress(body),
+    })
 }
 
 pub(super) fn reader(packed: &[u8]) -> io::Result<impl io::Read> {
