@@ -211,7 +211,7 @@ impl Ledger {
         let packed = match &row.body_at {
             BodyAt::Inline => stored(state_row)?,
             BodyAt::Row => {
-                let body = self.get(&row.key.pk(), &body_sk(&sha)).await;
+                let body = self.immutable(&row.key.pk(), &body_sk(&sha)).await;
                 let body = body.context("read a body")?;
                 body.as_ref().map(stored).transpose()?.flatten()
             }

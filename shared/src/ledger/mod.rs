@@ -211,14 +211,27 @@ impl Ledger {
         }
     }
 
+    /// An item of which it is only asked whether it is there, and not which version of it. Half the
+    /// price, unless it was written a moment ago.
+    async fn immutable(&self, pk: &str, sk: &str) -> anyhow::Result<Option<Item>> {
+        match self.read(pk, sk, false).await? {
+            Some(item) => Ok(Some(item)),
+            None => self.get(pk, sk).await,
+        }
+    }
+
     async fn get(&self, pk: &str, sk: &str) -> anyhow::Result<Option<Item>> {
+        self.read(pk, sk, true).await
+    }
+
+    async fn read(&self, pk: &str, sk: &str, consistent: bool) -> anyhow::Result<Option<Item>> {
         let answer = self
             .dynamodb
             .get_item()
             .table_name(&self.table)
             .key("pk", item::s(pk))
             .key("sk", item::s(sk))
-            .consistent_read(true)
+            .consistent_read(consistent)
             .send()
             .await
             .context("read an item of the ledger")?;

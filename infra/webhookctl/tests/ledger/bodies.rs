@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use aws_sdk_dynamodb::config::interceptors::BeforeSerializationInterceptorContextMut;
+use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::error::BoxError;
+use aws_sdk_dynamodb::operation::get_item::GetItemInput;
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::event::{Event, EventKey, Sha, Via};
-use shared::ledger::{BodyAt, NoBody, Received, Settled, Settlement, State};
+use shared::ledger::{BodyAt, Ledger, NoBody, Received, Settled, Settlement, State};
 use shared::timing::KEEP_BODY;
 
 use crate::support::{NOW, Table, after, event_with, n, noise, number, s, text};
@@ -206,6 +210,49 @@ async fn a_catcher_that_dies_behind_the_body_leaves_an_event_to_be_received() {
         Received::New
     );
     assert_eq!(table.body(event.key()).await, Ok(event.body().to_vec()));
+}
+
+/// A replica of the table that has heard of no body yet: a read that need not be consistent finds
+/// none.
+#[derive(Debug)]
+struct Behind;
+
+impl Intercept for Behind {
+    fn name(&self) -> &'static str {
+        "behind"
+    }
+
+    fn modify_before_serialization(
+        &self,
+        context: &mut BeforeSerializationInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        if let Some(get) = context.input_mut().downcast_mut::<GetItemInput>()
+            && get.consistent_read != Some(true)
+            && let Some(key) = &mut get.key
+        {
+            key.insert("sk".to_owned(), s("not yet"));
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_body_is_read_once_and_again_where_a_replica_does_not_have_it_yet() {
+    let table = Table::fresh().await;
+    let event = large("evt_1", 3_000);
+    table.receive(&event).await;
+    let (proxy, ledger) = table.through_proxy().await;
+    let read = ledger.event_body(event.key()).await.unwrap().unwrap();
+    assert_eq!(read.unwrap().0, *event.body());
+    assert_eq!(proxy.count()["GetItem"], 2, "the row, and its body");
+
+    let behind = table.db.config().to_builder().interceptor(Behind);
+    let behind = aws_sdk_dynamodb::Client::from_conf(behind.build());
+    let behind = Ledger::new(behind, &table.name, None);
+    let read = behind.event_body(event.key()).await.unwrap().unwrap();
+    assert_eq!(read.unwrap().0, *event.body());
 }
 
 #[tokio::test]
