@@ -125,6 +125,7 @@ fn inside(counted: &Counted, deployed: &Deployed, prices: &Prices) -> anyhow::Re
         (&counted.caught, scale),
         (&counted.again, again),
         (&counted.worked, scale),
+        (&counted.looked, scale),
     ];
     ledger(&mut bill, prices, &shares)?;
     let of = |what: fn(&Tally) -> u64| -> f64 {
@@ -159,7 +160,7 @@ fn inside(counted: &Counted, deployed: &Deployed, prices: &Prices) -> anyhow::Re
     )?;
     for (what, machine, tallies) in [
         ("catcher's log", catcher, &shares[..2]),
-        ("processor's log", processor, &shares[2..]),
+        ("processor's log", processor, &shares[2..3]),
     ] {
         let mut volume = (0.0, 0.0);
         for (tally, by) in tallies {

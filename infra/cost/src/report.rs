@@ -104,7 +104,7 @@ impl Found {
                 "batch": of.case.batch,
                 "events": of.case.events,
                 "write_units": of.caught.write_units() + of.worked.write_units(),
-                "read_units": of.caught.reads + of.worked.reads,
+                "read_units": of.caught.reads + of.worked.reads + of.looked.reads,
                 "catcher_ms": catcher,
                 "processor_ms_an_invocation": processor,
                 "rows": of.rows,
@@ -214,7 +214,10 @@ impl Found {
                     "{:.2}",
                     each(of.caught.write_units() + of.worked.write_units())
                 ),
-                format!("{:.2}", each(of.caught.reads + of.worked.reads)),
+                format!(
+                    "{:.2}",
+                    each(of.caught.reads + of.worked.reads + of.looked.reads)
+                ),
                 format!("{catcher:.1} ms"),
                 format!("{:.1} ms", processor / events_a_batch(of)),
                 bytes("state rows"),

@@ -37,6 +37,8 @@ pub struct Counted {
     /// Some of them again, after they were done.
     pub again: Tally,
     pub worked: Tally,
+    /// The sweep going over all of them in the order of time.
+    pub looked: Tally,
     /// The first of a process, with its start.
     pub cold_catcher: Tally,
     pub cold_processor: Tally,
@@ -52,6 +54,7 @@ pub struct Counted {
 
 const CATCHER: &str = "Catcher";
 const PROCESSOR: &str = "Processor";
+const SWEEPER: &str = "BackupSync";
 
 pub async fn count(around: &Around<'_>, case: &Case) -> anyhow::Result<Counted> {
     let stand = Stand::start(around, case.forwards).await?;
@@ -75,6 +78,8 @@ pub async fn count(around: &Around<'_>, case: &Case) -> anyhow::Result<Counted> 
     let (_, mut second) = stand.counted(CATCHER, sender.send_all(1..=again)).await?;
     second.invocations = u64::from(again);
 
+    let ((), looked) = stand.counted(SWEEPER, stand.look_over()).await?;
+
     let overhead = around.prices.assumed.row_overhead_bytes.value;
     let rows = stand.rows(Millis::now(), overhead).await?;
     let expected = case.events + 1;
@@ -89,6 +94,7 @@ pub async fn count(around: &Around<'_>, case: &Case) -> anyhow::Result<Counted> 
         caught,
         again: second,
         worked,
+        looked,
         cold_catcher,
         cold_processor,
         mapping_requests: worked_on.requests,

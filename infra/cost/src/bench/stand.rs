@@ -8,6 +8,8 @@ use anyhow::Context as _;
 use aws_sdk_ssm::types::ParameterType;
 use serde_json::Value;
 use shared::clock::Millis;
+use shared::hours;
+use shared::ledger::{Ledger, Stretch};
 use webhookctl::stack::{Options, Stack};
 
 use super::destination::Outside;
@@ -103,6 +105,34 @@ impl Stand {
     pub(super) async fn invoke(&self, function: &str, payload: &Value) -> anyhow::Result<Value> {
         let invocation = self.stack.invoke(function, payload).await?;
         invocation.json().with_context(|| format!("run {function}"))
+    }
+
+    /// Reads what the sweep reads of what came in the last hour: each event, and later the index
+    /// once more. In this process, because the sweep itself would wait for its time.
+    pub(super) async fn look_over(&self) -> anyhow::Result<()> {
+        let table = &self.stack.template().table_definition()?.name;
+        let client = webhookctl::stack::clients::dynamodb(&self.scan_url);
+        let ledger = Ledger::new(client, table, None);
+        let now = Millis::now();
+        for looks_at_rows in [true, false] {
+            for (from, to) in hours::cut(now - Duration::from_secs(3600), now) {
+                for stretch in Stretch::of(SOURCE, from, to) {
+                    let mut start = None;
+                    loop {
+                        let (keys, further, _) = ledger.in_stretch(&stretch, start).await?;
+                        for keys in keys.chunks(100).filter(|_| looks_at_rows) {
+                            let (open, _) = ledger.unwatched(keys).await?;
+                            anyhow::ensure!(open.is_empty(), "{} events are open", open.len());
+                        }
+                        start = further;
+                        if start.is_none() {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The lines that a function has logged, those that are JSON.

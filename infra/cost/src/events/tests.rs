@@ -61,6 +61,7 @@ fn counted(units: f64) -> Counted {
             queue_requests: 0,
             ..tally(1, 0.0)
         },
+        looked: Tally::default(),
         cold_catcher: tally(1, 0.0),
         cold_processor: tally(1, 0.0),
         mapping_requests: 2,
