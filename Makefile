@@ -19,8 +19,8 @@ PROFILE := test
 ROWS := 1000 100000
 MAN := target/man
 # The release that ours comes after: the newest tag before this commit. Until there is one, the last commit
-# that packed bodies without the dictionary and could read those with it.
-PREVIOUS ?= $(or $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null),fc07fe7a263e2b4058d071f40f3bbaa86e666ca7)
+# that gave each fresh event a place among the open ones, and could find those without.
+PREVIOUS ?= $(or $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null),34d8323fc7b768ed8d43b72215cb1d96908b4ea8)
 # The version is in the path, so that another one is installed by naming it.
 DENY := .tools/cargo-deny-0.20.2/bin/cargo-deny
 CYCLONEDX := .tools/cargo-cyclonedx-0.5.9/bin/cargo-cyclonedx

@@ -128,6 +128,13 @@ pub async fn call_up(ledger: &Ledger, source: &str, now: Millis) -> anyhow::Resu
             }
         }
     }
+    // What came a moment ago, and was rung for in vain.
+    let fresh = ledger.fresh(&[source], now, usize::MAX).await?;
+    for some in fresh.open.chunks(AT_ONCE) {
+        let calls = some.iter().map(|key| ledger.watch(key, now));
+        let answers = try_join_all(calls).await?;
+        called += answers.into_iter().map(u64::from).sum::<u64>();
+    }
     Ok(called)
 }
 

@@ -147,7 +147,7 @@ impl Keeper {
             return Put::Unasked(anyhow!("the body has no place"));
         };
         let patient = until.saturating_duration_since(Instant::now()) >= Patience::SHORT.attempt;
-        let watched = Watched::ByIndex;
+        let watched = Watched::ByTime;
         let put = self.inbox.keep_placed(&one.event, placed, watched, now);
         match timeout_at(until, put).await {
             Ok(Ok(kept)) => {

@@ -480,7 +480,7 @@ async fn not_even_a_talkative_log_tells_a_secret_or_a_body() {
     assert!(log.contains(r#""level":"DEBUG""#), "{log}");
     let kept: Vec<&str> = log
         .lines()
-        .filter(|line| line.contains("kept event"))
+        .filter(|line| line.contains("kept as"))
         .collect();
     assert!(!kept.is_empty(), "{log}");
     for line in kept {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::effects::idempotency_key;
 use shared::event::EventKey;
+use shared::ledger::transition::work_partition;
 use webhookctl::stack::Options;
 
 use super::answers::{doorbell, failures, record};
@@ -395,7 +396,9 @@ async fn a_destination_that_is_down_is_spared_and_its_events_keep_their_attempts
     // The sweep leaves them asleep.
     for key in &keys {
         let mut row = world.inbox.row(key).await;
+        let part = work_partition(&key.pk());
         row.insert("gsk".into(), AttributeValue::N("5".into()));
+        row.insert("gpk".into(), AttributeValue::S(part));
         world.inbox.put(row).await;
     }
     let swept = world

@@ -45,6 +45,7 @@ async fn a_sweep_names_each_check_that_is_violated() {
     let key = inbox.new_event().await;
     let mut row = inbox.row(&key).await;
     row.insert("gpk".into(), AttributeValue::S("D#0".into()));
+    row.insert("gsk".into(), AttributeValue::N(now.0.to_string()));
     inbox.put(row).await;
     let said = (2, "late.drain dead_letters".to_owned());
     assert_eq!(inbox.health().await, said);

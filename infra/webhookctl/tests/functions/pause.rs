@@ -3,9 +3,11 @@
 
 use std::time::{Duration, Instant};
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::event::EventKey;
+use shared::ledger::transition::work_partition;
 use shared::ledger::{About, Ledger, Notice, Posted};
 use shared::pause::{LOOK_AGAIN, call_up};
 use webhookctl::stack::Options;
@@ -70,8 +72,10 @@ impl World {
     /// The sweep's time to look at it has come.
     async fn make_sleepy(&self, key: &EventKey) {
         let mut row = self.inbox.row(key).await;
-        let long_ago = aws_sdk_dynamodb::types::AttributeValue::N("1".into());
+        let long_ago = AttributeValue::N("1".into());
+        let part = work_partition(&key.pk());
         row.insert("gsk".into(), long_ago);
+        row.insert("gpk".into(), AttributeValue::S(part));
         self.inbox.put(row).await;
     }
 

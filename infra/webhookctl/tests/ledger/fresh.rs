@@ -64,7 +64,7 @@ async fn it_is_in_the_index_of_time_alone_from_its_receipt_to_its_end() {
     assert_eq!(number(&table.row(&key).await, "enq"), NOW.0);
     let lease = table.lease(&key, NOW).await;
     assert!(!is_indexed(&table.row(&key).await));
-    assert_eq!(table.fresh_ones().await, [key.clone()]);
+    assert_eq!(table.fresh_ones().await, std::slice::from_ref(&key));
     table.settle(lease, Settlement::Done).await;
     assert!(!is_indexed(&table.row(&key).await));
     assert_eq!(table.fresh_ones().await, []);
