@@ -9,6 +9,8 @@ SCANNERS := .venv/scanners
 MINISTACK := .venv/ministack
 FOREIGN := .venv/foreign
 SIGNERS := infra/tests/foreign_signers
+PEERS := .venv/peers
+NODE_PEER := infra/bench/peers/node
 CASES := 5000000
 DELIVERIES := 5000
 SECONDS := 60
@@ -24,8 +26,11 @@ PREVIOUS ?= $(or $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null),34d83
 # The version is in the path, so that another one is installed by naming it.
 DENY := .tools/cargo-deny-0.20.2/bin/cargo-deny
 CYCLONEDX := .tools/cargo-cyclonedx-0.5.9/bin/cargo-cyclonedx
+# Debian's, unpacked and not installed, where the machine has none.
+VALGRIND := $(or $(shell command -v valgrind),.tools/valgrind/usr/bin/valgrind)
+COUNTING := $(if $(filter .tools/%,$(VALGRIND)),env VALGRIND_LIB=$(CURDIR)/.tools/valgrind/usr/libexec/valgrind $(CURDIR)/)$(VALGRIND)
 
-.PHONY: help run dev build release check test test-build long-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions dev-chaos previous evolution test-long properties foreign-signers fuzz clauses mutants bench-verify bench-cli bench-scale man cost package advisories \
+.PHONY: help run dev build release check test test-build long-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions dev-chaos previous evolution test-long properties foreign-signers fuzz clauses mutants budgets bench bench-verify bench-cli bench-scale man cost package advisories \
 	venv clean
 
 help: ## What there is
@@ -47,7 +52,7 @@ package: $(CHECK)/stamp $(CYCLONEDX) ## The functions as zips for both architect
 	rm -rf target/package
 	$(CHECK)/bin/python infra/package.py --cyclonedx $(abspath $(CYCLONEDX))
 
-check: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) target/fetched ## Format, lints, the gates of template, policies, dependencies and workflows
+check: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) target/fetched ## Format, lints, the gates of template, policies, dependencies, workflows and budgets
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path infra/fuzz/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
@@ -57,6 +62,7 @@ check: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) target/fetched ## Format, lints,
 	$(CHECK)/bin/python infra/tests/policy_gate.py
 	$(DENY) --frozen --log-level error check licenses bans sources
 	$(SCANNERS)/bin/zizmor --offline --quiet --strict-collection --persona auditor .github
+	$(MAKE) --no-print-directory budgets
 
 # Not a part of check, which must not fail for want of a network, nor for what became known last night.
 advisories: $(DENY) target/fetched ## What is known against our dependencies; asks the network
@@ -140,6 +146,18 @@ clauses: test-build ## Each clause of each condition cut by itself: a test of th
 mutants: test-build .tools/bin/cargo-mutants ## The code that decides, changed in small things: a test must notice; COUNT=n tries some
 	$(PYTHON) infra/tests/mutants.py $(COUNT) $(SEED)
 
+budgets: $(VALGRIND) ## What the functions execute, ask and write, against infra/bench/budgets.toml; needs valgrind
+	$(CARGO) build --profile budget --locked -p catcher -p processor -p backup-sync -p bench
+	target/budget/bench figures target/budget "$(COUNTING)" > target/budget/figures.json
+	$(PYTHON) infra/tests/budget_gate.py target/budget/figures.json
+
+bench: $(VALGRIND) $(PEERS)/stamp target/bench/catcher.mjs ## What the functions cost beside Node.js, Python and a floor; BENCH="--page infra/docs/performance.md"; needs Node 20
+	$(CARGO) build --release --locked -p catcher -p processor -p backup-sync -p floor
+	$(CARGO) build --profile budget --locked -p bench -p webhookctl --bins --bench scale
+	$(CARGO) bench --profile budget --locked -p bench -p webhookctl --bench scale -- $(ROWS) > target/bench/scale.txt
+	target/budget/bench table target/release "$(COUNTING)" target/bench/catcher.mjs $(PEERS)/bin/python \
+		--scale target/bench/scale.txt $(BENCH)
+
 bench-verify: ## What verification and the presets cost, in instructions; needs valgrind
 	$(CARGO) bench --workspace --locked --bench verify
 
@@ -150,7 +168,7 @@ bench-cli: ## What the commands of webhookctl cost in processor time, in millise
 man: build ## A man page for each command of webhookctl, in MAN=folder
 	target/debug/webhookctl man $(MAN)
 
-bench-scale: test-build ## What list, inspect, stats and the like cost as the inbox grows; ROWS="1000 100000 1000000"
+bench-scale: test-build ## What list, inspect, stats, receive, claim, sweep and the like cost as the inbox grows; ROWS="1000 100000 1000000"
 	$(CARGO) bench --profile dev --workspace --locked --bench scale -- $(ROWS)
 
 cost: ## US$ for a million events and for a month without any, counted here; COST="--json", or "--page infra/docs/cost.md"
@@ -163,14 +181,18 @@ $(CHECK)/stamp: infra/requirements.txt
 $(SCANNERS)/stamp: infra/requirements-scanners.txt
 $(MINISTACK)/stamp: infra/requirements-ministack.txt
 $(FOREIGN)/stamp: $(SIGNERS)/requirements.txt
+$(PEERS)/stamp: infra/bench/peers/python/requirements.txt
 .venv/%/stamp:
 	$(PYTHON) -m venv --clear $(@D)
 	$(@D)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
 
-$(SIGNERS)/node_modules/stamp: $(SIGNERS)/package-lock.json
-	cd $(SIGNERS) && npm ci --ignore-scripts --no-audit --no-fund
+%/node_modules/stamp: %/package-lock.json
+	cd $* && npm ci --ignore-scripts --no-audit --no-fund
 	touch $@
+
+target/bench/catcher.mjs: $(NODE_PEER)/node_modules/stamp $(wildcard $(NODE_PEER)/*.mjs) $(NODE_PEER)/package.json
+	cd $(NODE_PEER) && npm run --silent bundle -- --outfile=$(abspath $@)
 
 # Every crate that Cargo.lock names, also those for other systems, so that cargo-deny needs no network.
 target/fetched: Cargo.lock
@@ -185,6 +207,12 @@ $(DENY):
 $(CYCLONEDX):
 	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --debug --locked --root .tools/cargo-cyclonedx-0.5.9 cargo-cyclonedx@0.5.9
 
+.tools/valgrind/usr/bin/valgrind:
+	@command -v apt-get dpkg > /dev/null || { echo "Instructions are counted by valgrind: please install it." >&2; exit 1; }
+	rm -rf .tools/valgrind && mkdir -p .tools/valgrind
+	cd .tools/valgrind && apt-get --quiet download valgrind && dpkg -x valgrind_*.deb .
+	touch $@
+
 .tools/bin/cargo-fuzz:
 	$(CARGO) install --root .tools --locked cargo-fuzz
 
@@ -192,5 +220,5 @@ $(CYCLONEDX):
 	$(CARGO) install --root .tools --locked cargo-mutants
 
 clean: ## Remove all that was built or installed
-	rm -rf target .venv .tools .mitt .aws-sam $(SIGNERS)/node_modules
+	rm -rf target .venv .tools .mitt .aws-sam $(SIGNERS)/node_modules $(NODE_PEER)/node_modules
 	cd infra/fuzz && rm -rf target corpus artifacts

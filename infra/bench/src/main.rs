@@ -1,0 +1,209 @@
+//! `make bench`: what the functions cost, beside other ways to write them. `make budgets`: the counts
+//! alone, which repeat.
+
+mod again;
+mod count;
+mod flow;
+mod functions;
+mod http;
+#[expect(dead_code, reason = "the count of costs needs more of it")]
+#[path = "../../cost/src/bench/machine.rs"]
+mod machine;
+mod page;
+mod race;
+mod report;
+mod runtime;
+mod stats;
+mod stores;
+#[expect(dead_code, reason = "the report of costs needs more of it")]
+#[path = "../../cost/src/report/table.rs"]
+mod table;
+mod targets;
+mod units;
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "the count of costs needs more of it"
+)]
+#[path = "../../cost/src/bench/webhook.rs"]
+mod webhook;
+mod work;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, bail, ensure};
+
+use functions::Bench;
+use race::Runner;
+use report::Measured;
+use work::Job;
+
+/// Rounds of the measurement of times.
+const ROUNDS: usize = 21;
+
+const USAGE: &str = "figures FUNCTIONS VALGRIND, or table FUNCTIONS VALGRIND NODE-BUNDLE PYTHON \
+                     [--rounds N] [--scale FILE] [--page FILE]";
+
+#[expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "printing is its job"
+)]
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> anyhow::Result<String> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["figures", functions, valgrind] => {
+            let figures = count::figures(&Bench::new()?, Path::new(functions), valgrind)?;
+            Ok(serde_json::to_string_pretty(&figures)?)
+        }
+        ["table", functions, valgrind, bundle, python, rest @ ..] => {
+            let around = Around {
+                functions: Path::new(functions),
+                valgrind,
+                bundle,
+                python,
+            };
+            table_of(&around, &Options::read(rest)?)
+        }
+        _ => bail!("{USAGE}"),
+    }
+}
+
+/// Where things are.
+struct Around<'a> {
+    /// The folder with the functions and the floor.
+    functions: &'a Path,
+    valgrind: &'a str,
+    /// The catcher's job for Node.js, in one file.
+    bundle: &'a str,
+    /// The interpreter that has the dependencies.
+    python: &'a str,
+}
+
+struct Options {
+    rounds: usize,
+    /// What the scale bench has printed.
+    scale: Option<PathBuf>,
+    /// A page whose generated part is written anew.
+    page: Option<PathBuf>,
+}
+
+impl Options {
+    fn read(words: &[&str]) -> anyhow::Result<Self> {
+        let mut options = Self {
+            rounds: ROUNDS,
+            scale: None,
+            page: None,
+        };
+        for pair in words.chunks(2) {
+            match pair {
+                ["--rounds", number] => options.rounds = number.parse().context("--rounds")?,
+                ["--scale", file] => options.scale = Some(file.into()),
+                ["--page", file] => options.page = Some(file.into()),
+                _ => bail!("{USAGE}"),
+            }
+        }
+        ensure!(options.rounds > 0, "--rounds needs a number above 0");
+        Ok(options)
+    }
+}
+
+fn table_of(around: &Around<'_>, options: &Options) -> anyhow::Result<String> {
+    let measured = measured(around, options)?;
+    let text = measured.text()?;
+    if let Some(page) = &options.page {
+        let old = std::fs::read_to_string(page);
+        let old = old.with_context(|| format!("read {}", page.display()))?;
+        let new = page::replaced(&old, &text)?;
+        std::fs::write(page, new).with_context(|| format!("write {}", page.display()))?;
+    }
+    let kept = around.functions.join("bench-figures.json");
+    let again = again::compared(&kept, &measured.repeatable())?;
+    Ok(format!("{text}\n{again}"))
+}
+
+fn measured(around: &Around<'_>, options: &Options) -> anyhow::Result<Measured> {
+    let bench = Bench::new()?;
+    let runners = runners(around);
+    let samples = race::run(&bench, around.functions, &runners, options.rounds)?;
+    let of = |name: &str| {
+        let all = runners.iter().zip(&samples);
+        let found = all.into_iter().find(|(runner, _)| runner.name == name);
+        found.map_or(&[][..], |(_, samples)| samples)
+    };
+    let peers = ["floor", "Node.js", "Python"];
+    let ratios = peers.map(|name| (name, race::ratios(of(name), of("catcher"))));
+    let floor = around.functions.join("floor").display().to_string();
+    let scale = options.scale.as_ref().map(std::fs::read_to_string);
+    Ok(Measured {
+        figures: count::figures(&bench, around.functions, around.valgrind)?,
+        floor: count::of_peer(&bench, around.valgrind, "floor", &[floor])?,
+        ratios: ratios.into(),
+        sizes: sizes(&bench, around)?,
+        flow: flow::run(&bench, around.functions)?,
+        scale: scale
+            .transpose()
+            .context("read what the scale bench said")?,
+        samples: runners
+            .iter()
+            .map(|it| it.name)
+            .zip(samples.iter().cloned())
+            .collect(),
+    })
+}
+
+fn runners(around: &Around<'_>) -> [Runner; 6] {
+    let file = |name: &str| vec![around.functions.join(name).display().to_string()];
+    let runner = |name, command, job| Runner { name, command, job };
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/python/runtime.py");
+    let node = ["node", around.bundle].map(str::to_owned).to_vec();
+    let python = [around.python, script].map(str::to_owned).to_vec();
+    [
+        runner("catcher", file("catcher"), Job::Webhooks),
+        runner("floor", file("floor"), Job::Webhooks),
+        runner("Node.js", node, Job::Webhooks),
+        runner("Python", python, Job::Webhooks),
+        runner("processor", file("processor"), Job::Batches),
+        runner("backup-sync", file("backup-sync"), Job::Sweeps),
+    ]
+}
+
+/// What is deployed of each program, as it is and zipped.
+fn sizes(bench: &Bench, around: &Around<'_>) -> anyhow::Result<Vec<(&'static str, u64, u64)>> {
+    let names = ["catcher", "processor", "backup-sync", "floor"];
+    let mut files = names
+        .map(|name| (name, around.functions.join(name)))
+        .to_vec();
+    files.push(("Node.js", around.bundle.into()));
+    let sizes = files.iter().map(|(name, file)| {
+        let zip = bench.file(&format!("{name}.zip"));
+        let mut command = Command::new(around.python);
+        command.args(["-m", "zipfile", "-c"]).arg(&zip).arg(file);
+        ensure!(
+            command.status()?.success(),
+            "could not zip {}",
+            file.display()
+        );
+        Ok((
+            *name,
+            std::fs::metadata(file)?.len(),
+            std::fs::metadata(zip)?.len(),
+        ))
+    });
+    sizes.collect()
+}

@@ -1,0 +1,167 @@
+//! The tables.
+
+use std::fmt::Write as _;
+
+use crate::count::Figures;
+use crate::flow::Flow;
+use crate::race::{NAMES, Sample, megabytes};
+use crate::stats::{Range, figure, median};
+use crate::table::Table;
+use crate::targets::Target;
+
+/// All that was measured.
+pub(crate) struct Measured {
+    pub(crate) figures: Figures,
+    /// Instructions of the floor: start, first, warm.
+    pub(crate) floor: [f64; 3],
+    /// By the names of the programs.
+    pub(crate) samples: Vec<(&'static str, Vec<Sample>)>,
+    /// Those of each other program at the catcher's job.
+    pub(crate) ratios: Vec<(&'static str, Vec<Range>)>,
+    /// Bytes of what is deployed, and zipped.
+    pub(crate) sizes: Vec<(&'static str, u64, u64)>,
+    pub(crate) flow: Flow,
+    /// What the scale bench has printed.
+    pub(crate) scale: Option<String>,
+}
+
+impl Measured {
+    pub(crate) fn text(&self) -> anyhow::Result<String> {
+        let mut text = String::new();
+        let mut section = |title: &str, body: &str| writeln!(text, "### {title}\n\n{body}");
+        section("Counts", &self.counts())?;
+        section("Instructions, millions", &self.instructions())?;
+        section("Times of this machine, medians", &self.times())?;
+        section(
+            "Times the catcher's, medians of paired ratios",
+            &self.compared(),
+        )?;
+        section("Sizes, MB", &self.sizes())?;
+        section("End to end", &self.end_to_end())?;
+        if let Some(scale) = &self.scale {
+            section(
+                "As the inbox grows",
+                &format!("```\n{}\n```\n", scale.trim()),
+            )?;
+        }
+        section("Targets", &self.targets()?)?;
+        Ok(text)
+    }
+
+    fn counts(&self) -> String {
+        let head = [
+            "each invocation",
+            "table requests",
+            "queue requests",
+            "write units",
+        ];
+        let mut table = Table::new(head.map(str::to_owned));
+        for program in ["catcher", "catcher, duplicates", "processor", "backup-sync"] {
+            let of = |what: &str| self.figures.get(&format!("{program}/warm/{what}"));
+            let cells = head
+                .iter()
+                .skip(1)
+                .map(|what| of(what).map_or_else(String::new, |it| figure(*it)));
+            table.row([program.to_owned()].into_iter().chain(cells));
+        }
+        table.to_string()
+    }
+
+    fn instructions(&self) -> String {
+        let stages = ["start", "first", "warm"];
+        let head = ["", "start", "first invocation", "each further one"];
+        let mut table = Table::new(head.map(str::to_owned));
+        for program in ["catcher", "catcher, duplicates", "processor", "backup-sync"] {
+            let of = |stage: &str| self.figures.get(&format!("{program}/{stage}/instructions"));
+            let cells = stages.map(|stage| of(stage).map_or("-".to_owned(), |it| figure(it / 1e6)));
+            table.row([program.to_owned()].into_iter().chain(cells));
+        }
+        let floor = self.floor.map(|it| figure(it / 1e6));
+        table.row(["floor".to_owned()].into_iter().chain(floor));
+        table.to_string()
+    }
+
+    fn times(&self) -> String {
+        let names = self.samples.iter().map(|(name, _)| (*name).to_owned());
+        let mut table = Table::new([String::new()].into_iter().chain(names));
+        for (at, name) in NAMES.iter().enumerate() {
+            let cells = self
+                .samples
+                .iter()
+                .map(|(_, samples)| figure(measure(samples, at)));
+            table.row([(*name).to_owned()].into_iter().chain(cells));
+        }
+        table.to_string()
+    }
+
+    fn compared(&self) -> String {
+        let names = self.ratios.iter().map(|(name, _)| (*name).to_owned());
+        let mut table = Table::new([String::new()].into_iter().chain(names));
+        for (at, name) in NAMES.iter().enumerate() {
+            let cells = self
+                .ratios
+                .iter()
+                .map(|(_, ranges)| ranges.get(at).map_or_else(String::new, Range::to_string));
+            table.row([(*name).to_owned()].into_iter().chain(cells));
+        }
+        table.to_string()
+    }
+
+    fn sizes(&self) -> String {
+        let mut table = Table::new(["", "as it is", "zipped"].map(str::to_owned));
+        for (name, bytes, zipped) in &self.sizes {
+            let cells = [*bytes, *zipped].map(|size| figure(megabytes(size)));
+            table.row([(*name).to_owned()].into_iter().chain(cells));
+        }
+        table.to_string()
+    }
+
+    fn end_to_end(&self) -> String {
+        let flow = &self.flow;
+        let mut table = Table::new(["", "figure"].map(str::to_owned));
+        let mut row = |what: &str, value: f64| table.row([what.to_owned(), figure(value)]);
+        row("webhooks answered in a second", flow.caught);
+        row("events done in a second", flow.done);
+        row("from 2xx to effect, ms, median", flow.alone_p50);
+        row("from 2xx to effect, ms, p99", flow.alone_p99);
+        let (deliveries, events) = (flow.deliveries, flow.events);
+        format!("{deliveries} deliveries of {events} events.\n\n{table}")
+    }
+
+    fn targets(&self) -> anyhow::Result<String> {
+        let mut table = Table::new(["", "is", "target", ""].map(str::to_owned));
+        for target in Target::ALL {
+            table.row(target.row(self)?);
+        }
+        Ok(table.to_string())
+    }
+
+    /// A measure of a program.
+    pub(crate) fn time(&self, program: &str, name: &str) -> Option<f64> {
+        let (_, samples) = self.samples.iter().find(|(known, _)| *known == program)?;
+        Some(measure(
+            samples,
+            NAMES.iter().position(|known| *known == name)?,
+        ))
+    }
+
+    pub(crate) fn ratio(&self, program: &str, name: &str) -> Option<f64> {
+        let (_, ranges) = self.ratios.iter().find(|(known, _)| *known == program)?;
+        let at = NAMES.iter().position(|known| *known == name)?;
+        Some(ranges.get(at)?.median)
+    }
+
+    /// What another run is compared with: counts, and ratios.
+    pub(crate) fn repeatable(&self) -> (Figures, Figures) {
+        let ratios = self.ratios.iter().flat_map(|(program, ranges)| {
+            let named = NAMES.iter().zip(ranges);
+            named.map(move |(name, range)| (format!("{program}/{name}"), range.median))
+        });
+        (self.figures.clone(), ratios.collect())
+    }
+}
+
+fn measure(samples: &[Sample], at: usize) -> f64 {
+    let values = samples.iter().filter_map(|sample| sample.get(at).copied());
+    median(&values.collect::<Vec<_>>())
+}

@@ -1,0 +1,102 @@
+//! Each function at its work, and that it did it.
+
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+
+use crate::functions::{Bench, batch, webhook};
+use crate::runtime::{Answer, Running};
+use crate::stores::Stores;
+
+/// Doorbells that come together: the template says so.
+pub(crate) const BATCH: usize = 10;
+
+/// What a program is measured at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Job {
+    Webhooks,
+    /// Each webhook was there before, and is done.
+    Duplicates,
+    Batches,
+    Sweeps,
+}
+
+impl Job {
+    /// Does it once, for the time that `number` says.
+    pub(crate) fn step(
+        self,
+        running: &mut Running,
+        stores: &Stores,
+        number: u64,
+    ) -> anyhow::Result<Answer> {
+        match self {
+            Self::Webhooks | Self::Duplicates => catch(running, number),
+            Self::Batches => {
+                let done = process(running, stores)?.context("no doorbells")?;
+                ensure!(done.doorbells == BATCH, "a batch of {}", done.doorbells);
+                ensure!(done.again == 0, "{} of a batch failed", done.again);
+                Ok(done.answer)
+            }
+            Self::Sweeps => running.invoke(json!({ "task": "sweep" }).to_string()),
+        }
+    }
+
+    /// Lets the functions do what has to have been done before so many times of this.
+    pub(crate) fn prepare(
+        self,
+        bench: &Bench,
+        functions: &Path,
+        stores: &Stores,
+        times: u64,
+    ) -> anyhow::Result<()> {
+        let webhooks = match self {
+            Self::Webhooks => return Ok(()),
+            Self::Duplicates => times,
+            Self::Batches => times * BATCH as u64,
+            Self::Sweeps => 10 * BATCH as u64,
+        };
+        let mut catcher = Running::start(&bench.function(functions, "catcher", stores)?)?;
+        for number in 0..webhooks {
+            catch(&mut catcher, number)?;
+        }
+        if self == Self::Batches {
+            return Ok(());
+        }
+        let mut processor = Running::start(&bench.function(functions, "processor", stores)?)?;
+        while process(&mut processor, stores)?.is_some() {}
+        Ok(())
+    }
+}
+
+pub(crate) fn catch(catcher: &mut Running, number: u64) -> anyhow::Result<Answer> {
+    let answer = catcher.invoke(webhook(number)?)?;
+    let said: Value = serde_json::from_slice(&answer.body).context("the answer is not JSON")?;
+    ensure!(said["statusCode"] == 200, "a webhook was answered {said}");
+    Ok(answer)
+}
+
+/// What became of a batch.
+pub(crate) struct Batch {
+    doorbells: usize,
+    /// Those that are to come again, because somebody else is at work on their event.
+    again: usize,
+    answer: Answer,
+}
+
+/// Does a batch of what is in the queue; nothing when that is empty.
+pub(crate) fn process(processor: &mut Running, stores: &Stores) -> anyhow::Result<Option<Batch>> {
+    let messages = stores.receive(BATCH);
+    if messages.is_empty() {
+        return Ok(None);
+    }
+    let answer = processor.invoke(batch(&messages))?;
+    let said: Value = serde_json::from_slice(&answer.body).context("the answer is not JSON")?;
+    let failed = said["batchItemFailures"].as_array();
+    stores.delete(&messages);
+    Ok(Some(Batch {
+        doorbells: messages.len(),
+        again: failed.map_or(0, Vec::len),
+        answer,
+    }))
+}
