@@ -153,9 +153,9 @@ budgets: $(VALGRIND) ## What the functions execute, ask and write, against infra
 
 bench: $(VALGRIND) $(PEERS)/stamp target/bench/catcher.mjs ## What the functions cost beside Node.js, Python and a floor; BENCH="--page infra/docs/performance.md"; needs Node 20
 	$(CARGO) build --release --locked -p catcher -p processor -p backup-sync -p floor
-	$(CARGO) build --profile budget --locked -p bench -p webhookctl --bins --bench scale
-	$(CARGO) bench --profile budget --locked -p bench -p webhookctl --bench scale -- $(ROWS) > target/bench/scale.txt
-	target/budget/bench table target/release "$(COUNTING)" target/bench/catcher.mjs $(PEERS)/bin/python \
+	$(CARGO) build --locked -p bench -p webhookctl --bins --bench scale
+	$(CARGO) bench --profile dev --locked -p bench -p webhookctl --bench scale -- $(ROWS) > target/bench/scale.txt
+	target/debug/bench table target/release "$(COUNTING)" target/bench/catcher.mjs $(PEERS)/bin/python \
 		--scale target/bench/scale.txt $(BENCH)
 
 bench-verify: ## What verification and the presets cost, in instructions; needs valgrind

@@ -1,5 +1,6 @@
-//! What the commands cost as the inbox grows: calls, read units and processor time, on tables of
-//! several sizes whose events came over the last thirty days.
+//! What the commands, and what the functions do with an event, cost as the inbox grows: calls, read
+//! and write units and processor time, on tables of several sizes whose events came over the last
+//! thirty days.
 //!
 //! Each command runs as people run it, against the embedded DynamoDB; a proxy counts. The numbers
 //! must not grow with the table. `make bench-scale ROWS="1000 100000"`.
@@ -8,6 +9,7 @@
 #![expect(clippy::print_stdout, reason = "printing a table is its job")]
 
 mod fill;
+mod ledger;
 mod meter;
 #[expect(dead_code, reason = "the storm needs more of it")]
 #[path = "../../tests/chaos/wire.rs"]
@@ -61,6 +63,12 @@ struct Measured {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
 async fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, step @ ..] = words.as_slice()
+        && first == "step"
+    {
+        return ledger::step(step).await;
+    }
     let sizes = std::env::args().skip(1).filter_map(|arg| arg.parse().ok());
     let mut sizes: Vec<usize> = sizes.collect();
     if sizes.is_empty() {
@@ -68,8 +76,8 @@ async fn main() {
     }
     sizes.sort_unstable();
     println!(
-        "{:>9}  {:<16}  {:>6}  {:>10}  {:>8}  {:>8}",
-        "rows", "command", "calls", "read units", "CPU", "time"
+        "{:>9}  {:<16}  {:>6}  {:>10}  {:>11}  {:>8}  {:>8}",
+        "rows", "command", "calls", "read units", "write units", "CPU", "time"
     );
     let mut all = Vec::new();
     for rows in sizes {
@@ -103,18 +111,16 @@ async fn measure(rows: usize) -> Vec<Measured> {
             println!("{rows:>9}  {name:<16}  there is no such command");
             continue;
         }
-        let Some(one) = run(&folder.0, &meter, &words, (rows, name)).await else {
-            println!("{rows:>9}  {name:<16}  failed");
-            continue;
+        let command = |_| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
+            command.args(&words);
+            command
         };
-        println!(
-            "{rows:>9}  {name:<16}  {:>6}  {:>10.1}  {:>6}ms  {:>6}ms",
-            one.cost.calls,
-            one.cost.read_units,
-            one.cpu.as_millis(),
-            one.wall.as_millis()
-        );
-        measured.push(one);
+        measured.extend(run(&folder.0, &meter, command, (rows, name)).await);
+    }
+    for (name, step) in ledger::STEPS {
+        let command = |round| ledger::command(step, &meter.url, &inbox.table, round);
+        measured.extend(run(&folder.0, &meter, command, (rows, name)).await);
     }
     measured
 }
@@ -131,36 +137,43 @@ fn exists(words: &[&str]) -> bool {
     !command.has_subcommands()
 }
 
+/// Runs a command some times, and prints what one run costs.
 async fn run(
     folder: &Path,
     meter: &Meter,
-    words: &[&str],
+    command: impl Fn(u32) -> Command,
     (rows, name): (usize, &'static str),
 ) -> Option<Measured> {
     let (before, begun) = (children(), Instant::now());
     meter.take();
-    for _ in 0..RUNS {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_webhookctl"));
-        command
-            .args(words)
-            .current_dir(folder)
-            .env_remove("MITT_TABLE");
+    for round in 0..RUNS {
+        let mut command = command(round);
+        command.current_dir(folder).env_remove("MITT_TABLE");
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let done = tokio::task::spawn_blocking(move || command.status());
         // An answer of `no` is an answer.
         let code = done.await.unwrap().unwrap().code();
         if !matches!(code, Some(0 | 5)) {
+            println!("{rows:>9}  {name:<16}  failed");
             return None;
         }
     }
-    let cost = meter.take();
-    Some(Measured {
+    let one = Measured {
         rows,
         name,
-        cost: cost.each(RUNS),
+        cost: meter.take().each(RUNS),
         cpu: children().checked_sub(before).unwrap() / RUNS,
         wall: begun.elapsed() / RUNS,
-    })
+    };
+    println!(
+        "{rows:>9}  {name:<16}  {:>6}  {:>10.1}  {:>11.1}  {:>6}ms  {:>6}ms",
+        one.cost.calls,
+        one.cost.read_units,
+        one.cost.write_units,
+        one.cpu.as_millis(),
+        one.wall.as_millis()
+    );
+    Some(one)
 }
 
 /// Processor time of the children that have ended, in ticks of ten milliseconds.
@@ -184,6 +197,7 @@ fn grown(all: &[Measured]) -> Vec<String> {
         for (what, now, then) in [
             ("calls", one.cost.calls, least.cost.calls),
             ("read units", one.cost.read_units, least.cost.read_units),
+            ("write units", one.cost.write_units, least.cost.write_units),
         ] {
             if now > then * SLACK + 4.0 {
                 grown.push(format!(

@@ -11,6 +11,7 @@ use crate::wire::{Message, Socket};
 pub(crate) struct Cost {
     pub(crate) calls: f64,
     pub(crate) read_units: f64,
+    pub(crate) write_units: f64,
 }
 
 impl Cost {
@@ -18,6 +19,7 @@ impl Cost {
         Self {
             calls: self.calls / f64::from(runs),
             read_units: self.read_units / f64::from(runs),
+            write_units: self.write_units / f64::from(runs),
         }
     }
 }
@@ -57,13 +59,16 @@ impl Meter {
         while let Some(request) = Message::read(&mut client).await {
             asking(&request).write(&mut server).await.ok()?;
             let answer = Message::read(&mut server).await?;
-            self.count(&answer);
+            self.count(&request, &answer);
             answer.write(&mut client).await.ok()?;
         }
         Some(())
     }
 
-    fn count(&self, answer: &Message) {
+    fn count(&self, request: &Message, answer: &Message) {
+        let target = request.header("x-amz-target").unwrap_or_default();
+        let reads = ["GetItem", "Query", "Scan"];
+        let reads = reads.iter().any(|operation| target.ends_with(operation));
         let told: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         let told = &told["ConsumedCapacity"];
         let of = |told: &Value| told["CapacityUnits"].as_f64().unwrap_or(0.0);
@@ -73,7 +78,11 @@ impl Meter {
         };
         let mut cost = self.cost.lock().unwrap();
         cost.calls += 1.0;
-        cost.read_units += units;
+        if reads {
+            cost.read_units += units;
+        } else {
+            cost.write_units += units;
+        }
     }
 }
 

@@ -1,0 +1,98 @@
+//! What the functions do with events, each in a process of its own, so that its processor time can
+//! be told from that of the store.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use shared::clock::Millis;
+use shared::event::{Event, EventKey, Fetched, Via};
+use shared::ledger::{Claim, Lease, Ledger, Received, Settlement, Swept, Waiting};
+use webhookctl::stack::clients;
+
+/// Events of one run of a step.
+const EVENTS: usize = 50;
+
+/// In words, and as this program is told.
+pub(crate) const STEPS: [(&str, &str); 3] = [
+    ("receive 50", "receive"),
+    ("claim, settle 50", "work"),
+    ("sweep, 1 a shard", "sweep"),
+];
+
+/// This program, told to do a step. Each round has events of its own.
+pub(crate) fn command(step: &str, url: &str, table: &str, round: u32) -> Command {
+    let this: PathBuf = std::env::current_exe().unwrap();
+    let mut command = Command::new(this);
+    command.args(["step", step, url, table, &round.to_string()]);
+    command
+}
+
+/// Does a step of a round.
+pub(crate) async fn step(words: &[String]) {
+    let [step, url, table, round] = words else {
+        panic!("step NAME URL TABLE ROUND, not {words:?}");
+    };
+    let ledger = Ledger::new(clients::dynamodb(url), table, None);
+    let now = Millis::now();
+    let ids = (0..EVENTS).map(|n| format!("evt_new_{round}_{n:04}"));
+    match step.as_str() {
+        "receive" => {
+            for id in ids {
+                let received = ledger.receive(&event(&id, now), now).await.unwrap();
+                assert!(matches!(received, Received::New), "{received:?}");
+            }
+        }
+        "work" => {
+            for id in ids {
+                work(&ledger, &EventKey::new(SOURCE, &id), now).await;
+            }
+        }
+        "sweep" => sweep(&ledger, now).await,
+        other => panic!("the step {other:?}"),
+    }
+}
+
+const SOURCE: &str = "source-3";
+
+fn event(id: &str, now: Millis) -> Event {
+    let body = format!(r#"{{"id":"{id}","data":{{"note":"{}"}}}}"#, "x".repeat(300));
+    Event::fetched(Fetched {
+        source: SOURCE,
+        provider: "stripe",
+        preset: "stripe",
+        id,
+        kind: "payment_intent.succeeded",
+        body: body.into(),
+        now,
+        via: Via::Webhook,
+        config: "scale",
+    })
+}
+
+async fn work(ledger: &Ledger, key: &EventKey, now: Millis) {
+    let lease = lease(ledger, key, now).await;
+    let settled = ledger.settle(lease, Settlement::Done, &[], now);
+    settled.await.unwrap();
+}
+
+async fn lease(ledger: &Ledger, key: &EventKey, now: Millis) -> Lease {
+    let lease = Duration::from_secs(35);
+    let claim = ledger.claim(key, "scale", now, lease, 10).await.unwrap();
+    match claim {
+        Claim::Leased(lease) => *lease,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Looks at the first event of each part of the index whose time has come by the next hour: in every
+/// table some are open.
+async fn sweep(ledger: &Ledger, now: Millis) {
+    let later = now + Duration::from_secs(3600);
+    for shard in 0..Waiting::SHARDS {
+        for (key, seen) in ledger.to_look_at(shard, later, 1).await.unwrap() {
+            let swept = ledger.look(&key, seen, 10, true, later).await.unwrap();
+            assert!(matches!(swept, Swept::Ring(..)), "{swept:?}");
+        }
+    }
+}
