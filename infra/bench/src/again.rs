@@ -25,11 +25,7 @@ pub(crate) fn compared(file: &Path, now: &(Figures, Figures)) -> anyhow::Result<
 fn farthest(before: &Figures, now: &Figures) -> String {
     let apart = now.iter().filter_map(|(name, now)| {
         let before = before.get(name)?;
-        let apart = if now == before {
-            0.0
-        } else {
-            (now / before - 1.0).abs()
-        };
+        let apart = (now - before).abs() / before.abs().max(f64::MIN_POSITIVE);
         Some((apart, name))
     });
     let farthest = apart.max_by(|(one, _), (two, _)| one.total_cmp(two));

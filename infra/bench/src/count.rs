@@ -32,11 +32,7 @@ struct Counted {
     asked: Tally,
 }
 
-pub(crate) fn figures(
-    bench: &Bench,
-    functions: &Path,
-    valgrind: &str,
-) -> anyhow::Result<Figures> {
+pub(crate) fn figures(bench: &Bench, functions: &Path, valgrind: &str) -> anyhow::Result<Figures> {
     let mut figures = Figures::new();
     for (title, function, job) in JOBS {
         let run = |invocations| {
