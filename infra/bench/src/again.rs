@@ -3,22 +3,35 @@
 use std::path::Path;
 
 use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
 
 use crate::count::Figures;
 
-/// A line about the greatest difference to what `file` has of another run, of counts and of ratios;
-/// then the file has this one's.
-pub(crate) fn compared(file: &Path, now: &(Figures, Figures)) -> anyhow::Result<String> {
+/// What should be the same in another run.
+#[derive(Deserialize, Serialize)]
+pub(crate) struct Repeatable {
+    pub(crate) counts: Figures,
+    /// Ratios of processor time and memory.
+    pub(crate) work: Figures,
+    /// Ratios of times by the clock, which whatever else runs makes longer.
+    pub(crate) waits: Figures,
+}
+
+/// A line about the greatest differences to what `file` has of another run; then the file has this
+/// one's.
+pub(crate) fn compared(file: &Path, now: &Repeatable) -> anyhow::Result<String> {
     let before = std::fs::read(file).ok();
-    let before = before.and_then(|text| serde_json::from_slice::<(Figures, Figures)>(&text).ok());
+    let before = before.and_then(|text| serde_json::from_slice::<Repeatable>(&text).ok());
     std::fs::write(file, serde_json::to_vec_pretty(now)?).context("keep the figures")?;
     let Some(before) = before else {
         return Ok("There was no run before this one to compare it with.".to_owned());
     };
-    let counts = farthest(&before.0, &now.0);
-    let ratios = farthest(&before.1, &now.1);
+    let counts = farthest(&before.counts, &now.counts);
+    let work = farthest(&before.work, &now.work);
+    let waits = farthest(&before.waits, &now.waits);
     Ok(format!(
-        "Against the run before: counts differ by at most {counts}, ratios by at most {ratios}."
+        "Against the run before: counts differ by at most {counts}, ratios of processor time and \
+         memory by at most {work}, ratios of times by the clock by at most {waits}."
     ))
 }
 

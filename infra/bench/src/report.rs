@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::again::Repeatable;
 use crate::count::Figures;
 use crate::flow::Flow;
 use crate::race::{NAMES, Sample, megabytes};
@@ -151,13 +152,19 @@ impl Measured {
         Some(ranges.get(at)?.median)
     }
 
-    /// What another run is compared with: counts, and ratios.
-    pub(crate) fn repeatable(&self) -> (Figures, Figures) {
+    /// What another run is compared with.
+    pub(crate) fn repeatable(&self) -> Repeatable {
         let ratios = self.ratios.iter().flat_map(|(program, ranges)| {
             let named = NAMES.iter().zip(ranges);
             named.map(move |(name, range)| (format!("{program}/{name}"), range.median))
         });
-        (self.figures.clone(), ratios.collect())
+        let of_waiting = |name: &str| !name.contains("CPU") && !name.contains("RSS");
+        let (waits, work) = ratios.partition(|(name, _)| of_waiting(name));
+        Repeatable {
+            counts: self.figures.clone(),
+            work,
+            waits,
+        }
     }
 }
 
