@@ -40,7 +40,7 @@ RIGHTS = {
         **KEY,
     },
     "BackupSyncRole": {
-        "Inbox": "dynamodb:GetItem dynamodb:PutItem dynamodb:UpdateItem dynamodb:Query",
+        "Inbox": "dynamodb:GetItem dynamodb:BatchGetItem dynamodb:PutItem dynamodb:UpdateItem dynamodb:Query",
         "Inbox/index/work": "dynamodb:Query",
         "Inbox/index/time": "dynamodb:Query",
         "Bodies": "s3:PutObject s3:PutObjectTagging s3:ListBucket",
@@ -113,6 +113,7 @@ def test_functions_reach_only_their_rows_of_the_table(template):
         },
         "BackupSyncRole": {
             "KeepLedger": ("GetItem PutItem UpdateItem", ["E#*", "O#*", "SYNC#*", "SYS"]),
+            "ReadSeveralEvents": ("BatchGetItem", ["E#*"]),
             "ReadFigures": ("Query", ["SYNC#*", "SYS"]),
             "KeepKeys": ("GetItem PutItem", ["K#*"]),
             "JudgeWaiting": ("Query UpdateItem", ["Q#*"]),
