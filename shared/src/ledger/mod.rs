@@ -211,8 +211,8 @@ impl Ledger {
         }
     }
 
-    /// An item of which it is only asked whether it is there, and not which version of it. Half the
-    /// price, unless it was written a moment ago.
+    /// An item that is never changed under its key, so that any replica's will do. Half the price,
+    /// unless it was written a moment ago.
     async fn immutable(&self, pk: &str, sk: &str) -> anyhow::Result<Option<Item>> {
         match self.read(pk, sk, false).await? {
             Some(item) => Ok(Some(item)),
