@@ -25,12 +25,13 @@ def template():
 def test_nothing_outlives_what_it_relies_on(template):
     effect, lease = constant("EFFECT_TIMEOUT"), constant("LEASE")
     timeout = properties(template, "Processor")["Timeout"]
-    for queue in ("Doorbell", "Backlog"):
-        visibility = properties(template, queue)["VisibilityTimeout"]
-        window = properties(template, f"{queue}Mapping").get("MaximumBatchingWindowInSeconds", 0)
-        assert effect + 10 <= lease <= timeout < visibility
-        # What Lambda asks for: throttled batches are tried again within one visibility timeout.
-        assert visibility >= 6 * timeout + window
+    visibility = properties(template, "Doorbell")["VisibilityTimeout"]
+    window = properties(template, "DoorbellMapping").get("MaximumBatchingWindowInSeconds", 0)
+    assert effect + 10 <= lease <= timeout < visibility
+    # What Lambda asks for: throttled batches are tried again within one visibility timeout.
+    assert visibility >= 6 * timeout + window
+    # Who takes from the backlog has put it over long before.
+    assert properties(template, "Backlog")["VisibilityTimeout"] >= 60
 
 
 def test_senders_hear_from_the_catcher_before_the_gateway_gives_up(template):
@@ -47,8 +48,6 @@ def test_a_message_lives_longer_where_it_waits_for_people(template):
 
 def test_schedules_are_written_as_the_scheduler_reads_them(template):
     for name, task, every in [
-        ("SweepSchedule", "sweep", 1),
-        ("DrainSchedule", "drain", 1),
         ("SyncSchedule", "sync", 15),
         ("CountSchedule", "count", 10),
     ]:
@@ -63,6 +62,27 @@ def test_schedules_are_written_as_the_scheduler_reads_them(template):
             assert int(number) * 60 == constant("SYNC_EVERY")
         # A start that waited longer than one interval has been overtaken by the next.
         assert schedule["Target"]["RetryPolicy"]["MaximumEventAgeInSeconds"] <= every * 60
+
+
+def test_sweep_and_drain_come_as_often_as_the_stack_says_and_the_code_counts_on(template):
+    every = template["Parameters"]["SweepEvery"]
+    seconds = []
+    for rate in every["AllowedValues"]:
+        number, unit = re.fullmatch(r"rate\((\d+) (minutes?)\)", rate).groups()
+        assert unit == ("minute" if number == "1" else "minutes")
+        seconds.append(int(number) * 60)
+    assert max(seconds) == constant("ROUND_EVERY")
+    assert every["Default"] in every["AllowedValues"]
+    for name, task in (("SweepSchedule", "sweep"), ("DrainSchedule", "drain")):
+        schedule = properties(template, name)
+        assert schedule["ScheduleExpression"] == {"Ref": "SweepEvery"}
+        assert json.loads(schedule["Target"]["Input"]) == {"task": task}
+        assert schedule["Target"]["Arn"] == arn_of("BackupSync")
+        assert schedule["Target"]["RoleArn"] == arn_of("SchedulerRole")
+        assert schedule["Target"]["DeadLetterConfig"]["Arn"] == arn_of("OpsDeadLetters")
+        assert schedule["Target"]["RetryPolicy"]["MaximumEventAgeInSeconds"] <= min(seconds)
+    # A run ends before the next one begins, or soon after: it may be cut off and be none the worse.
+    assert constant("SWEEP") < constant("DRAIN") < constant("ROUND_EVERY") <= properties(template, "BackupSync")["Timeout"]
 
 
 def test_what_is_compared_is_compared_on_a_schedule_of_its_own(template):
@@ -117,8 +137,8 @@ def test_what_is_spilled_outlasts_the_outage_and_does_not_go_unseen(template):
     assert "RedrivePolicy" not in spill
     assert spill["MaximumMessageSize"] == 1024 * 1024
     # The code hides what it has received for longer than it drains, and a run ends in time.
-    assert constant("SPILL_HIDDEN") > constant("DRAIN") + 60
-    assert constant("DRAIN") < 60 < properties(template, "BackupSync")["Timeout"]
+    assert constant("SPILL_HIDDEN") >= constant("DRAIN") + 50
+    assert constant("DRAIN") + 50 < properties(template, "BackupSync")["Timeout"]
     for name, metric in (("SpilledEventsAlarm", "Visible"), ("HiddenSpilledEventsAlarm", "NotVisible")):
         alarm = properties(template, name)
         assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": {"Fn::GetAtt": ["Spill", "QueueName"]}}]
@@ -126,13 +146,16 @@ def test_what_is_spilled_outlasts_the_outage_and_does_not_go_unseen(template):
 
 
 def test_one_bad_record_does_not_take_its_batch_along(template):
-    for queue, concurrency in (("Doorbell", 5), ("Backlog", 2)):
-        mapping = properties(template, f"{queue}Mapping")
-        assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-        assert mapping["BatchSize"] == 10
-        assert mapping["ScalingConfig"] == {"MaximumConcurrency": concurrency}
-        assert mapping["EventSourceArn"] == arn_of(queue)
-        assert mapping["FunctionName"] == {"Ref": "Processor"}
+    mapping = properties(template, "DoorbellMapping")
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert mapping["BatchSize"] == 10
+    assert mapping["ScalingConfig"] == {"MaximumConcurrency": 5}
+    assert mapping["EventSourceArn"] == arn_of("Doorbell")
+    assert mapping["FunctionName"] == {"Ref": "Processor"}
+
+
+def test_one_queue_is_polled_and_no_more(template):
+    assert [name for name, _ in of_type(template, "AWS::Lambda::EventSourceMapping")] == ["DoorbellMapping"]
 
 
 def test_queues_are_encrypted(template):

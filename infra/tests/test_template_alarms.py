@@ -125,8 +125,7 @@ def test_drift_and_a_dark_endpoint_do_not_go_unseen(template):
 
 def test_silence_of_the_sweep_is_an_alarm(template):
     alarm = properties(template, "UnhealthyAlarm")
-    health = (ROOT / "functions/backup-sync/src/health.rs").read_text()
-    every = int(re.search(r"EVERY: Duration = Duration::from_secs\((\d+)\)", health)[1])
+    every = constant("ROUND_EVERY")
     assert (alarm["Namespace"], alarm["MetricName"]) == (OURS, "ViolatedChecks")
     assert (alarm["TreatMissingData"], alarm["Statistic"]) == ("breaching", "Maximum")
     assert alarm["Threshold"] == 0 and alarm["ComparisonOperator"] == "GreaterThanThreshold"

@@ -30,11 +30,9 @@ RIGHTS = {
     "ProcessorRole": {
         "Inbox": "dynamodb:GetItem dynamodb:UpdateItem dynamodb:Query dynamodb:PutItem dynamodb:DeleteItem",
         "Bodies": "s3:GetObject s3:PutObjectTagging s3:ListBucket",
-        **dict.fromkeys(
-            ("Doorbell", "Backlog"),
-            "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes"
-            " sqs:ChangeMessageVisibility sqs:SendMessage",
-        ),
+        "Doorbell": "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes"
+        " sqs:ChangeMessageVisibility sqs:SendMessage",
+        "Backlog": "sqs:SendMessage",
         "ssm": "ssm:GetParametersByPath",
         "ProcessorLogs": "logs:CreateLogStream logs:PutLogEvents",
         **KEY,
@@ -45,7 +43,7 @@ RIGHTS = {
         "Inbox/index/time": "dynamodb:Query",
         "Bodies": "s3:PutObject s3:PutObjectTagging s3:ListBucket",
         "Doorbell": "sqs:SendMessage sqs:GetQueueAttributes",
-        "Backlog": "sqs:SendMessage sqs:GetQueueAttributes",
+        "Backlog": "sqs:SendMessage sqs:GetQueueAttributes sqs:ReceiveMessage sqs:DeleteMessage",
         "Spill": "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes",
         "OpsDeadLetters": "sqs:SendMessage",
         "ssm": "ssm:GetParametersByPath ssm:GetParameter",

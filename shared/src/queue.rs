@@ -1,8 +1,12 @@
 //! The queue of doorbells. A message says which event to look at, and nothing of the event:
 //! losing one loses time, a second one finds the row done or held.
 //!
-//! There are two queues. What is old goes into the second one, which has fewer workers: after an
-//! outage the events of now are not kept waiting by those of then.
+//! There are two queues. What is old goes into the second one, that of the backlog, which nobody
+//! listens to: backup-sync takes from it and rings in the first, as long as few doorbells wait there.
+//! So after an outage the events of now are not kept waiting by those of then, and an idle inbox pays
+//! for the polling of one queue.
+
+mod backlog;
 
 use std::time::Duration;
 
@@ -13,6 +17,8 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Millis;
 use crate::event::EventKey;
 use crate::timing::{LATE, LONGEST_DELAY, OLD};
+
+pub use backlog::{Old, Passed};
 
 /// The version of messages that this code writes.
 const VERSION: u32 = 1;

@@ -55,12 +55,23 @@ pub const KEEP_BUDGET: Duration = Duration::from_millis(2_200);
 /// How long the catcher rings for an event that is durable.
 pub const RING_BUDGET: Duration = Duration::from_millis(300);
 
-/// How long one run takes events out of the spill queue. The next is a minute later.
-pub const DRAIN: Duration = Duration::from_secs(20);
+/// How often the sweep and the drain come, at the least: a stack may have them come more often.
+pub const ROUND_EVERY: Duration = Duration::from_secs(300);
+
+/// How long a sweep goes on while there is more to ring for than the queues take.
+pub const SWEEP: Duration = Duration::from_secs(200);
+
+/// How long one run takes events out of the spill queue, and doorbells out of the backlog. The next
+/// comes after [`ROUND_EVERY`]; the timeout of the function is as long.
+pub const DRAIN: Duration = Duration::from_secs(240);
 
 /// How long a spilled event is hidden from others while one run works on it: longer than
 /// [`DRAIN`] and the slowest put together. Meeting it twice would do no harm.
-pub const SPILL_HIDDEN: Duration = Duration::from_secs(90);
+pub const SPILL_HIDDEN: Duration = Duration::from_secs(290);
+
+/// Doorbells of the backlog are put among those of now while fewer than this wait there: the
+/// processor hears as many at once.
+pub const DOSE: u64 = 50;
 
 /// How often the sync asks the providers.
 pub const SYNC_EVERY: Duration = Duration::from_secs(900);

@@ -1,12 +1,15 @@
-//! The drain: what was spilled while the ledger was not to be had enters it, by the same door.
+//! The drain: what was spilled while the ledger was not to be had enters it, by the same door; and the
+//! doorbells of the backlog go among those of now, a dose at a time.
 //!
 //! Its trouble is its own: it has a schedule to itself, so that no sweep waits for it or fails
 //! with it. A message is deleted when its events are rows, and not before; what cannot be put or
 //! read stays in the queue, whose alarm calls somebody.
 
+mod feed;
+
 use std::cell::RefCell;
 
-use futures::future::try_join_all;
+use futures::future::{join, try_join_all};
 use futures::stream::{self, StreamExt as _};
 use serde::Serialize;
 use shared::ledger::{Received, Watched, refuses_as_such};
@@ -42,6 +45,8 @@ pub struct DrainReport {
     pub stopped: bool,
     /// About how many messages were in the queue afterwards, if there had been any.
     pub left: Option<u64>,
+    /// Doorbells of the backlog that were put among those of now.
+    pub fed: u64,
 }
 
 /// What became of a message.
@@ -60,14 +65,25 @@ enum Left {
 }
 
 impl BackupSync {
+    /// Neither half waits for the other, nor is kept from its end by it.
     pub(crate) async fn drain(&self) -> anyhow::Result<DrainReport> {
+        let until = Instant::now() + DRAIN;
+        let (drained, fed) = join(self.drain_spill(until), self.feed(until)).await;
+        let (drained, mut fed) = (drained?, fed?);
+        // What was spilled long ago is rung for in the backlog.
+        if drained.new > 0 {
+            fed += self.feed(until).await?;
+        }
+        Ok(DrainReport { fed, ..drained })
+    }
+
+    async fn drain_spill(&self, until: Instant) -> anyhow::Result<DrainReport> {
         // A receive waits a second for what may come. Nothing comes in all but a few minutes of a
         // month, and this second would be the most of what an idle inbox costs. A depth that lags
         // behind is right in the next minute; where it is not to be had, the receive decides.
         if matches!(self.parts.spill.depth().await, Ok(0)) {
             return Ok(DrainReport::default());
         }
-        let until = Instant::now() + DRAIN;
         let report = RefCell::default();
         try_join_all((0..LANES).map(|_| self.drain_lane(until, &report))).await?;
         let mut report: DrainReport = report.into_inner();

@@ -7,11 +7,9 @@ use std::time::Duration;
 
 use shared::clock::Millis;
 use shared::endpoint::Health as Endpoint;
-use shared::timing::SYNC_EVERY;
+use shared::timing::{ROUND_EVERY, SYNC_EVERY};
 
 use crate::{BackupSync, SweepReport};
-
-const EVERY: Duration = Duration::from_secs(300);
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -27,8 +25,8 @@ impl Health {
     /// Whether it is time to look, and if so notes that it was done.
     fn is_due(&self, now: Millis) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // The starts of two sweeps are never quite a minute apart.
-        let due = last.is_none_or(|last| now < last || now.since(last) + MINUTE / 2 >= EVERY);
+        // The starts of two sweeps are never quite as far apart as their schedule says.
+        let due = last.is_none_or(|last| now < last || now.since(last) + MINUTE / 2 >= ROUND_EVERY);
         if due {
             *last = Some(now);
         }
@@ -38,12 +36,12 @@ impl Health {
 
 impl BackupSync {
     /// Looks and says what it found. Without an answer of the table nothing is said, and the alarm
-    /// rings for that.
-    pub(crate) async fn tell_health(&self, sweep: &SweepReport) {
-        let now = (self.clock)();
-        if !self.health.is_due(now) {
+    /// rings for that. How long a sweep took is no reason to leave one out.
+    pub(crate) async fn tell_health(&self, sweep: &SweepReport, began: Millis) {
+        if !self.health.is_due(began) {
             return;
         }
+        let now = (self.clock)();
         match self.violated(sweep, now).await {
             Ok(violated) => tell(&violated),
             Err(error) => tracing::error!(
@@ -87,7 +85,7 @@ impl BackupSync {
     /// The rounds that somebody asks for, and how often they come. The comparison is not one of
     /// them: how often it comes is the stack's to say.
     fn rounds(&self) -> Vec<(&'static str, Duration)> {
-        let mut rounds = vec![("drain", MINUTE), ("sync", SYNC_EVERY)];
+        let mut rounds = vec![("drain", ROUND_EVERY), ("sync", SYNC_EVERY)];
         if self
             .parts
             .config
@@ -136,7 +134,7 @@ mod tests {
     fn it_is_told_when_sweeps_begin_a_little_early_or_the_clock_was_set_back() {
         let health = Health::default();
         assert!(health.is_due(NOW));
-        assert!(health.is_due(NOW + EVERY - Duration::from_secs(2)));
+        assert!(health.is_due(NOW + ROUND_EVERY - Duration::from_secs(2)));
         assert!(health.is_due(NOW));
     }
 }

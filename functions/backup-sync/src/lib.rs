@@ -1,9 +1,10 @@
 //! backup-sync: what makes the inbox live when all else was lost.
 //!
-//! `{"task":"sweep"}` every minute: rings for open events whose doorbell may be lost and for
+//! `{"task":"sweep"}` every five minutes: rings for open events whose doorbell may be lost and for
 //! retries that are due, then fetches the certificates and key sets that requests wait for
-//! (`{"task":"keys"}` does that alone) and says how the inbox is. `{"task":"drain"}` every minute:
-//! puts what the catcher spilled into the ledger. `{"task":"sync"}` every 15 minutes: asks providers
+//! (`{"task":"keys"}` does that alone) and says how the inbox is. `{"task":"drain"}` every five
+//! minutes: puts what the catcher spilled into the ledger, and doorbells of the backlog among those of
+//! now. `{"task":"sync"}` every 15 minutes: asks providers
 //! for events since the cursor and puts what never arrived through the same door; then it looks which
 //! sources have fallen silent. `{"task":"reconcile"}` every day: holds
 //! the providers' objects against ours, and reports what differs.
@@ -159,11 +160,12 @@ impl BackupSync {
     async fn work(&self, task: Task) -> anyhow::Result<Report> {
         match task {
             Task::Sweep => {
-                let report = self.sweep().await?;
+                let began = (self.clock)();
+                let report = Box::pin(self.sweep()).await?;
                 // Its trouble is in the log, and must not make a sweep that went well a failed one.
                 self.keys().await;
                 self.hold_dead_letters().await;
-                self.tell_health(&report).await;
+                self.tell_health(&report, began).await;
                 Ok(Report::Sweep(report))
             }
             Task::Count => Ok(Report::Count(self.count_hours().await?)),
@@ -183,7 +185,7 @@ impl BackupSync {
             Task::Reconcile { source, name } => Ok(Report::Reconcile {
                 reports: Box::pin(self.reconcile_all(source.as_deref(), name.as_deref())).await?,
             }),
-            Task::Drain => Ok(Report::Drain(self.drain().await?)),
+            Task::Drain => Ok(Report::Drain(Box::pin(self.drain()).await?)),
             Task::Sync(order) => {
                 let synced = self.sync_all(&order).await;
                 if order.dry_run {

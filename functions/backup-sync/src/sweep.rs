@@ -4,7 +4,9 @@ mod fresh;
 mod spare;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use anyhow::Context as _;
 use serde::Serialize;
 use shared::backoff::Backoff;
 use shared::clock::Millis;
@@ -13,6 +15,8 @@ use shared::ledger::transition::WORK_SHARDS;
 use shared::ledger::{Room, Space, Swept};
 use shared::pause::LOOK_AGAIN;
 use shared::queue::{Doorbell, Lane};
+use shared::timing::{DOSE, SWEEP};
+use tokio::time::{Instant, sleep};
 
 use crate::BackupSync;
 
@@ -30,13 +34,16 @@ const PAGES: usize = 10;
 /// others stand in the index then, for the next one.
 const FRESH: usize = 500;
 
+/// How long a sweep waits for the queues to be heard before it goes on.
+const PAUSE: Duration = Duration::from_secs(10);
+
 /// What a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SweepReport {
-    /// Doorbells in the queue before.
-    pub depth: u64,
+    /// Doorbells in the queue before. Nobody asked where there was nothing to look at.
+    pub depth: Option<u64>,
     /// And in that of the backlog.
-    pub backlog: u64,
+    pub backlog: Option<u64>,
     pub looked_at: u64,
     pub rung: u64,
     pub exhausted: u64,
@@ -46,6 +53,18 @@ pub struct SweepReport {
     pub spared: u64,
     /// Rows that could not be handled; each is in the log.
     pub failed: u64,
+}
+
+impl SweepReport {
+    /// Adds what a later pass did. What one before held back is due in it again.
+    fn go_on(&mut self, later: &Self) {
+        self.looked_at += later.looked_at;
+        self.rung += later.rung;
+        self.exhausted += later.exhausted;
+        self.held_back = later.held_back;
+        self.spared += later.spared;
+        self.failed += later.failed;
+    }
 }
 
 /// What the sweep knows of the two queues.
@@ -80,11 +99,11 @@ impl Filled {
 }
 
 impl Queues {
-    fn new(report: &SweepReport) -> Self {
+    fn new(depth: u64, backlog: u64) -> Self {
         Self {
-            live: Filled::new(report.depth, report.depth),
+            live: Filled::new(depth, depth),
             // What is old now was young when somebody rang for it.
-            backlog: Filled::new(report.backlog, report.depth + report.backlog),
+            backlog: Filled::new(backlog, depth.saturating_add(backlog)),
         }
     }
 
@@ -99,6 +118,15 @@ impl Queues {
         match lane {
             Lane::Live => &mut self.live,
             Lane::Backlog => &mut self.backlog,
+        }
+    }
+
+    /// Where a doorbell goes that belongs there. What is old goes among those of now while there is
+    /// room for a dose of it: it need not wait for the drain, which would put it there.
+    fn lane(&self, lane: Lane) -> Lane {
+        match lane {
+            Lane::Backlog if self.live.left + DOSE > DEPTH => Lane::Live,
+            lane => lane,
         }
     }
 
@@ -117,23 +145,19 @@ impl Queues {
 
 impl BackupSync {
     pub(crate) async fn sweep(&self) -> anyhow::Result<SweepReport> {
+        let until = Instant::now() + SWEEP;
         let now = (self.clock)();
-        let mut report = SweepReport {
-            depth: self.parts.inbox.queue.depth(Lane::Live).await?,
-            backlog: self.parts.inbox.queue.depth(Lane::Backlog).await?,
-            ..SweepReport::default()
-        };
-        let mut queues = Queues::new(&report);
-        let mut ahead = BTreeSet::new();
+        let mut report = SweepReport::default();
         let (fresh, failed) = self.go_over_what_came(now).await;
         report.failed += failed;
-        for key in fresh.iter().take(FRESH) {
-            self.attend(key, now, now, &mut queues, &mut ahead, &mut report)
-                .await;
-        }
-        for shard in 0..WORK_SHARDS {
-            self.sweep_shard(shard, now, &mut queues, &mut ahead, &mut report)
-                .await?;
+        self.sweep_once(&fresh, now, &mut report).await?;
+        // More is due than the queues take: it goes on as they are heard, and ends when they are not.
+        let mut last = report.clone();
+        while last.held_back > 0 && last.rung > 0 && Instant::now() + PAUSE < until {
+            sleep(PAUSE).await;
+            last = SweepReport::default();
+            self.sweep_once(&[], (self.clock)(), &mut last).await?;
+            report.go_on(&last);
         }
         tracing::info!(
             depth = report.depth,
@@ -149,6 +173,43 @@ impl BackupSync {
             report.looked_at,
         );
         Ok(report)
+    }
+
+    async fn sweep_once(
+        &self,
+        fresh: &[EventKey],
+        now: Millis,
+        report: &mut SweepReport,
+    ) -> anyhow::Result<()> {
+        let mut queues = None;
+        let mut ahead = BTreeSet::new();
+        if !fresh.is_empty() {
+            let queues = self.queues(&mut queues, report).await?;
+            for key in fresh.iter().take(FRESH) {
+                self.attend(key, now, now, queues, &mut ahead, report).await;
+            }
+        }
+        for shard in 0..WORK_SHARDS {
+            self.sweep_shard(shard, now, &mut queues, &mut ahead, report)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// The queues, asked once in a pass, and only where there is a row to look at.
+    async fn queues<'q>(
+        &self,
+        queues: &'q mut Option<Queues>,
+        report: &mut SweepReport,
+    ) -> anyhow::Result<&'q mut Queues> {
+        if queues.is_none() {
+            let queue = &self.parts.inbox.queue;
+            let depth = queue.depth(Lane::Live).await?;
+            let backlog = queue.depth(Lane::Backlog).await?;
+            (report.depth, report.backlog) = (Some(depth), Some(backlog));
+            *queues = Some(Queues::new(depth, backlog));
+        }
+        queues.as_mut().context("the queues were asked")
     }
 
     /// What became a dead letter keeps its body. It is the next sweep's to do what fails here.
@@ -172,7 +233,7 @@ impl BackupSync {
         &self,
         shard: u8,
         now: Millis,
-        queues: &mut Queues,
+        queues: &mut Option<Queues>,
         ahead: &mut BTreeSet<String>,
         report: &mut SweepReport,
     ) -> anyhow::Result<()> {
@@ -180,6 +241,10 @@ impl BackupSync {
         let mut place = None;
         for _ in 0..PAGES {
             let (page, next) = ledger.to_look_at_after(shard, now, ROWS, place).await?;
+            if page.is_empty() {
+                break;
+            }
+            let queues = self.queues(queues, report).await?;
             let mut stayed = 0;
             for (key, seen) in page {
                 if !self.attend(&key, seen, now, queues, ahead, report).await {
@@ -272,12 +337,17 @@ impl BackupSync {
         // One row's trouble must not keep the others asleep.
         match ledger.look(key, seen, attempts, queues.room(), now).await {
             Ok(Swept::Ring(doorbell, delay, lane)) => {
-                if self.ring(lane, &doorbell, delay).await {
+                let there = queues.lane(lane);
+                if self.ring(there, &doorbell, delay).await {
                     report.rung += 1;
                 } else {
                     report.failed += 1;
                 }
-                if delay.is_zero() {
+                // A late arrival takes no room now, but what is old is never let in without bound.
+                if there != lane {
+                    queues.seen(lane);
+                    queues.rung(there);
+                } else if delay.is_zero() {
                     queues.rung(lane);
                 }
                 true
@@ -303,7 +373,7 @@ impl BackupSync {
     }
 
     /// The next look is noted already: a ring that fails is made up for then.
-    async fn ring(&self, lane: Lane, doorbell: &Doorbell, delay: std::time::Duration) -> bool {
+    async fn ring(&self, lane: Lane, doorbell: &Doorbell, delay: Duration) -> bool {
         let rung = self.parts.inbox.queue.ring_in(lane, doorbell, delay).await;
         if let Err(error) = &rung {
             tracing::warn!(event.key = %doorbell.key, error = format!("{error:#}"), "could not ring for {}", doorbell.key);
@@ -323,12 +393,7 @@ mod tests {
 
     #[test]
     fn a_queue_is_free_for_rows_that_have_no_doorbell_in_it() {
-        let report = SweepReport {
-            depth: 2,
-            backlog: 1,
-            ..SweepReport::default()
-        };
-        let mut queues = Queues::new(&report);
+        let mut queues = Queues::new(2, 1);
         assert_eq!(spaces(&queues), (Space::Covered, Space::Covered));
         queues.seen(Lane::Live);
         queues.rung(Lane::Live);
@@ -341,15 +406,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_old_goes_among_those_of_now_while_these_are_few() {
+        let mut queues = Queues::new(DOSE - 2, 0);
+        assert_eq!(queues.lane(Lane::Live), Lane::Live);
+        for _ in 0..2 {
+            assert_eq!(queues.lane(Lane::Backlog), Lane::Live);
+            queues.rung(Lane::Live);
+        }
+        assert_eq!(queues.lane(Lane::Backlog), Lane::Backlog);
+        assert_eq!(queues.lane(Lane::Live), Lane::Live);
+        assert_eq!(Queues::new(2 * DEPTH, 0).lane(Lane::Backlog), Lane::Backlog);
+    }
+
+    #[test]
     fn a_queue_is_filled_up_to_its_depth() {
-        let report = SweepReport {
-            depth: DEPTH - 1,
-            ..SweepReport::default()
-        };
-        let mut queues = Queues::new(&report);
+        let mut queues = Queues::new(DEPTH - 1, 0);
         queues.rung(Lane::Live);
         assert_eq!(queues.room().live, Space::Full);
-        let empty = Queues::new(&SweepReport::default());
+        let empty = Queues::new(0, 0);
         assert_eq!(spaces(&empty), (Space::Free, Space::Free));
     }
 }

@@ -172,7 +172,6 @@ impl Processor {
         } else {
             settlement
         };
-        let lane = Lane::of(lease.row.received_at, now);
         let (id, key, run) = (lease.row.id(), lease.row.key.clone(), lease.row.run);
         let (attempt, epoch, kind) = (lease.row.attempts, lease.row.epoch, lease.row.kind.clone());
         let settled = self
@@ -228,7 +227,7 @@ impl Processor {
                 .parts
                 .inbox
                 .queue
-                .ring_in(lane, &Doorbell { key, run }, delay)
+                .ring(&Doorbell { key, run }, delay)
                 .await
             {
                 tracing::warn!(event.id = %id, error = format!("{error:#}"), "could not ring for {id}; the sweep will");

@@ -19,31 +19,16 @@ use crate::wire::sqs::{Message, Name, VISIBILITY_MS};
 const BATCH: usize = 10;
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Of one of the queues of doorbells.
+/// Invocations side by side; `template.yaml` says so.
+const AT_ONCE: usize = 5;
+
+/// Of the first queue of doorbells. Nothing listens to that of the backlog.
+#[derive(Default)]
 pub struct Mapping {
-    queue: Name,
-    /// Invocations side by side; `template.yaml` says so.
-    at_once: usize,
     busy: Cell<usize>,
 }
 
 impl Mapping {
-    pub fn of_doorbells() -> Self {
-        Self::new(Name::Doorbells, 5)
-    }
-
-    pub fn of_backlog() -> Self {
-        Self::new(Name::Backlog, 2)
-    }
-
-    fn new(queue: Name, at_once: usize) -> Self {
-        Self {
-            queue,
-            at_once,
-            busy: Cell::new(0),
-        }
-    }
-
     pub fn is_idle(&self) -> bool {
         self.busy.get() == 0
     }
@@ -53,7 +38,7 @@ impl Mapping {
 pub async fn map(run: Rc<Run>, mapping: Rc<Mapping>) {
     loop {
         let Some(batch) = next_batch(&run, &mapping) else {
-            idle(&run, &mapping).await;
+            idle(&run).await;
             continue;
         };
         match run.processor() {
@@ -61,7 +46,7 @@ pub async fn map(run: Rc<Run>, mapping: Rc<Mapping>) {
                 mapping.busy.set(mapping.busy.get() + 1);
                 let (run, mapping) = (run.clone(), mapping.clone());
                 tokio::task::spawn_local(async move {
-                    invoke(&run, mapping.queue, sandbox, batch).await;
+                    invoke(&run, sandbox, batch).await;
                     mapping.busy.set(mapping.busy.get() - 1);
                 });
             }
@@ -72,18 +57,18 @@ pub async fn map(run: Rc<Run>, mapping: Rc<Mapping>) {
 
 fn next_batch(run: &Run, mapping: &Mapping) -> Option<Vec<Message>> {
     let mut world = run.world.lock();
-    if mapping.busy.get() >= mapping.at_once || world.is_down(Down::Processor) {
+    if mapping.busy.get() >= AT_ONCE || world.is_down(Down::Processor) {
         return None;
     }
     let world = &mut *world;
     let now = clock::true_ms();
-    let queue = world.queues.get(mapping.queue);
+    let queue = &mut world.queues.doorbells;
     let batch = queue.receive(BATCH, now, VISIBILITY_MS, &mut world.dice);
     // A standard queue brings some messages twice.
     for message in &batch {
         if world.dice.hits(world.scenario.message_copies) {
             let after = i64::try_from(world.dice.between(0, 90_000)).unwrap_or(0);
-            let queue = world.queues.get(mapping.queue);
+            let queue = &mut world.queues.doorbells;
             queue.send(message.body.clone(), message.sent_at, now + after);
         }
     }
@@ -91,21 +76,15 @@ fn next_batch(run: &Run, mapping: &Mapping) -> Option<Vec<Message>> {
 }
 
 /// Waits until there may be something to do.
-async fn idle(run: &Run, mapping: &Mapping) {
+async fn idle(run: &Run) {
     let (next, rung) = {
         let mut world = run.world.lock();
-        let queue = world.queues.get(mapping.queue);
+        let queue = &mut world.queues.doorbells;
         let waiting = queue.depth(clock::true_ms()) > 0;
         let next = if waiting { None } else { queue.next_at() };
         let next = next.map(|next| next - clock::true_ms());
         let default = if waiting { 100 } else { 60_000 };
-        let [doorbells, backlog] = &world.rung;
-        let rung = if mapping.queue == Name::Backlog {
-            backlog
-        } else {
-            doorbells
-        };
-        (next.unwrap_or(default).max(1), rung.clone())
+        (next.unwrap_or(default).max(1), world.rung.clone())
     };
     let next = Duration::from_millis(next.unsigned_abs());
     // Somebody rang, or the time has come: both mean to look.
@@ -114,12 +93,12 @@ async fn idle(run: &Run, mapping: &Mapping) {
 
 /// One invocation. A function that was frozen is given up after its time; it may wake up later
 /// and go on.
-async fn invoke(run: &Rc<Run>, queue: Name, sandbox: Rc<Sandbox<Processor>>, batch: Vec<Message>) {
+async fn invoke(run: &Rc<Run>, sandbox: Rc<Sandbox<Processor>>, batch: Vec<Message>) {
     let records = batch.iter().map(|message| {
         let mut record = SqsMessage::default();
         record.message_id = Some(message.id.to_string());
         record.body = Some(message.body.clone());
-        record.event_source_arn = Some(queue.arn());
+        record.event_source_arn = Some(Name::Doorbells.arn());
         let sent = ("SentTimestamp".to_owned(), message.sent_at.to_string());
         record.attributes = HashMap::from([sent]);
         record
@@ -162,6 +141,6 @@ async fn invoke(run: &Rc<Run>, queue: Name, sandbox: Rc<Sandbox<Processor>>, bat
         .iter()
         .filter(|message| !failed.contains(&message.id.to_string()))
     {
-        world.queues.get(queue).delete(message);
+        world.queues.doorbells.delete(message);
     }
 }

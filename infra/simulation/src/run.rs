@@ -9,6 +9,7 @@ use anyhow::ensure;
 use backup_sync::{BackupSync, Task};
 use catcher::Catcher;
 use processor::Processor;
+use shared::timing::ROUND_EVERY;
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 
@@ -26,7 +27,8 @@ use crate::{mapping, sender};
 /// Catchers that answer side by side.
 const CATCHERS: usize = 4;
 
-const TICK: Duration = Duration::from_secs(60);
+/// How often the schedules of backup-sync come.
+const TICK: Duration = ROUND_EVERY;
 
 /// What was found, and a hash over all that happened: the same for the same scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +46,7 @@ pub struct Run {
     catchers: RefCell<Vec<Rc<Sandbox<Catcher>>>>,
     processors: RefCell<Vec<Rc<Sandbox<Processor>>>>,
     backup_syncs: RefCell<Vec<Rc<Sandbox<BackupSync>>>>,
-    mappings: [Rc<Mapping>; 2],
+    mapping: Rc<Mapping>,
     turn: Cell<usize>,
     senders: Cell<usize>,
     all_sent: Cell<bool>,
@@ -85,7 +87,7 @@ async fn simulate(scenario: Scenario) -> anyhow::Result<Found> {
         catchers: RefCell::default(),
         processors: RefCell::default(),
         backup_syncs: RefCell::default(),
-        mappings: [Mapping::of_doorbells(), Mapping::of_backlog()].map(Rc::new),
+        mapping: Rc::default(),
         turn: Cell::new(0),
         senders: Cell::new(0),
         all_sent: Cell::new(false),
@@ -96,9 +98,7 @@ async fn simulate(scenario: Scenario) -> anyhow::Result<Found> {
         sender::send_all(sending.clone()).await;
         sending.all_sent.set(true);
     });
-    for mapping in &run.mappings {
-        tokio::task::spawn_local(mapping::map(run.clone(), mapping.clone()));
-    }
+    tokio::task::spawn_local(mapping::map(run.clone(), run.mapping.clone()));
     tokio::task::spawn_local(purge(run.clone()));
     while !run.is_over() && clock::elapsed() < ends_after {
         sleep(TICK).await;
@@ -155,9 +155,7 @@ impl Run {
 
     fn is_over(&self) -> bool {
         let world = self.world.lock();
-        let quiet = self.all_sent.get()
-            && self.senders.get() == 0
-            && self.mappings.iter().all(|mapping| mapping.is_idle());
+        let quiet = self.all_sent.get() && self.senders.get() == 0 && self.mapping.is_idle();
         quiet && world.queues.are_empty() && !world.table.has_open_rows()
     }
 
@@ -191,8 +189,8 @@ impl Run {
         self.processors.borrow_mut().push(processor);
     }
 
-    /// The schedules of backup-sync, each minute; now and then one fires twice. A sweep over an
-    /// empty index reads nothing and does nothing, as a drain of an empty queue, and is left out.
+    /// The schedules of backup-sync; now and then one fires twice. A sweep where nothing is open does
+    /// nothing, as a drain of empty queues, and is left out.
     fn schedule(self: &Rc<Self>) -> anyhow::Result<()> {
         let mut tasks = Vec::new();
         {
@@ -202,7 +200,8 @@ impl Run {
             if !down && without != Some(Without::Sweep) && world.table.has_open_rows() {
                 tasks.push(Task::Sweep);
             }
-            if !down && without != Some(Without::Drain) && !world.queues.spill.is_empty() {
+            let waits = !world.queues.spill.is_empty() || !world.queues.backlog.is_empty();
+            if !down && without != Some(Without::Drain) && waits {
                 tasks.push(Task::Drain);
             }
             if world.dice.hits(200) {

@@ -76,7 +76,7 @@ pub struct Figures {
     pub inversions: u64,
     /// Messages left in the spill queue at the end.
     pub undrained: u64,
-    /// Doorbells that were sent, to either queue.
+    /// Doorbells that were sent, to either queue. One that goes over from the backlog is no other.
     pub sent: u64,
     /// Of them, those that a processor moved to the backlog, because they had waited for long.
     pub moved: u64,

@@ -27,8 +27,8 @@ pub struct World {
     pub scenario: Scenario,
     pub table: Table,
     pub queues: Queues,
-    /// Somebody sent a doorbell, to the first queue and to that of the backlog.
-    pub rung: [Arc<Notify>; 2],
+    /// Somebody sent a doorbell.
+    pub rung: Arc<Notify>,
     /// Messages that a processor sent to the backlog: those that it moved there.
     pub moved: u64,
     pub secrets: BTreeMap<String, String>,
@@ -70,7 +70,7 @@ impl World {
         Self {
             table: Table::new(scenario.weakness),
             queues: Queues::default(),
-            rung: Default::default(),
+            rung: Arc::default(),
             moved: 0,
             secrets: BTreeMap::new(),
             objects: HashMap::new(),
@@ -181,16 +181,14 @@ impl World {
             Err(what) => return self.untaught(format!("SQS: {what}")),
         };
         // A message of the spill queue is the event itself: SQS keeps it.
-        if call.operation == "SendMessage" && done.queue != Name::Spill {
+        let sends = matches!(&*call.operation, "SendMessage" | "SendMessageBatch");
+        if sends && done.queue != Name::Spill {
             let moves = done.queue == Name::Backlog && call.role == Role::Processor;
             self.moved += u64::from(moves);
             if lost {
                 self.queues.get(done.queue).lose_last();
             }
-            let lane = usize::from(done.queue == Name::Backlog);
-            if let Some(rung) = self.rung.get(lane) {
-                rung.notify_one();
-            }
+            self.rung.notify_one();
         }
         ok(done.answer)
     }

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use crate::BackupSync;
 
 /// For how long one sweep goes over what came. The next one goes on.
-const BUDGET: Duration = Duration::from_secs(20);
+const BUDGET: Duration = Duration::from_secs(60);
 
 /// How much of the time is gone over before the mark is moved.
 const STEP: Duration = Duration::from_secs(600);

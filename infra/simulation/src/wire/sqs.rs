@@ -69,6 +69,20 @@ struct Request {
     _wait_time_seconds: i64,
     visibility_timeout: Option<i64>,
     receipt_handle: String,
+    entries: Vec<Entry>,
+}
+
+/// One of several things to do.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase", deny_unknown_fields)]
+struct Entry {
+    id: String,
+    #[serde(default)]
+    message_body: String,
+    #[serde(rename = "MessageGroupId")]
+    _message_group_id: Option<String>,
+    #[serde(default)]
+    receipt_handle: String,
 }
 
 /// What a queue did.
@@ -166,6 +180,20 @@ impl Queue {
                 let id = self.send(request.message_body, now, at);
                 self.sent += 1;
                 Ok(json!({ "MessageId": format!("m-{id}") }))
+            }
+            "SendMessageBatch" => {
+                let done = request.entries.into_iter().map(|entry| {
+                    let id = self.send(entry.message_body, now, now);
+                    json!({ "Id": entry.id, "MessageId": format!("m-{id}"), "MD5OfMessageBody": "" })
+                });
+                Ok(json!({ "Successful": done.collect::<Vec<_>>(), "Failed": [] }))
+            }
+            "DeleteMessageBatch" => {
+                let done = request.entries.into_iter().map(|entry| {
+                    self.delete_by(&entry.receipt_handle);
+                    json!({ "Id": entry.id })
+                });
+                Ok(json!({ "Successful": done.collect::<Vec<_>>(), "Failed": [] }))
             }
             "ReceiveMessage" => {
                 let most = request.max_number_of_messages.unwrap_or(1);

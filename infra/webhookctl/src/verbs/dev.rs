@@ -68,7 +68,12 @@ pub(super) async fn dev(args: DevArgs, out: &mut Printer) -> anyhow::Result<Exit
         port: args.port,
         sources_file: Some(files.sources.clone()),
         // What a source says of Secrets Manager holds here too.
-        parameters: [("SecretsManagerPrefix".to_owned(), PREFIX.to_owned())].into(),
+        // And who watches it does not want to wait.
+        parameters: [
+            ("SecretsManagerPrefix".to_owned(), PREFIX.to_owned()),
+            ("SweepEvery".to_owned(), "rate(1 minute)".to_owned()),
+        ]
+        .into(),
         schedules: !args.once,
         function_env: broken
             .as_ref()

@@ -22,10 +22,10 @@ async fn what_waited_long_goes_behind_what_is_new() {
     let inbox = Inbox::start(options()).await;
     let url = inbox.stack.queue_url("Backlog").unwrap();
     let backlog = url.rsplit('/').next().unwrap();
-    let live = inbox.stack.queue_url("Doorbell").unwrap();
-    let live = live.rsplit('/').next().unwrap();
+    let first = inbox.stack.queue_url("Doorbell").unwrap();
+    let live = first.rsplit('/').next().unwrap();
     let second = std::time::Duration::from_secs(1);
-    let waiting = async || {
+    let waiting = async |url: &str| {
         let receive = inbox.stack.clients().sqs.receive_message();
         let answer = receive.queue_url(url).visibility_timeout(0).send().await;
         let messages = answer.unwrap().messages.unwrap_or_default();
@@ -42,7 +42,7 @@ async fn what_waited_long_goes_behind_what_is_new() {
     let heard = sent(&young, live, LATE / 2);
     assert!(failures(&inbox, &[heard]).await.is_empty());
     assert_eq!(state(&young).await, "done");
-    assert!(waiting().await.is_empty());
+    assert!(waiting(url).await.is_empty());
 
     let key = inbox.new_event().await;
     let old = Doorbell { key, run: 0 };
@@ -50,11 +50,20 @@ async fn what_waited_long_goes_behind_what_is_new() {
     let heard = sent(&old, live, late);
     assert!(failures(&inbox, &[heard]).await.is_empty());
     assert_eq!(state(&old).await, "received");
-    assert_eq!(waiting().await, [old.to_message()]);
+    assert_eq!(waiting(url).await, [old.to_message()]);
 
-    // From there it goes nowhere else.
+    // What listens to the other queue, as older stacks did, does the work.
     let heard = sent(&old, backlog, late);
     assert!(failures(&inbox, &[heard]).await.is_empty());
     assert_eq!(state(&old).await, "done");
+
+    // The drain puts what waits there among those of now, of which there are none.
+    let purge = inbox.stack.clients().sqs.purge_queue().queue_url(first);
+    purge.send().await.unwrap();
+    let task = json!({ "task": "drain" });
+    let drained = inbox.invoke("BackupSync", &task).await.json().unwrap();
+    assert_eq!(drained["fed"], 1, "{drained}");
+    assert!(waiting(url).await.is_empty());
+    assert_eq!(waiting(first).await, [old.to_message()]);
     inbox.is_unharmed();
 }

@@ -40,7 +40,7 @@ async fn a_sweep_names_each_check_that_is_violated() {
     ledger.beat("sync", now - MINUTE * 46).await.unwrap();
     assert_eq!(inbox.health().await, (1, "late.sync".to_owned()));
 
-    ledger.beat("drain", now - MINUTE * 4).await.unwrap();
+    ledger.beat("drain", now - MINUTE * 16).await.unwrap();
     ledger.beat("sync", now).await.unwrap();
     let key = inbox.new_event().await;
     let mut row = inbox.row(&key).await;

@@ -26,7 +26,7 @@ pub(super) static PARTIAL_BATCH: Check = Check {
 
 pub(super) static MAPPED: Check = Check {
     name: "queue.mapped",
-    title: "Both queues feed the processor",
+    title: "The queue feeds the processor",
     why: "A mapping that is gone or disabled leaves every event to wait, and nothing fails.",
     fix: "aws lambda update-event-source-mapping --uuid … --enabled, or deploy the template again",
     judge: mapped,
@@ -102,22 +102,15 @@ fn partial_batch(facts: &Facts) -> Result<Finding, Unknown> {
 
 fn mapped(facts: &Facts) -> Result<Finding, Unknown> {
     let mappings = known(&facts.mappings)?;
-    let mut lines = Vec::new();
-    for queue in [&facts.queues.doorbell, &facts.queues.backlog] {
-        let queue = known(queue)?;
-        match mappings.iter().find(|it| it.queue_arn == queue.arn) {
-            None => lines.push(format!("{} feeds nobody", short(&queue.arn))),
-            Some(it) if !matches!(it.state.as_str(), "Enabled" | "Updating" | "Creating") => {
-                lines.push(format!(
-                    "{}: {}",
-                    short(&queue.arn),
-                    it.state.to_lowercase()
-                ));
-            }
-            Some(_) => {}
+    let queue = known(&facts.queues.doorbell)?;
+    let short = short(&queue.arn);
+    Ok(match mappings.iter().find(|it| it.queue_arn == queue.arn) {
+        None => Finding::fail(format!("{short} feeds nobody")),
+        Some(it) if !matches!(it.state.as_str(), "Enabled" | "Updating" | "Creating") => {
+            Finding::fail(format!("{short}: {}", it.state.to_lowercase()))
         }
-    }
-    Ok(Finding::of_each(Verdict::Fail, lines, "both enabled"))
+        Some(_) => Finding::pass("enabled"),
+    })
 }
 
 fn redrive(facts: &Facts) -> Result<Finding, Unknown> {
@@ -228,7 +221,7 @@ fn failed_runs(facts: &Facts) -> Result<Finding, Unknown> {
     Ok(Finding::pass("none failed"))
 }
 
-/// The queues that feed the processor.
+/// The queues of doorbells.
 fn fed(facts: &Facts) -> Result<[&Queue; 2], Unknown> {
     let queues = &facts.queues;
     Ok([known(&queues.doorbell)?, known(&queues.backlog)?])

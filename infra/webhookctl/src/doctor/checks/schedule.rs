@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use shared::timing::SYNC_EVERY;
+use shared::timing::{ROUND_EVERY, SYNC_EVERY};
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, SourceFacts, Unknown};
 use crate::output::time::{age, duration};
 
-const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 const FIX: &str = "look at the log of backup-sync and at its schedule: aws scheduler get-schedule --name \
@@ -16,18 +15,19 @@ const FIX: &str = "look at the log of backup-sync and at its schedule: aws sched
 
 pub(super) static SWEEP: Check = Check {
     name: "schedule.sweep",
-    title: "The sweep runs every minute",
+    title: "The sweep runs every five minutes",
     why: "It alone finds events whose doorbell was lost, and rings for retries that are due.",
     fix: FIX,
-    judge: |facts| ran(facts, "sweep", MINUTE, |_| true),
+    judge: |facts| ran(facts, "sweep", ROUND_EVERY, |_| true),
 };
 
 pub(super) static DRAIN: Check = Check {
     name: "schedule.drain",
-    title: "The drain runs every minute",
-    why: "It alone brings spilled events into the ledger; SQS deletes them after 14 days.",
+    title: "The drain runs every five minutes",
+    why: "It alone brings spilled events into the ledger, where SQS deletes them after 14 days, and lets old \
+          ones in.",
     fix: FIX,
-    judge: |facts| ran(facts, "drain", MINUTE, |_| true),
+    judge: |facts| ran(facts, "drain", ROUND_EVERY, |_| true),
 };
 
 pub(super) static SYNC: Check = Check {

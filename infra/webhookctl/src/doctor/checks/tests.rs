@@ -117,7 +117,7 @@ fn healthy() -> Facts {
             processor: function("processor", 60, "egress"),
             backup_sync: function("backup-sync", 300, "provider-api"),
         },
-        mappings: Ok(vec![mapping("doorbell"), mapping("backlog")]),
+        mappings: Ok(vec![mapping("doorbell")]),
         queues: Queues {
             doorbell: queue("doorbell", 4, Some("dead")),
             backlog: queue("backlog", 4, Some("dead")),
@@ -212,13 +212,13 @@ const FAULTS: &[Fault] = &[
         of(&mut f.functions.catcher).timeout_s = 2;
     }),
     ("queue.partial_batch", Verdict::Fail, |f| {
-        of(&mut f.mappings)[1].reports_item_failures = false;
+        of(&mut f.mappings)[0].reports_item_failures = false;
     }),
     ("queue.partial_batch", Verdict::Fail, |f| {
         of(&mut f.mappings).clear();
     }),
     ("queue.mapped", Verdict::Fail, |f| {
-        of(&mut f.mappings).pop();
+        of(&mut f.mappings)[0].queue_arn = arn("backlog");
     }),
     ("queue.mapped", Verdict::Fail, |f| {
         of(&mut f.mappings)[0].state = "Disabled".to_owned();
@@ -301,7 +301,7 @@ const FAULTS: &[Fault] = &[
         of(&mut f.secrets).push(other);
     }),
     ("schedule.sweep", Verdict::Fail, |f| {
-        of(&mut f.heartbeats).insert("sweep".to_owned(), NOW - Duration::from_secs(181));
+        of(&mut f.heartbeats).insert("sweep".to_owned(), NOW - Duration::from_secs(901));
     }),
     ("schedule.drain", Verdict::Fail, |f| {
         of(&mut f.heartbeats).remove("drain");

@@ -264,7 +264,7 @@ async fn finish(
     }
     if unrung > 0 {
         out.say(&format!(
-            "{unrung} could not be rung for; the sweep rings within two minutes."
+            "{unrung} could not be rung for; the sweep rings within ten minutes."
         ));
     }
     let left = count - next;

@@ -13,6 +13,7 @@ use shared::clock::Millis;
 use shared::config::Config;
 use shared::ledger::{Again, Ledger, PlanEvent, PlanLease, PlanOutcome, Replayed};
 use shared::queue::{Doorbell, Lane, Queue};
+use shared::timing::DOSE;
 use tokio::time::Instant;
 
 use super::interrupt::Interrupt;
@@ -209,7 +210,10 @@ impl<'e> Engine<'e> {
         let (from, to) = (self.next, self.events.len().min(self.next + size));
         let events = self.events.get(from..to).unwrap_or_default();
         let now = Millis::now();
-        let again: Vec<_> = events.iter().map(|event| self.again(event, now)).collect();
+        let again = events.iter().zip(from..);
+        let again: Vec<_> = again
+            .map(|(event, place)| self.again(event, place, now))
+            .collect();
         let became: Vec<(Became, bool)> =
             stream::iter(again).buffered(AT_ONCE).try_collect().await?;
         for (place, (became, rung)) in became.into_iter().enumerate() {
@@ -223,8 +227,14 @@ impl<'e> Engine<'e> {
         self.renew().await
     }
 
-    /// Runs one event again, and whether its doorbell was rung.
-    async fn again(&self, event: &PlanEvent, now: Millis) -> anyhow::Result<(Became, bool)> {
+    /// Runs one event again, and whether its doorbell was rung. The first of a plan go among the
+    /// events of now, however old they are: somebody waits for them.
+    async fn again(
+        &self,
+        event: &PlanEvent,
+        place: usize,
+        now: Millis,
+    ) -> anyhow::Result<(Became, bool)> {
         let late = event.until.is_some_and(|until| now >= until);
         if late && !self.applied.contains(&event.key.pk()) {
             return Ok((Became::Changed, true));
@@ -241,7 +251,11 @@ impl<'e> Engine<'e> {
                     key: event.key.clone(),
                     run: event.run + 1,
                 };
-                let lane = Lane::of(event.received_at, now);
+                let lane = if (place as u64) < DOSE {
+                    Lane::Live
+                } else {
+                    Lane::of(event.received_at, now)
+                };
                 let rung = self.queue.ring_in(lane, &bell, Duration::ZERO).await;
                 Ok((Became::Waiting, rung.is_ok()))
             }

@@ -1,0 +1,7 @@
+//! The rounds of backup-sync, in virtual time.
+
+#![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
+
+mod feed;
+mod fresh;
+mod world;
