@@ -6,6 +6,7 @@
 //! All timeouts are explicit; the SDK sets none on reads.
 
 mod https;
+mod lazy;
 
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use aws_smithy_types::timeout::TimeoutConfig;
 use aws_types::SdkConfig;
 
 pub use https::https;
+pub use lazy::Lazy;
 
 use crate::settings::variable;
 
