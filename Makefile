@@ -30,7 +30,14 @@ CYCLONEDX := .tools/cargo-cyclonedx-0.5.9/bin/cargo-cyclonedx
 VALGRIND := $(or $(shell command -v valgrind),.tools/valgrind/usr/bin/valgrind)
 COUNTING := $(if $(filter .tools/%,$(VALGRIND)),env VALGRIND_LIB=$(CURDIR)/.tools/valgrind/usr/libexec/valgrind $(CURDIR)/)$(VALGRIND)
 
-.PHONY: help run dev build release check test test-build long-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions dev-chaos previous evolution test-long properties foreign-signers fuzz clauses mutants budgets bench bench-verify bench-cli bench-scale man cost package advisories \
+# The catcher as it is deployed, but with the names of its functions.
+define NAMED
+	$(CARGO) rustc --release --locked -p catcher --bin catcher -- -C strip=none
+	mkdir -p target/bench
+	cp target/release/catcher target/bench/catcher
+endef
+
+.PHONY: help run dev build release check test test-build long-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions dev-chaos previous evolution test-long properties foreign-signers fuzz clauses mutants budgets bench bench-profile bench-verify bench-cli bench-scale man cost package advisories \
 	venv clean
 
 help: ## What there is
@@ -152,11 +159,17 @@ budgets: $(VALGRIND) ## What the functions execute, ask and write, against infra
 	$(PYTHON) infra/tests/budget_gate.py target/budget/figures.json
 
 bench: $(VALGRIND) $(PEERS)/stamp target/bench/catcher.mjs ## What the functions cost beside Node.js, Python and a floor; BENCH="--page infra/docs/performance.md"; needs Node 20
+	$(NAMED)
 	$(CARGO) build --release --locked -p catcher -p processor -p backup-sync -p floor
 	$(CARGO) build --locked -p bench -p webhookctl --bins --bench scale
 	$(CARGO) bench --profile dev --locked -p bench -p webhookctl --bench scale -- $(ROWS) > target/bench/scale.txt
 	target/debug/bench table target/release "$(COUNTING)" target/bench/catcher.mjs $(PEERS)/bin/python \
-		--scale target/bench/scale.txt $(BENCH)
+		--scale target/bench/scale.txt --named target/bench/catcher $(BENCH)
+
+bench-profile: $(VALGRIND) ## Where the instructions, bytes and memory of the catcher go; needs valgrind and binutils
+	$(NAMED)
+	$(CARGO) build --locked -p bench
+	target/debug/bench profile target/bench/catcher "$(COUNTING)"
 
 bench-verify: ## What verification and the presets cost, in instructions; needs valgrind
 	$(CARGO) bench --workspace --locked --bench verify

@@ -5,16 +5,21 @@
 //! the rest of the catcher, and Lambda needs none of it: keys and region are in the environment.
 //! All timeouts are explicit; the SDK sets none on reads.
 
+mod https;
+mod lazy;
+
 use std::time::Duration;
 
 use anyhow::Context as _;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::SharedCredentialsProvider;
-use aws_smithy_http_client::tls::{self, rustls_provider::CryptoMode};
 use aws_smithy_runtime_api::client::http::SharedHttpClient;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 use aws_types::SdkConfig;
+
+pub use https::https;
+pub use lazy::Lazy;
 
 use crate::settings::variable;
 
@@ -59,8 +64,6 @@ pub struct Aws {
     endpoint: Option<String>,
     patience: Patience,
     http: SharedHttpClient,
-    /// The credentials are kept by whoever provides them.
-    kept_elsewhere: bool,
 }
 
 impl Aws {
@@ -106,18 +109,16 @@ impl Aws {
             endpoint,
             patience,
             http,
-            kept_elsewhere: false,
         }
     }
 
     /// The same, as whoever `credentials` will say when a call is made. They are asked for every
-    /// call: a cache of the SDK gives up a login that takes more than five seconds, and each client
-    /// has its own.
+    /// call: a cache of the SDK gives up a login that takes more than five seconds, each client
+    /// has its own, and for those of the environment it only costs.
     #[must_use]
     pub fn acting_as(self, credentials: SharedCredentialsProvider) -> Self {
         Self {
             credentials,
-            kept_elsewhere: true,
             ..self
         }
     }
@@ -144,11 +145,9 @@ impl Aws {
             .credentials_provider(self.credentials.clone())
             .http_client(self.http.clone())
             .timeout_config(self.timeouts())
-            .retry_config(self.retries());
+            .retry_config(self.retries())
+            .identity_cache(aws_sdk_dynamodb::config::IdentityCache::no_cache());
         config.set_endpoint_url(self.endpoint(service));
-        if self.kept_elsewhere {
-            config = config.identity_cache(aws_sdk_dynamodb::config::IdentityCache::no_cache());
-        }
         config.build()
     }
 
@@ -174,13 +173,6 @@ impl Aws {
     }
 }
 
-/// The HTTP client of all of them.
-pub fn https() -> SharedHttpClient {
-    aws_smithy_http_client::Builder::new()
-        .tls_provider(tls::Provider::Rustls(CryptoMode::Ring))
-        .build_https()
-}
-
 /// The four services are configured alike, but by four types.
 macro_rules! client {
     ($(#[$doc:meta])* $method:ident, $sdk:ident, $service:literal $(, $by_path:ident)?) => {
@@ -193,11 +185,9 @@ macro_rules! client {
                     .credentials_provider(self.credentials.clone())
                     .http_client(self.http.clone())
                     .timeout_config(self.timeouts())
-                    .retry_config(self.retries());
+                    .retry_config(self.retries())
+                    .identity_cache($sdk::config::IdentityCache::no_cache());
                 config.set_endpoint_url(self.endpoint($service));
-                if self.kept_elsewhere {
-                    config = config.identity_cache($sdk::config::IdentityCache::no_cache());
-                }
                 $(config = config.$by_path(self.endpoint($service).is_some());)?
                 $sdk::Client::from_conf(config.build())
             }

@@ -6,10 +6,12 @@ use std::str::FromStr as _;
 use serde_json::{Map, Value, json};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
-use tracing_subscriber::filter::{EnvFilter, LevelFilter};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::format::{JsonFields, Writer};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormattedFields};
+use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::settings::variable;
 
@@ -24,23 +26,25 @@ pub fn init() {
     let level = variable("AWS_LAMBDA_LOG_LEVEL")
         .and_then(|level| LevelFilter::from_str(&level).ok())
         .unwrap_or(LevelFilter::INFO);
-    let filter = EnvFilter::builder()
-        .with_default_directive(level.into())
-        .parse_lossy(variable("RUST_LOG").unwrap_or_default());
+    let filter = variable("RUST_LOG")
+        .and_then(|wanted| Targets::from_str(&wanted).ok())
+        .unwrap_or_else(|| Targets::new().with_default(level));
     // The platform adds the time of a line by itself.
     let lines = tracing_subscriber::fmt()
         .with_target(false)
         .without_time()
-        .with_env_filter(filter);
+        .with_max_level(LevelFilter::TRACE);
     let is_json =
         variable("AWS_LAMBDA_LOG_FORMAT").is_some_and(|it| it.eq_ignore_ascii_case("json"));
     if is_json {
         lines
             .fmt_fields(JsonFields::new())
             .event_format(Line)
+            .finish()
+            .with(filter)
             .init();
     } else {
-        lines.init();
+        lines.finish().with(filter).init();
     }
 }
 

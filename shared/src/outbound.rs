@@ -7,7 +7,7 @@
 mod guard;
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -52,9 +52,18 @@ const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
 /// A client that reaches only what it may reach.
 #[derive(Clone)]
 pub struct Outbound {
-    client: reqwest::Client,
     guard: Guard,
+    clients: Arc<Clients>,
     inside: Option<Inside>,
+}
+
+/// Made at the first call that needs one: to read the system's roots of trust takes longer than a
+/// call, and many a process calls nobody outside, or nobody but this machine.
+#[derive(Default)]
+struct Clients {
+    /// For plain HTTP, which needs no roots.
+    plain: OnceLock<reqwest::Client>,
+    secure: OnceLock<reqwest::Client>,
 }
 
 /// Answers calls inside this process, where a simulation stands in for the world.
@@ -124,31 +133,20 @@ pub enum Trouble {
 
 impl Outbound {
     /// `allow_loopback` is for the local stack and for tests.
-    pub fn new(allow_loopback: bool) -> anyhow::Result<Self> {
-        choose_tls();
-        let guard = Guard { allow_loopback };
-        let client = reqwest::Client::builder()
-            .dns_resolver(Arc::new(guard.clone()))
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .connect_timeout(Duration::from_secs(5))
-            .timeout(TIMEOUT)
-            .user_agent(concat!("Mitt/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .context("make an HTTP client")?;
-        Ok(Self {
-            client,
-            guard,
+    pub fn new(allow_loopback: bool) -> Self {
+        Self {
+            guard: Guard { allow_loopback },
+            clients: Arc::default(),
             inside: None,
-        })
+        }
     }
 
     /// Reaches nobody outside: every call that the guard lets pass is answered by `inside`.
-    pub fn to_inside(inside: Inside) -> anyhow::Result<Self> {
-        Ok(Self {
+    pub fn to_inside(inside: Inside) -> Self {
+        Self {
             inside: Some(inside),
-            ..Self::new(false)?
-        })
+            ..Self::new(false)
+        }
     }
 
     /// Posts a body.
@@ -160,14 +158,9 @@ impl Outbound {
         now: Millis,
     ) -> Result<Answer, Trouble> {
         let url = self.target(url, &[])?;
-        self.send(
-            self.client
-                .post(url)
-                .headers(header_map(headers)?)
-                .body(body),
-            now,
-        )
-        .await
+        let request = self.client(&url)?.post(url);
+        self.send(request.headers(header_map(headers)?).body(body), now)
+            .await
     }
 
     /// Asks for a resource. Query values are encoded here.
@@ -179,8 +172,8 @@ impl Outbound {
         now: Millis,
     ) -> Result<Answer, Trouble> {
         let url = self.target(url, query)?;
-        self.send(self.client.get(url).headers(header_map(headers)?), now)
-            .await
+        let request = self.client(&url)?.get(url);
+        self.send(request.headers(header_map(headers)?), now).await
     }
 
     /// Sends any request.
@@ -192,12 +185,41 @@ impl Outbound {
             Method::Put => reqwest::Method::PUT,
             Method::Patch => reqwest::Method::PATCH,
         };
-        let mut request = self.client.request(method, url);
+        let mut request = self.client(&url)?.request(method, url);
         request = request.headers(header_map(call.headers)?);
         if let Some(body) = call.body {
             request = request.body(body);
         }
         self.send(request, now).await
+    }
+
+    fn client(&self, url: &Url) -> Result<&reqwest::Client, Trouble> {
+        let is_plain = url.scheme() == "http";
+        let client = if is_plain {
+            &self.clients.plain
+        } else {
+            &self.clients.secure
+        };
+        if let Some(client) = client.get() {
+            return Ok(client);
+        }
+        let made = self.guarded(is_plain).map_err(trouble)?;
+        Ok(client.get_or_init(|| made))
+    }
+
+    fn guarded(&self, is_plain: bool) -> reqwest::Result<reqwest::Client> {
+        choose_tls();
+        let mut client = reqwest::Client::builder()
+            .dns_resolver(Arc::new(self.guard.clone()))
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .connect_timeout(Duration::from_secs(5))
+            .timeout(TIMEOUT)
+            .user_agent(concat!("Mitt/", env!("CARGO_PKG_VERSION")));
+        if is_plain {
+            client = client.tls_certs_only([]);
+        }
+        client.build()
     }
 
     fn target(&self, url: &str, query: &[(String, String)]) -> Result<Url, Trouble> {

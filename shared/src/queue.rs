@@ -14,6 +14,7 @@ use anyhow::Context as _;
 use aws_sdk_sqs::types::QueueAttributeName;
 use serde::{Deserialize, Serialize};
 
+use crate::aws::Lazy;
 use crate::clock::Millis;
 use crate::event::EventKey;
 use crate::timing::{LATE, LONGEST_DELAY, OLD};
@@ -99,16 +100,16 @@ impl Lane {
 /// The queues between those who put events into the ledger and those who work on them.
 #[derive(Clone, Debug)]
 pub struct Queue {
-    sqs: aws_sdk_sqs::Client,
+    sqs: Lazy<aws_sdk_sqs::Client>,
     url: String,
     /// Without it, all are rung for in the same queue.
     backlog: Option<String>,
 }
 
 impl Queue {
-    pub fn new(sqs: aws_sdk_sqs::Client, url: impl Into<String>) -> Self {
+    pub fn new(sqs: impl Into<Lazy<aws_sdk_sqs::Client>>, url: impl Into<String>) -> Self {
         Self {
-            sqs,
+            sqs: sqs.into(),
             url: url.into(),
             backlog: None,
         }

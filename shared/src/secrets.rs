@@ -20,6 +20,7 @@ use aws_sdk_ssm::operation::put_parameter::PutParameterError;
 use aws_sdk_ssm::types::ParameterType;
 use ring::pbkdf2::{self, PBKDF2_HMAC_SHA256};
 
+use crate::aws::Lazy;
 use crate::clock::Millis;
 pub use managed::{Managed, is_same, short};
 
@@ -101,7 +102,7 @@ pub type Live = Arc<[Secret]>;
 
 /// The secrets below one path, and those that are kept in Secrets Manager instead.
 pub struct Secrets {
-    ssm: aws_sdk_ssm::Client,
+    ssm: Lazy<aws_sdk_ssm::Client>,
     path: String,
     managed: Managed,
     /// What was read at once: all below the path, which has no name, or one from Secrets Manager.
@@ -117,9 +118,9 @@ struct Cache {
 }
 
 impl Secrets {
-    pub fn new(ssm: aws_sdk_ssm::Client, path: impl Into<String>) -> Self {
+    pub fn new(ssm: impl Into<Lazy<aws_sdk_ssm::Client>>, path: impl Into<String>) -> Self {
         Self {
-            ssm,
+            ssm: ssm.into(),
             path: path.into(),
             managed: Managed::default(),
             caches: Mutex::default(),

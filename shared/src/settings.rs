@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 
-use crate::aws::{Aws, Patience};
+use crate::aws::{Aws, Lazy, Patience};
 use crate::config::Config;
 use crate::inbox::Inbox;
 use crate::keyring::Keyring;
@@ -89,15 +89,17 @@ impl Parts {
     pub fn from_env(patience: Patience) -> anyhow::Result<Self> {
         let settings = Settings::from_env()?;
         let aws = Aws::from_env(patience)?;
-        let bodies = (aws.s3(), settings.body_bucket.clone());
         let config = settings.config()?;
-        let ledger = Ledger::new(aws.dynamodb(), &settings.table, Some(bodies))
+        let dynamodb = aws.dynamodb();
+        let (sqs, ssm) = (later(&aws, Aws::sqs), later(&aws, Aws::ssm));
+        let ledger = Ledger::new(dynamodb.clone(), &settings.table, None)
+            .with_bucket(later(&aws, Aws::s3), &settings.body_bucket)
             .keeping(config.retentions())
             .ordering(&config);
         let prefix = settings.secrets_manager_prefix.as_deref();
         let managed = Managed::new(config.managed_secrets(), prefix);
         let secrets = |path: &String| {
-            let secrets = Secrets::new(aws.ssm(), path);
+            let secrets = Secrets::new(ssm.clone(), path);
             if path.ends_with(SENDERS) {
                 secrets.with_managed(managed.clone())
             } else {
@@ -108,18 +110,24 @@ impl Parts {
             secrets: secrets(&settings.secrets_path),
             ingress: settings.ingress_path.as_ref().map(secrets),
             config,
-            keyring: Keyring::new(aws.dynamodb(), &settings.table),
-            quarantine: Quarantine::new(aws.dynamodb(), &settings.table),
-            spill: Spill::new(aws.sqs(), &settings.spill_queue_url),
+            keyring: Keyring::new(dynamodb.clone(), &settings.table),
+            quarantine: Quarantine::new(dynamodb, &settings.table),
+            spill: Spill::new(sqs.clone(), &settings.spill_queue_url),
             inbox: Inbox {
                 ledger,
-                queue: Queue::new(aws.sqs(), &settings.queue_url)
+                queue: Queue::new(sqs, &settings.queue_url)
                     .with_backlog(settings.backlog_queue_url.clone()),
             },
             table: settings.table,
             aws,
         })
     }
+}
+
+/// Every function calls the table at once, and the others later or never.
+fn later<C: 'static>(aws: &Aws, make: fn(&Aws) -> C) -> Lazy<C> {
+    let aws = aws.clone();
+    Lazy::new(move || make(&aws))
 }
 
 /// A variable of the environment; an empty one is as good as none.

@@ -10,6 +10,7 @@ use anyhow::{Context as _, bail};
 use aws_sdk_sqs::types::QueueAttributeName;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
+use crate::aws::Lazy;
 use crate::clock::Millis;
 use crate::event::Event;
 use crate::ledger::Placed;
@@ -72,14 +73,14 @@ pub struct Messages {
 /// The second store.
 #[derive(Clone, Debug)]
 pub struct Spill {
-    sqs: aws_sdk_sqs::Client,
+    sqs: Lazy<aws_sdk_sqs::Client>,
     url: String,
 }
 
 impl Spill {
-    pub fn new(sqs: aws_sdk_sqs::Client, url: impl Into<String>) -> Self {
+    pub fn new(sqs: impl Into<Lazy<aws_sdk_sqs::Client>>, url: impl Into<String>) -> Self {
         Self {
-            sqs,
+            sqs: sqs.into(),
             url: url.into(),
         }
     }

@@ -120,9 +120,9 @@ pub struct BackupSync {
 }
 
 impl BackupSync {
-    pub fn new(parts: Parts, clock: Clock) -> anyhow::Result<Self> {
-        let outbound = Outbound::new(parts.config.forward.allow_loopback)?;
-        Ok(Self::with_outbound(parts, outbound, clock))
+    pub fn new(parts: Parts, clock: Clock) -> Self {
+        let outbound = Outbound::new(parts.config.forward.allow_loopback);
+        Self::with_outbound(parts, outbound, clock)
     }
 
     /// The same with a way out that was made elsewhere.

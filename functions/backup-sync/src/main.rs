@@ -10,7 +10,7 @@ use shared::settings::Parts;
 async fn main() -> Result<(), Error> {
     shared::logs::init();
     let parts = Parts::from_env(Patience::LONG)?;
-    let backup_sync = &BackupSync::new(parts, Millis::now)?;
+    let backup_sync = &BackupSync::new(parts, Millis::now);
     run(service_fn(async |event: LambdaEvent<Task>| {
         // An error is the schedule's to retry and an alarm's to see.
         backup_sync.run(event.payload).await.map_err(|error| {

@@ -11,7 +11,7 @@ use shared::settings::Parts;
 async fn main() -> Result<(), Error> {
     shared::logs::init();
     let parts = Parts::from_env(Patience::LONG)?;
-    let processor = &Processor::new(parts, Millis::now)?;
+    let processor = &Processor::new(parts, Millis::now);
     run(service_fn(async |event: LambdaEvent<SqsEvent>| {
         let deadline = processor::deadline(event.context.deadline, Millis::now());
         Ok::<_, Error>(processor.work_off(event.payload, deadline).await)

@@ -17,7 +17,7 @@ use crate::work::{Job, catch};
 pub(crate) type Figures = BTreeMap<String, f64>;
 
 /// Invocations after the first one.
-const WARM: u64 = 20;
+pub(crate) const WARM: u64 = 20;
 
 const JOBS: [(&str, &str, Job); 4] = [
     ("catcher", "catcher", Job::Webhooks),
@@ -85,7 +85,7 @@ fn note(figures: &mut Figures, title: &str, job: Job, [none, first, many]: [&Cou
 }
 
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-fn rounds(number: u64) -> f64 {
+pub(crate) fn rounds(number: u64) -> f64 {
     number as f64
 }
 
@@ -113,10 +113,14 @@ fn counted(
     })
 }
 
-/// The same program under valgrind.
 fn watched(program: Program, valgrind: &str) -> Program {
-    let mut command: Vec<String> = valgrind.split_whitespace().map(str::to_owned).collect();
     let options = "--tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null";
+    under(program, valgrind, options)
+}
+
+/// The same program under valgrind.
+pub(crate) fn under(program: Program, valgrind: &str, options: &str) -> Program {
+    let mut command: Vec<String> = valgrind.split_whitespace().map(str::to_owned).collect();
     command.extend(options.split(' ').map(str::to_owned));
     command.extend(program.command);
     Program { command, ..program }

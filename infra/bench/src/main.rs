@@ -10,6 +10,7 @@ mod http;
 #[path = "../../cost/src/bench/machine.rs"]
 mod machine;
 mod page;
+mod profile;
 mod race;
 mod report;
 mod runtime;
@@ -45,8 +46,8 @@ use work::Job;
 /// Rounds of the measurement of times.
 const ROUNDS: usize = 21;
 
-const USAGE: &str = "figures FUNCTIONS VALGRIND, or table FUNCTIONS VALGRIND NODE-BUNDLE PYTHON \
-                     [--rounds N] [--scale FILE] [--page FILE]";
+const USAGE: &str = "figures FUNCTIONS VALGRIND, profile CATCHER VALGRIND, or table FUNCTIONS VALGRIND NODE-BUNDLE PYTHON \
+                     [--rounds N] [--scale FILE] [--named CATCHER] [--page FILE]";
 
 #[expect(
     clippy::print_stdout,
@@ -73,6 +74,9 @@ fn run(arguments: &[String]) -> anyhow::Result<String> {
         ["figures", functions, valgrind] => {
             let figures = count::figures(&Bench::new()?, Path::new(functions), valgrind)?;
             Ok(serde_json::to_string_pretty(&figures)?)
+        }
+        ["profile", catcher, valgrind] => {
+            profile::text(&Bench::new()?, Path::new(catcher), valgrind)
         }
         ["table", functions, valgrind, bundle, python, rest @ ..] => {
             let around = Around {
@@ -102,6 +106,8 @@ struct Options {
     rounds: usize,
     /// What the scale bench has printed.
     scale: Option<PathBuf>,
+    /// The catcher with the names of its functions.
+    named: Option<PathBuf>,
     /// A page whose generated part is written anew.
     page: Option<PathBuf>,
 }
@@ -111,12 +117,14 @@ impl Options {
         let mut options = Self {
             rounds: ROUNDS,
             scale: None,
+            named: None,
             page: None,
         };
         for pair in words.chunks(2) {
             match pair {
                 ["--rounds", number] => options.rounds = number.parse().context("--rounds")?,
                 ["--scale", file] => options.scale = Some(file.into()),
+                ["--named", file] => options.named = Some(file.into()),
                 ["--page", file] => options.page = Some(file.into()),
                 _ => bail!("{USAGE}"),
             }
@@ -153,6 +161,8 @@ fn measured(around: &Around<'_>, options: &Options) -> anyhow::Result<Measured> 
     let ratios = peers.map(|name| (name, race::ratios(of(name), of("catcher"))));
     let floor = around.functions.join("floor").display().to_string();
     let scale = options.scale.as_ref().map(std::fs::read_to_string);
+    let named = options.named.as_ref();
+    let profile = named.map(|catcher| profile::text(&bench, catcher, around.valgrind));
     Ok(Measured {
         figures: count::figures(&bench, around.functions, around.valgrind)?,
         floor: count::of_peer(&bench, around.valgrind, "floor", &[floor])?,
@@ -162,6 +172,7 @@ fn measured(around: &Around<'_>, options: &Options) -> anyhow::Result<Measured> 
         scale: scale
             .transpose()
             .context("read what the scale bench said")?,
+        profile: profile.transpose()?,
         samples: runners
             .iter()
             .map(|it| it.name)
@@ -186,6 +197,10 @@ fn runners(around: &Around<'_>) -> [Runner; 6] {
     ]
 }
 
+/// As `infra/package.py` packs it.
+const ZIP: &str = "import sys, zipfile; zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED, \
+                   compresslevel=9).write(sys.argv[2], 'bootstrap')";
+
 /// What is deployed of each program, as it is and zipped.
 fn sizes(bench: &Bench, around: &Around<'_>) -> anyhow::Result<Vec<(&'static str, u64, u64)>> {
     let names = ["catcher", "processor", "backup-sync", "floor"];
@@ -196,7 +211,7 @@ fn sizes(bench: &Bench, around: &Around<'_>) -> anyhow::Result<Vec<(&'static str
     let sizes = files.iter().map(|(name, file)| {
         let zip = bench.file(&format!("{name}.zip"));
         let mut command = Command::new(around.python);
-        command.args(["-m", "zipfile", "-c"]).arg(&zip).arg(file);
+        command.args(["-c", ZIP]).arg(&zip).arg(file);
         ensure!(
             command.status()?.success(),
             "could not zip {}",

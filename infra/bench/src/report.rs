@@ -24,6 +24,8 @@ pub(crate) struct Measured {
     pub(crate) flow: Flow,
     /// What the scale bench has printed.
     pub(crate) scale: Option<String>,
+    /// Where the catcher's instructions, bytes and memory go.
+    pub(crate) profile: Option<String>,
 }
 
 impl Measured {
@@ -46,6 +48,9 @@ impl Measured {
             )?;
         }
         section("Targets", &self.targets()?)?;
+        if let Some(profile) = &self.profile {
+            section("Where the catcher's go", profile)?;
+        }
         Ok(text)
     }
 

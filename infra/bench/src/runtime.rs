@@ -120,6 +120,23 @@ impl Running {
         Ok(kilobytes * 1024)
     }
 
+    /// Its memory as the kernel lists it.
+    pub(crate) fn mappings(&self) -> anyhow::Result<String> {
+        let mappings = std::fs::read_to_string(format!("/proc/{}/smaps", self.child.id()));
+        mappings.context("read what memory it has")
+    }
+
+    /// How often the kernel had to give it a page that it did not read from a disk.
+    pub(crate) fn page_faults(&self) -> anyhow::Result<u64> {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        // The name of the program, in brackets, may hold anything.
+        let fields = stat
+            .rsplit_once(')')
+            .map(|(_, fields)| fields.split_whitespace());
+        let faults = fields.and_then(|mut fields| fields.nth(7));
+        Ok(faults.context("no page faults are known")?.parse()?)
+    }
+
     /// Ends it once it rests; what it wrote.
     pub(crate) fn end(mut self) -> anyhow::Result<String> {
         self.cpu()?;

@@ -46,7 +46,7 @@ impl Sandboxes {
     pub fn new(world: &Shared) -> anyhow::Result<Self> {
         Ok(Self {
             world: world.clone(),
-            outbound: Outbound::to_inside(destination::inside(world))?,
+            outbound: Outbound::to_inside(destination::inside(world)),
         })
     }
 
@@ -80,7 +80,7 @@ impl Sandboxes {
         provider: Inside,
     ) -> anyhow::Result<Rc<Sandbox<BackupSync>>> {
         let parts = self.parts_of(sources, Patience::LONG)?;
-        let outbound = Outbound::to_inside(provider)?;
+        let outbound = Outbound::to_inside(provider);
         Ok(self.sandbox(BackupSync::with_outbound(parts, outbound, clock::read)))
     }
 

@@ -68,6 +68,7 @@ use anyhow::Context as _;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
 
+use crate::aws::Lazy;
 use crate::order::Order;
 pub use also::{AlsoSeen, Seen};
 pub use apart::Decided;
@@ -113,7 +114,7 @@ pub const NEWEST_SCHEMA: u32 = SCHEMA + 1;
 pub struct Ledger {
     dynamodb: aws_sdk_dynamodb::Client,
     table: String,
-    bodies: Option<(aws_sdk_s3::Client, String)>,
+    bodies: Option<(Lazy<aws_sdk_s3::Client>, String)>,
     retentions: Retentions,
     /// The sources whose events stand in line.
     strict: Arc<BTreeMap<String, Order>>,
@@ -137,9 +138,18 @@ impl Ledger {
         Self {
             dynamodb,
             table: table.into(),
-            bodies,
+            bodies: bodies.map(|(s3, bucket)| (s3.into(), bucket)),
             retentions: Retentions::default(),
             strict: Arc::default(),
+        }
+    }
+
+    /// The same with a bucket whose client is made when a large body comes.
+    #[must_use]
+    pub fn with_bucket(self, s3: Lazy<aws_sdk_s3::Client>, bucket: impl Into<String>) -> Self {
+        Self {
+            bodies: Some((s3, bucket.into())),
+            ..self
         }
     }
 

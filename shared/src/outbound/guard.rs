@@ -209,7 +209,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_name_that_leads_inwards_is_refused_after_its_resolution() {
-        let outbound = crate::outbound::Outbound::new(false).unwrap();
+        let outbound = crate::outbound::Outbound::new(false);
         let answer = outbound
             .get("https://localhost:1/", &[], &[], crate::clock::Millis(0))
             .await;

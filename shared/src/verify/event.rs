@@ -34,21 +34,22 @@ impl Verifier {
         };
         let document = batch(at, &envelope.body);
         let alone = items(at, &document);
+        let sha = Sha::of(&envelope.body);
         let things: Vec<Thing<'_>> = match alone.as_slice() {
-            [] => vec![self.thing(scheme, whole, &envelope.body)],
+            [] => {
+                let content = content(at, &envelope.body, || sha);
+                vec![self.thing(scheme, whole, content)]
+            }
             items => items
                 .iter()
                 .map(|alone| {
                     let item = Some(alone.value);
-                    self.thing(
-                        scheme,
-                        Place { item, ..whole },
-                        alone.value.get().as_bytes(),
-                    )
+                    let raw = alone.value.get().as_bytes();
+                    let content = content(at, raw, || Sha::of(raw));
+                    self.thing(scheme, Place { item, ..whole }, content)
                 })
                 .collect(),
         };
-        let sha = Sha::of(&envelope.body);
         let (key, content, once_per_body) = match things.as_slice() {
             [thing] => (thing.key.clone(), thing.content, thing.once_per_body),
             // It names the request: no row has this key.
@@ -129,9 +130,8 @@ impl Verifier {
     /// A composite goes before an id, which may then be that of an entity. Where there is
     /// neither, the hash of its content is the name: a constant would collapse all events into
     /// one.
-    fn thing<'p>(&self, scheme: &Scheme, place: Place<'p>, raw: &[u8]) -> Thing<'p> {
+    fn thing<'p>(&self, scheme: &Scheme, place: Place<'p>, content: Sha) -> Thing<'p> {
         let at = &self.preset.event;
-        let content = content(at, raw);
         let named = |key: EventKey, unsigned: bool| Thing {
             place,
             key,
@@ -280,14 +280,17 @@ fn items<'b>(at: &EventAt, document: &'b [u8]) -> Vec<Alone<'b>> {
     if fits { items } else { Vec::new() }
 }
 
-/// The hash of what is the same whenever the thing comes.
-fn content(at: &EventAt, raw: &[u8]) -> Sha {
+/// The hash of what is the same whenever the thing comes: of all of it, if nothing varies.
+fn content(at: &EventAt, raw: &[u8], of_all: impl FnOnce() -> Sha) -> Sha {
     let varies = at.varies.iter().filter_map(|path| path.all(raw).ok());
     let mut gaps: Vec<_> = varies
         .flatten()
         .flatten()
         .map(|value| span(raw, value))
         .collect();
+    if gaps.is_empty() {
+        return of_all();
+    }
     gaps.sort_by_key(|gap| gap.start);
     let mut hash = Sha256::new();
     let mut from = 0;

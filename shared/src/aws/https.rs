@@ -1,0 +1,252 @@
+//! The HTTP client under the clients of AWS.
+//!
+//! The SDK's own reads every root of trust of the system for each client that is made, which was two thirds
+//! of what a start took, and speaks HTTP/2, which none of the services called here does. This one makes
+//! nothing before it connects, and reads the system's roots only for an endpoint that is not under Amazon's.
+
+mod trust;
+
+use std::error::Error;
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use aws_smithy_runtime_api::box_error::BoxError;
+use aws_smithy_runtime_api::client::connection::{CaptureSmithyConnection, ConnectionMetadata};
+use aws_smithy_runtime_api::client::http::{
+    HttpClient, HttpConnector as SmithyConnector, HttpConnectorFuture, HttpConnectorSettings,
+    SharedHttpClient, SharedHttpConnector,
+};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use aws_smithy_runtime_api::client::result::ConnectorError;
+use aws_smithy_runtime_api::client::runtime_components::RuntimeComponents;
+use aws_smithy_types::body::SdkBody;
+use aws_smithy_types::retry::ErrorKind;
+use futures::future::BoxFuture;
+use http::{Extensions, Uri};
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::{
+    CaptureConnection, HttpConnector, HttpInfo, capture_connection,
+};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ClientConfig;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+/// The HTTP client of all of them.
+pub fn https() -> SharedHttpClient {
+    SharedHttpClient::new(Https::default())
+}
+
+/// Keeps one pool of connections for each limit of the time to connect.
+#[derive(Debug, Default)]
+struct Https {
+    tls: Tls,
+    pools: Mutex<Vec<(Option<Duration>, SharedHttpConnector)>>,
+}
+
+impl HttpClient for Https {
+    /// The limit of the time to read is not looked at: it is no shorter than that of the whole
+    /// attempt, which the SDK keeps itself.
+    fn http_connector(
+        &self,
+        settings: &HttpConnectorSettings,
+        _: &RuntimeComponents,
+    ) -> SharedHttpConnector {
+        let limit = settings.connect_timeout();
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, pool)) = pools.iter().find(|(known, _)| *known == limit) {
+            return pool.clone();
+        }
+        let pool = SharedHttpConnector::new(Pool::new(limit, self.tls.clone()));
+        pools.push((limit, pool.clone()));
+        pool
+    }
+}
+
+/// What TLS needs, made at the first connection that needs it.
+#[derive(Clone, Debug, Default)]
+struct Tls(Arc<OnceLock<Arc<ClientConfig>>>);
+
+impl Tls {
+    fn config(&self) -> Arc<ClientConfig> {
+        self.0.get_or_init(|| Arc::new(trust::config())).clone()
+    }
+}
+
+#[derive(Debug)]
+struct Pool(Client<Connect, SdkBody>);
+
+impl Pool {
+    fn new(limit: Option<Duration>, tls: Tls) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        // A request in two writes must not wait for what the first one is answered.
+        tcp.set_nodelay(true);
+        let pool = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .build(Connect { tcp, tls, limit });
+        Self(pool)
+    }
+}
+
+impl SmithyConnector for Pool {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let mut request = match request.try_into_http1x() {
+            Ok(request) => request,
+            Err(error) => {
+                return HttpConnectorFuture::ready(Err(ConnectorError::user(error.into())));
+            }
+        };
+        // By this the SDK leaves a connection that a service did not answer well on.
+        let connection = capture_connection(&mut request);
+        if let Some(capture) = request.extensions().get::<CaptureSmithyConnection>() {
+            capture.set_connection_retriever(move || metadata(&connection));
+        }
+        let answer = self.0.request(request);
+        HttpConnectorFuture::new(async move {
+            let answer = answer.await.map_err(|error| trouble(error.into()))?;
+            HttpResponse::try_from(answer.map(SdkBody::from_body_1_x))
+                .map_err(|error| ConnectorError::other(error.into(), None))
+        })
+    }
+}
+
+fn metadata(connection: &CaptureConnection) -> Option<ConnectionMetadata> {
+    let poisoned = connection.clone();
+    let connected = connection.connection_metadata();
+    let mut known = Extensions::new();
+    connected.as_ref()?.get_extras(&mut known);
+    let info = known.get::<HttpInfo>();
+    let mut metadata = ConnectionMetadata::builder()
+        .proxied(false)
+        .poison_fn(move || {
+            if let Some(connected) = poisoned.connection_metadata().as_ref() {
+                connected.poison();
+            }
+        });
+    metadata
+        .set_local_addr(info.map(HttpInfo::local_addr))
+        .set_remote_addr(info.map(HttpInfo::remote_addr));
+    Some(metadata.build())
+}
+
+/// Opens a connection, with TLS or without, in time.
+#[derive(Clone, Debug)]
+struct Connect {
+    tcp: HttpConnector,
+    tls: Tls,
+    limit: Option<Duration>,
+}
+
+type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
+
+impl Service<Uri> for Connect {
+    type Response = Stream;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Stream, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.tcp.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let Self {
+            mut tcp,
+            tls,
+            limit,
+        } = self.clone();
+        let connecting = async move {
+            if uri.scheme_str() == Some("http") {
+                return Ok(MaybeHttpsStream::Http(tcp.call(uri).await?));
+            }
+            HttpsConnector::from((tcp, tls.config())).call(uri).await
+        };
+        Box::pin(async move {
+            let Some(limit) = limit else {
+                return connecting.await;
+            };
+            let connected = tokio::time::timeout(limit, connecting).await;
+            connected.unwrap_or_else(|_| Err(TooLong(limit).into()))
+        })
+    }
+}
+
+/// No connection in time.
+#[derive(Debug)]
+struct TooLong(Duration);
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no connection in {} ms", self.0.as_millis())
+    }
+}
+
+impl Error for TooLong {}
+
+/// Says of what kind it is, by which the SDK tries again or not: as its own client says it.
+fn trouble(error: BoxError) -> ConnectorError {
+    if source::<TooLong>(error.as_ref()).is_some() {
+        return ConnectorError::timeout(error);
+    }
+    let Some(cause) = source::<hyper::Error>(error.as_ref()) else {
+        let connecting = source::<hyper_util::client::legacy::Error>(error.as_ref())
+            .is_some_and(hyper_util::client::legacy::Error::is_connect);
+        return if connecting || source::<std::io::Error>(error.as_ref()).is_some() {
+            ConnectorError::io(error)
+        } else {
+            ConnectorError::other(error, None)
+        };
+    };
+    if cause.is_timeout() {
+        ConnectorError::timeout(error)
+    } else if cause.is_user() {
+        ConnectorError::user(error)
+    } else if cause.is_closed() || cause.is_canceled() || source::<std::io::Error>(cause).is_some()
+    {
+        ConnectorError::io(error)
+    } else if cause.is_incomplete_message() {
+        ConnectorError::other(error, Some(ErrorKind::TransientError))
+    } else {
+        ConnectorError::other(error, None)
+    }
+}
+
+/// The first error of this type, from the outside in.
+fn source<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        next = error.source();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_cannot_be_reached_is_worth_another_try() {
+        let pool = Pool::new(Some(Duration::from_secs(5)), Tls::default());
+        for url in ["http://127.0.0.1:1/", "https://127.0.0.1:1/"] {
+            let request = HttpRequest::get(url).unwrap();
+            let error = pool.call(request).await.unwrap_err();
+            assert!(error.is_io(), "{url}: {error:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_takes_too_long_is_a_timeout() {
+        // It is in the backlog of a listener that never accepts it, and TLS waits for an answer.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("https://{}/", listener.local_addr().unwrap());
+        let pool = Pool::new(Some(Duration::from_millis(20)), Tls::default());
+        let error = pool.call(HttpRequest::get(url).unwrap()).await.unwrap_err();
+        assert!(error.is_timeout(), "{error:?}");
+    }
+}
