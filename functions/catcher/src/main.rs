@@ -1,7 +1,7 @@
 //! The Lambda behind the HTTP API: wires, and passes each request to the library.
 
 use catcher::{Catcher, Request};
-use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use lambda_http::lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use shared::aws::Patience;
 use shared::clock::Millis;
 use shared::settings::Parts;
