@@ -49,17 +49,18 @@ def test_a_message_lives_longer_where_it_waits_for_people(template):
 def test_schedules_are_written_as_the_scheduler_reads_them(template):
     for name, task, every in [
         ("SyncSchedule", "sync", 15),
-        ("CountSchedule", "count", 10),
+        ("CountSchedule", "count", 60),
     ]:
         schedule = properties(template, name)
-        number, unit = re.fullmatch(r"rate\((\d+) (minutes?)\)", schedule["ScheduleExpression"]).groups()
-        assert int(number) == every and unit == ("minute" if every == 1 else "minutes")
+        number, unit = re.fullmatch(r"rate\((\d+) (minute|hour)s?\)", schedule["ScheduleExpression"]).groups()
+        assert schedule["ScheduleExpression"].endswith(f" {unit}{'' if number == '1' else 's'})")
+        assert int(number) * (60 if unit == "hour" else 1) == every
         assert json.loads(schedule["Target"]["Input"]) == {"task": task}
         assert schedule["Target"]["Arn"] == arn_of("BackupSync")
         assert schedule["Target"]["RoleArn"] == arn_of("SchedulerRole")
         assert schedule["Target"]["DeadLetterConfig"]["Arn"] == arn_of("OpsDeadLetters")
         if task == "sync":
-            assert int(number) * 60 == constant("SYNC_EVERY")
+            assert every * 60 == constant("SYNC_EVERY")
         # A start that waited longer than one interval has been overtaken by the next.
         assert schedule["Target"]["RetryPolicy"]["MaximumEventAgeInSeconds"] <= every * 60
 

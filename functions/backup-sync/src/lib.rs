@@ -9,11 +9,12 @@
 //! sources have fallen silent. `{"task":"reconcile"}` every day: holds
 //! the providers' objects against ours, and reports what differs.
 //! `{"task":"endpoints"}` every hour: looks whether the providers' subscriptions still lead to us;
-//! `{"task":"enable"}`, by an operator, enables one again. `{"task":"count"}` every ten minutes:
+//! `{"task":"enable"}`, by an operator, enables one again. `{"task":"count"}` every hour:
 //! counts the events of hours that are over.
 
 mod again;
 mod api;
+mod beat;
 mod count;
 mod coverage;
 mod drain;
@@ -31,7 +32,6 @@ use shared::clock::Clock;
 use shared::outbound::Outbound;
 use shared::pause::Pauses;
 use shared::settings::Parts;
-use tracing::warn;
 
 use endpoint::May;
 
@@ -116,6 +116,7 @@ pub struct BackupSync {
     breakers: Breakers,
     pauses: Pauses,
     health: health::Health,
+    beats: beat::Beats,
     clock: Clock,
 }
 
@@ -131,6 +132,7 @@ impl BackupSync {
             breakers: Breakers::new(parts.aws.dynamodb(), &parts.table),
             pauses: Pauses::new(parts.inbox.ledger.clone()),
             health: health::Health::default(),
+            beats: beat::Beats::default(),
             parts,
             outbound,
             clock,
@@ -144,17 +146,6 @@ impl BackupSync {
             self.beat(round).await;
         }
         Ok(report)
-    }
-
-    /// Says that it came to its end. What went well stays so when nobody hears of it.
-    async fn beat(&self, round: &str) {
-        let beaten = self.parts.inbox.ledger.beat(round, (self.clock)()).await;
-        if let Err(error) = beaten {
-            warn!(
-                error = format!("{error:#}"),
-                "could not note the end of {round}"
-            );
-        }
     }
 
     async fn work(&self, task: Task) -> anyhow::Result<Report> {

@@ -259,7 +259,8 @@ async fn a_task_that_does_not_run_is_found() -> anyhow::Result<()> {
     let long_ago = Millis::now() - std::time::Duration::from_secs(3600);
     world.ledger.beat("drain", long_ago).await?;
     world.finds("schedule.drain", "fail")?;
-    world.task("drain").await?;
+    // Its process notes an end every ten minutes.
+    world.ledger.beat("drain", Millis::now()).await?;
     world.finds("schedule.drain", "pass")?;
     Ok(())
 }

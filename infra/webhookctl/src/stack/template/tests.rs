@@ -110,7 +110,7 @@ fn the_functions_routes_and_schedules() {
             ("BackupSync", 300, "sweep"),
             ("BackupSync", 300, "drain"),
             ("BackupSync", 900, "sync"),
-            ("BackupSync", 600, "count"),
+            ("BackupSync", 3600, "count"),
             ("BackupSync", 3600, "endpoints"),
             ("BackupSync", 86_400, "reconcile")
         ]
