@@ -83,7 +83,7 @@ FAULTS = [
     ("test_drift_and_a_dark_endpoint_do_not_go_unseen", "MetricValue: $.fields.drift", "MetricValue: $.drift"),
     ("test_drift_and_a_dark_endpoint_do_not_go_unseen", "Period: 86400\n      EvaluationPeriods: 2", "Period: 86400\n      EvaluationPeriods: 1"),
     ("test_drift_and_a_dark_endpoint_do_not_go_unseen", "MetricName: DarkEndpoints", "MetricName: Dark"),
-    ("test_endpoints_are_looked_at_before_a_provider_gives_up", "ScheduleExpression: rate(1 hour)", "ScheduleExpression: rate(1 day)"),
+    ("test_endpoints_are_looked_at_before_a_provider_gives_up", "still lead to us.\n      ScheduleExpression: rate(1 hour)", "still lead to us.\n      ScheduleExpression: rate(1 day)"),
     ("test_only_what_reaches_yours_takes_a_policy_from_outside", "!Ref StatePolicyArn, !Ref", "arn:aws:iam::aws:policy/AdministratorAccess, !Ref"),
     ("test_only_what_reaches_yours_takes_a_policy_from_outside", "!Ref DestinationPolicyArn, !Ref", "arn:aws:iam::aws:policy/AdministratorAccess, !Ref"),
     ("test_functions_reach_only_their_rows_of_the_table", "dynamodb:LeadingKeys: [SYS]", "dynamodb:LeadingKeys: [E#*, SYS]"),
