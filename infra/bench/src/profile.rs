@@ -362,7 +362,7 @@ version: 1
 positions: line
 events: Ir
 
-ob=/tmp/catcher
+ob=/var/task/catcher
 fl=/src/lib.rs
 fn=<alloc::vec::Vec<aws_smithy_types::Layer> as core::clone::Clone>::clone
 0 100
@@ -401,9 +401,9 @@ summary: 5118
     #[test]
     fn memory_is_told_apart_by_what_is_mapped() {
         let mappings = "\
-55e0-55e1 r--p 00000000 08:01 12 /tmp/catcher
+55e0-55e1 r--p 00000000 08:01 12 /var/task/catcher
 Rss: 100 kB
-55e1-55e9 r-xp 00001000 08:01 12 /tmp/catcher
+55e1-55e9 r-xp 00001000 08:01 12 /var/task/catcher
 Rss: 2000 kB
 55f0-55f9 rw-p 00000000 00:00 0 [heap]
 Rss: 1000 kB
