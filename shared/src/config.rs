@@ -15,53 +15,33 @@ mod rate;
 mod reconcile;
 mod refusal;
 mod retention;
+mod retry;
+mod source;
 mod store;
 mod sync;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use anyhow::{Context as _, Error, bail, ensure};
+use anyhow::{Context as _, Error, ensure};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::backoff::Backoff;
-use crate::ledger::{Retention, Retentions};
-use crate::order::Order;
-use crate::preset::Preset;
-use crate::quarantine::Limits;
-use crate::silence::QuietAfter;
-use crate::timing::KEEP_ORDER;
-use crate::verify::{Trust, Verifier};
-use action::FileAction;
+use crate::ledger::Retentions;
 pub use action::{Action, ActionKind, Destination, Invocation};
 pub use address::is_fifo;
-use endpoint::FileEndpoint;
 pub use endpoint::{Endpoint, Subscriber};
 pub use filter::Filter;
-use order::FileOrder;
-use quarantine::FileQuarantine;
 pub use rate::Rate;
-use reconcile::FileReconcile;
 pub use reconcile::{Compared, Local, LocalEndpoint, LocalTable, NamedBy, Reconcile};
 use refusal::NotAName;
 pub use refusal::refusal;
-use retention::FileRetention;
+use source::FileSource;
+pub use source::Source;
 pub use store::SecretStore;
-use sync::FileSync;
 pub use sync::{Missing, SourceSync};
 
 /// The file as it was at build.
 pub const EMBEDDED: &str = include_str!("../../infra/sources.toml");
-
-/// A body of this size is kept unless the source says otherwise.
-const DEFAULT_MAX_BODY: usize = 1024 * 1024;
-
-/// The longest wait between two attempts: bodies are kept for three days at least.
-const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
-
-/// What Lambda passes on of a request, with room for base64.
-const LARGEST_MAX_BODY: usize = 4 * 1024 * 1024;
 
 /// The configuration in force.
 #[derive(Debug)]
@@ -69,33 +49,6 @@ pub struct Config {
     sources: BTreeMap<String, Source>,
     pub forward: Forward,
     hash: String,
-}
-
-/// A configured sender.
-#[derive(Debug)]
-pub struct Source {
-    pub name: String,
-    pub verifier: Verifier,
-    /// The name of the secret below the functions' paths.
-    pub secret: String,
-    pub secret_store: SecretStore,
-    /// Bytes. What is larger is answered with 413.
-    pub max_body: usize,
-    /// How much of what is refused is kept.
-    pub quarantine: Limits,
-    pub backoff: Backoff,
-    /// For how long its events are kept.
-    pub retention: Retention,
-    /// When it counts as silent.
-    pub quiet_after: QuietAfter,
-    pub actions: Vec<Action>,
-    pub sync: Option<SourceSync>,
-    /// What of the provider's objects is compared with ours.
-    pub reconcile: Vec<Reconcile>,
-    /// The subscription that the provider should have.
-    pub endpoint: Option<Endpoint>,
-    /// How the events of an entity are ordered, if they are.
-    pub order: Option<Order>,
 }
 
 /// Where events may be sent to.
@@ -195,177 +148,6 @@ struct File {
     source: Vec<FileSource>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileSource {
-    name: String,
-    preset: String,
-    #[serde(default = "default_variant")]
-    variant: String,
-    secret: Option<String>,
-    #[serde(default)]
-    secret_store: SecretStore,
-    #[serde(default)]
-    params: BTreeMap<String, String>,
-    #[serde(default)]
-    trust: Trust,
-    max_body: Option<usize>,
-    #[serde(default)]
-    quarantine: FileQuarantine,
-    #[serde(default)]
-    retry: FileRetry,
-    #[serde(default)]
-    retention: FileRetention,
-    quiet_after: Option<String>,
-    #[serde(default)]
-    action: Vec<FileAction>,
-    sync: Option<FileSync>,
-    #[serde(default)]
-    reconcile: Vec<FileReconcile>,
-    endpoint: Option<FileEndpoint>,
-    #[serde(default)]
-    order: FileOrder,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FileRetry {
-    attempts: Option<u32>,
-    waits: Option<Vec<String>>,
-}
-
-impl FileSource {
-    fn checked(self, forward: &Forward, hash: &str) -> anyhow::Result<Source> {
-        check_name("a source's name", &self.name)?;
-        let mut preset = Preset::embedded(&self.preset, &self.params)?;
-        let Some(scheme) = preset.scheme(&self.variant) else {
-            let known: Vec<_> = preset
-                .schemes
-                .iter()
-                .map(|scheme| scheme.variant.as_str())
-                .collect();
-            bail!(
-                "preset {} has no variant {:?}; it has {}",
-                preset.id,
-                self.variant,
-                known.join(", ")
-            );
-        };
-        if let Some(reason) = scheme.unusable(&self.trust) {
-            bail!("preset {}, variant {:?}: {reason}", preset.id, self.variant);
-        }
-        self.secret_store.check(&preset, &self.variant)?;
-        let quarantine = self.quarantine.checked().context("quarantine")?;
-        ensure!(
-            !(scheme.fetches(&self.trust) && quarantine.is_off()),
-            "the quarantine cannot be off: requests of preset {} wait there for a key that has to \
-             be fetched first",
-            preset.id
-        );
-        if let Some(name) = &self.trust.api_secret {
-            check_name("trust.api_secret", name)?;
-        }
-        if let Some(mirror) = &self.trust.fetch_from {
-            check_url(mirror, forward).context("trust.fetch_from")?;
-        }
-        let max_body = self.max_body.unwrap_or(DEFAULT_MAX_BODY);
-        ensure!(
-            (1..=LARGEST_MAX_BODY).contains(&max_body),
-            "max_body = {max_body}: between 1 and {LARGEST_MAX_BODY}, more than Lambda passes on"
-        );
-        let secret = self.secret.unwrap_or_else(|| self.name.clone());
-        check_name("a secret's name", &secret)?;
-        ensure!(
-            !self.action.is_empty(),
-            "it has no action; `kind = \"keep\"` says that keeping the event is all"
-        );
-        let mut actions = Vec::new();
-        let mut names = BTreeSet::new();
-        for action in self.action {
-            let action = action.checked(&self.name, forward)?;
-            ensure!(
-                names.insert(action.name.clone()),
-                "two actions are named {:?}",
-                action.name
-            );
-            actions.push(action);
-        }
-        let sync = self
-            .sync
-            .map(|sync| sync.checked(&preset, &self.name, forward))
-            .transpose()
-            .context("sync")?;
-        let endpoint = self
-            .endpoint
-            .map(|endpoint| endpoint.checked(&preset.id, &self.name, forward))
-            .transpose()
-            .context("endpoint")?;
-        let reconcile = reconcile::all(self.reconcile, &preset, &self.name, forward)?;
-        let order = self
-            .order
-            .checked(preset.order.as_ref(), &actions, forward)
-            .context("order")?;
-        let retention = self.retention.checked().context("retention")?;
-        ensure!(
-            order.is_none() || retention.rows < KEEP_ORDER,
-            "retention: with an order, rows are kept for less than {} days; how new an object is \
-             is not remembered for longer",
-            KEEP_ORDER.as_secs() / 86_400
-        );
-        let quiet_after = quiet::parse(self.quiet_after.as_deref()).context("quiet_after")?;
-        // The headers that say it are kept with each event.
-        preset.order = order.as_ref().map(|order| order.at.clone());
-        Ok(Source {
-            quarantine,
-            backoff: self.retry.checked().context("retry")?,
-            retention,
-            quiet_after,
-            verifier: Verifier {
-                source: self.name.clone(),
-                preset,
-                variant: self.variant,
-                trust: self.trust,
-                config: hash.to_owned(),
-            },
-            name: self.name,
-            secret,
-            secret_store: self.secret_store,
-            max_body,
-            actions,
-            sync,
-            reconcile,
-            endpoint,
-            order,
-        })
-    }
-}
-
-impl FileRetry {
-    fn checked(self) -> anyhow::Result<Backoff> {
-        let mut backoff = Backoff::default();
-        if let Some(attempts) = self.attempts {
-            ensure!(
-                (1..=50).contains(&attempts),
-                "attempts = {attempts}: between 1 and 50"
-            );
-            backoff.attempts = attempts;
-        }
-        if let Some(waits) = self.waits {
-            ensure!(!waits.is_empty(), "waits is empty");
-            backoff.waits = waits
-                .iter()
-                .map(|text| duration::parse(text))
-                .collect::<anyhow::Result<_>>()?;
-            // The sweep looks at an event when it is due, and at its body with it.
-            ensure!(
-                backoff.waits.iter().all(|wait| *wait <= LONGEST_WAIT),
-                "waits are at most 24h"
-            );
-        }
-        Ok(backoff)
-    }
-}
-
 /// A destination has one rate, whichever of its actions names it.
 fn share_rates(sources: &mut BTreeMap<String, Source>) -> anyhow::Result<()> {
     let all = || sources.values().flat_map(|source| &source.actions);
@@ -430,12 +212,10 @@ fn check_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn default_variant() -> String {
-    "default".to_owned()
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const GOOD: &str = r#"
