@@ -20,7 +20,7 @@ TOOL = ROOT / ".tools/bin/cargo-mutants"
 
 # Where it is decided what becomes of an event and of a call.
 FILES = [
-    *(f"shared/src/ledger/{name}.rs" for name in "transition transition/order transition/replay transition/plan claim settle sweep receive order replay plan plan/read plan/write".split()),
+    *(f"shared/src/ledger/{name}.rs" for name in "transition transition/order transition/replay transition/plan transition/sync claim settle sweep receive order replay plan plan/read plan/write".split()),
     *(f"shared/src/{name}.rs" for name in "backoff breaker breaker/health breaker/standing rates order outcome".split()),
 ]
 

@@ -270,17 +270,17 @@ fn any_change(dice: &mut Dice, row: &Row, item: &Item) -> Change {
         8 => transition::exhaust(seen, row, 10, "crash_loop", NOW),
         9 => transition::sweep_ring(look, Millis(NOW.0 + 60_000), NOW),
         10 => transition::sweep_wait(look, Millis(NOW.0 + 60_000)),
-        11 => transition::sync_lease("a", NOW, Millis(NOW.0 + 60_000)),
-        12 => transition::sync_advance(fence, NOW, NOW),
-        13 => transition::sync_release(fence),
+        11 => transition::sync::lease("a", NOW, Millis(NOW.0 + 60_000)),
+        12 => transition::sync::advance(fence, NOW, NOW),
+        13 => transition::sync::release(fence),
         14 => transition::put_off(fence, row, effects, "full", 3, NOW, look),
         15 => transition::sweep_spare(look, NOW),
         16 => transition::hold_body(),
         17 => transition::release_body(NOW),
         18 => transition::held_until(NOW),
-        19 => transition::sync_advance_to(fence, NOW, "m", NOW),
-        20 => transition::sync_restart(fence),
-        _ => transition::sync_page(fence, "p", NOW, NOW, NOW),
+        19 => transition::sync::advance_to(fence, NOW, "m", NOW),
+        20 => transition::sync::restart(fence),
+        _ => transition::sync::page(fence, "p", NOW, NOW, NOW),
     }
 }
 
@@ -357,7 +357,7 @@ async fn what_dynamodb_refuses_the_simulation_refuses() {
     let item = row(&mut Dice::new(3, 0), "E#s#1");
     put(&simulated, &item, None).await;
     put(&real, &item, None).await;
-    let base = transition::sync_release(Fence {
+    let base = transition::sync::release(Fence {
         epoch: 0,
         owner: "a",
     });

@@ -49,7 +49,7 @@ impl Ledger {
         now: Millis,
         lease: Duration,
     ) -> anyhow::Result<Option<SyncLease>> {
-        let change = transition::sync_lease(owner, now, now + lease);
+        let change = transition::sync::lease(owner, now, now + lease);
         let item = match self.change_item(&pk(source), "CURSOR", change).await? {
             Write::Applied(Some(item)) => item,
             // Our own lease, its answer lost.
@@ -78,7 +78,7 @@ impl Ledger {
         until: Millis,
     ) -> anyhow::Result<bool> {
         let change =
-            transition::sync_page(lease.fence(), &page.token, page.from, page.started, until);
+            transition::sync::page(lease.fence(), &page.token, page.from, page.started, until);
         self.move_cursor(lease, change).await
     }
 
@@ -89,7 +89,7 @@ impl Ledger {
         started: Millis,
         now: Millis,
     ) -> anyhow::Result<bool> {
-        let change = transition::sync_advance(lease.fence(), started, now);
+        let change = transition::sync::advance(lease.fence(), started, now);
         self.end_run(&lease, started, change).await
     }
 
@@ -101,7 +101,7 @@ impl Ledger {
         mark: &str,
         now: Millis,
     ) -> anyhow::Result<bool> {
-        let change = transition::sync_advance_to(lease.fence(), started, mark, now);
+        let change = transition::sync::advance_to(lease.fence(), started, mark, now);
         self.end_run(&lease, started, change).await
     }
 
@@ -126,13 +126,13 @@ impl Ledger {
 
     /// Ends a run that has to go on later.
     pub async fn sync_release(&self, lease: SyncLease) -> anyhow::Result<()> {
-        let change = transition::sync_release(lease.fence());
+        let change = transition::sync::release(lease.fence());
         self.move_cursor(&lease, change).await.map(|_| ())
     }
 
     /// Ends a run whose page the provider will never give: the next one begins at the cursor.
     pub async fn sync_restart(&self, lease: SyncLease) -> anyhow::Result<()> {
-        let change = transition::sync_restart(lease.fence());
+        let change = transition::sync::restart(lease.fence());
         self.move_cursor(&lease, change).await.map(|_| ())
     }
 

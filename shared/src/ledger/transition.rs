@@ -13,6 +13,7 @@ pub mod order;
 pub mod plan;
 pub mod reconcile;
 pub mod replay;
+pub mod sync;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -368,11 +369,7 @@ pub fn sweep_spare(seen: Millis, next: Millis) -> Change {
     .with(":next", item::ms(next))
 }
 
-/// One sync run at a time holds the cursor.
-pub fn sync_lease(owner: &str, now: Millis, until: Millis) -> Change {
-    turn("take the sync lease", owner, now, until)
-}
-
+/// A lease that one at a time holds, for as long as it says.
 fn turn(what: &'static str, owner: &str, now: Millis, until: Millis) -> Change {
     Change::new(
         what,
@@ -386,66 +383,6 @@ fn turn(what: &'static str, owner: &str, now: Millis, until: Millis) -> Change {
 }
 
 const SYNC_FENCE: &str = "own = :own AND epoch = :epoch";
-
-/// All events of a page are in the ledger: the next run may go on behind it.
-pub fn sync_page(
-    fence: Fence<'_>,
-    page: &str,
-    from: Millis,
-    started: Millis,
-    until: Millis,
-) -> Change {
-    Change::new(
-        "note a page of the sync",
-        SYNC_FENCE,
-        "SET page = :page, pfrom = :from, pstart = :started, lu = :lu",
-    )
-    .sync_fenced(fence)
-    .with(":page", item::s(page))
-    .with(":from", item::ms(from))
-    .with(":started", item::ms(started))
-    .with(":lu", item::ms(until))
-}
-
-/// The run is complete: its start becomes the cursor, which never goes back.
-pub fn sync_advance(fence: Fence<'_>, cursor: Millis, now: Millis) -> Change {
-    Change::new(
-        "advance the sync cursor",
-        &format!("{SYNC_FENCE} AND (attribute_not_exists(cur) OR cur <= :cur)"),
-        "SET cur = :cur, last_ok = :now REMOVE page, pfrom, pstart, own, lu",
-    )
-    .sync_fenced(fence)
-    .with(":cur", item::ms(cursor))
-    .with(":now", item::ms(now))
-}
-
-/// The same, with the place in the provider's list that the next run goes on from.
-pub fn sync_advance_to(fence: Fence<'_>, cursor: Millis, mark: &str, now: Millis) -> Change {
-    Change::new(
-        "advance the sync cursor",
-        &format!("{SYNC_FENCE} AND (attribute_not_exists(cur) OR cur <= :cur)"),
-        "SET cur = :cur, last_ok = :now, mk = :mark REMOVE page, pfrom, pstart, own, lu",
-    )
-    .sync_fenced(fence)
-    .with(":cur", item::ms(cursor))
-    .with(":mark", item::s(mark))
-    .with(":now", item::ms(now))
-}
-
-/// The run stops before its end; the next one goes on where it was.
-pub fn sync_release(fence: Fence<'_>) -> Change {
-    Change::new("release the sync lease", SYNC_FENCE, "REMOVE own, lu").sync_fenced(fence)
-}
-
-/// The run stops, and where it was is forgotten, with the place that it went on from.
-pub fn sync_restart(fence: Fence<'_>) -> Change {
-    Change::new(
-        "restart the sync",
-        SYNC_FENCE,
-        "REMOVE page, pfrom, pstart, mk, own, lu",
-    )
-    .sync_fenced(fence)
-}
 
 /// Asked for `most` times at the most → asked for once more.
 pub fn ask_again(most: u64, expires: Millis) -> Change {
