@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
-use aws_sdk_dynamodb::types::{
-    AttributeValue, ConsumedCapacity, KeysAndAttributes, ReturnConsumedCapacity,
-};
+use aws_sdk_dynamodb::types::AttributeValue;
 
+use super::pages::{Cost, HourPart};
 use super::read::TIME_SHARDS;
 use super::transition::{WORK_SHARDS, hours as change};
 use super::{Item, Ledger, State, Waiting, Write, item};
@@ -17,35 +16,6 @@ use crate::hours::{Arrived, Hour};
 
 /// For how long the count of an hour is kept.
 const KEEP: std::time::Duration = std::time::Duration::from_secs(180 * 24 * 3600);
-
-/// Keys that one request may name.
-/// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html>
-const BATCH: usize = 100;
-
-/// How often the rest of a batch is asked for again.
-const TRIES: usize = 5;
-
-/// What reading has cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Spent {
-    pub calls: u64,
-    pub read_units: f64,
-}
-
-impl Spent {
-    /// Notes one call.
-    pub fn on(&mut self, told: Option<&ConsumedCapacity>) {
-        self.calls += 1;
-        self.read_units += told
-            .and_then(ConsumedCapacity::capacity_units)
-            .unwrap_or(0.0);
-    }
-
-    pub fn add(&mut self, other: Self) {
-        self.calls += other.calls;
-        self.read_units += other.read_units;
-    }
-}
 
 /// The count of an hour that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,40 +38,27 @@ pub struct Brief {
     pub done_at: Option<Millis>,
 }
 
-/// A part of the `time` index: an hour of a source, cut into shards.
-struct Part<'p> {
-    source: &'p str,
-    shard: u8,
-    from: Millis,
-    to: Millis,
-}
-
 impl Ledger {
     /// The hours that are counted, from one to another, both inclusive, in their order.
     pub async fn hour_counts(
         &self,
         from: Hour,
         to: Hour,
-    ) -> anyhow::Result<(Vec<HourCount>, Spent)> {
-        let (mut found, mut spent) = (Vec::new(), Spent::default());
-        let mut start: Option<Item> = None;
+    ) -> anyhow::Result<(Vec<HourCount>, Cost)> {
+        let (mut found, mut spent) = (Vec::new(), Cost::default());
+        let mut start = None;
         loop {
-            let answer = self
-                .dynamodb
-                .query()
-                .table_name(&self.table)
+            let query = self.dynamodb.query();
+            let query = query
                 .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
                 .expression_attribute_values(":pk", item::s("SYS"))
                 .expression_attribute_values(":from", item::s(sk(from)))
-                .expression_attribute_values(":to", item::s(sk(to)))
-                .set_exclusive_start_key(start)
-                .return_consumed_capacity(ReturnConsumedCapacity::Total)
-                .send()
-                .await
-                .context("read the counts of past hours")?;
-            spent.on(answer.consumed_capacity());
-            found.extend(answer.items().iter().filter_map(read));
-            start = answer.last_evaluated_key;
+                .expression_attribute_values(":to", item::s(sk(to)));
+            let page = self.page(query, start).await;
+            let page = page.context("read the counts of past hours")?;
+            spent += page.cost;
+            found.extend(page.found.iter().filter_map(read));
+            start = page.next;
             if start.is_none() {
                 return Ok((found, spent));
             }
@@ -132,22 +89,17 @@ impl Ledger {
         source: &str,
         (from, to): (Millis, Millis),
         pages: usize,
-    ) -> anyhow::Result<(Arrived, Spent)> {
-        let (mut arrived, mut spent) = (Arrived::default(), Spent::default());
-        for shard in 0..TIME_SHARDS {
-            let part = Part {
-                source,
-                shard,
-                from,
-                to,
-            };
+    ) -> anyhow::Result<(Arrived, Cost)> {
+        let (mut arrived, mut spent) = (Arrived::default(), Cost::default());
+        for part in HourPart::of(source, from, to) {
             let mut start = None;
             for page in 1.. {
-                let (items, next) = self.page(&part, None, start, &mut spent).await?;
-                for (at, kind, _) in items.iter().filter_map(listed) {
+                let came = self.of_hour(&part, false, None, start).await?;
+                spent += came.cost;
+                for (at, kind, _) in came.found.iter().filter_map(listed) {
                     arrived.add(at, kind);
                 }
-                start = next;
+                start = came.next;
                 if start.is_none() {
                     break;
                 }
@@ -167,55 +119,15 @@ impl Ledger {
         source: &str,
         (from, to): (Millis, Millis),
         most: usize,
-    ) -> anyhow::Result<(Vec<EventKey>, Spent)> {
-        let (mut keys, mut spent) = (Vec::new(), Spent::default());
+    ) -> anyhow::Result<(Vec<EventKey>, Cost)> {
+        let (mut keys, mut spent) = (Vec::new(), Cost::default());
         let limit = i32::try_from(most.div_ceil(usize::from(TIME_SHARDS)).max(1))?;
-        for shard in 0..TIME_SHARDS {
-            let part = Part {
-                source,
-                shard,
-                from,
-                to,
-            };
-            let (items, _) = self.page(&part, Some(limit), None, &mut spent).await?;
-            keys.extend(items.iter().filter_map(listed).map(|(_, _, key)| key));
+        for part in HourPart::of(source, from, to) {
+            let page = self.of_hour(&part, false, Some(limit), None).await?;
+            spent += page.cost;
+            keys.extend(page.found.iter().filter_map(listed).map(|(.., key)| key));
         }
         Ok((keys, spent))
-    }
-
-    async fn page(
-        &self,
-        part: &Part<'_>,
-        limit: Option<i32>,
-        start: Option<Item>,
-        spent: &mut Spent,
-    ) -> anyhow::Result<(Vec<Item>, Option<Item>)> {
-        let Part {
-            source,
-            shard,
-            from,
-            to,
-        } = part;
-        let name = format!("T#{source}#{}#{shard}", from.hour());
-        let answer = self
-            .dynamodb
-            .query()
-            .table_name(&self.table)
-            .index_name("time")
-            .key_condition_expression("tpk = :part AND tsk BETWEEN :from AND :to")
-            .projection_expression("pk, tsk")
-            .expression_attribute_values(":part", item::s(name))
-            .expression_attribute_values(":from", item::s(format!("{:013}", from.0.max(0))))
-            .expression_attribute_values(":to", item::s(format!("{:013}#\u{10FFFF}", to.0.max(0))))
-            .scan_index_forward(false)
-            .set_limit(limit)
-            .set_exclusive_start_key(start)
-            .return_consumed_capacity(ReturnConsumedCapacity::Total)
-            .send()
-            .await
-            .context("count the events of an hour")?;
-        spent.on(answer.consumed_capacity());
-        Ok((answer.items.unwrap_or_default(), answer.last_evaluated_key))
     }
 
     /// The events that wait, whatever their source: at most `limit` of each part of the index, those
@@ -224,71 +136,24 @@ impl Ledger {
         &self,
         what: Waiting,
         limit: i32,
-    ) -> anyhow::Result<(Vec<EventKey>, bool, Spent)> {
-        let (mut keys, mut more, mut spent) = (Vec::new(), false, Spent::default());
-        let kind = match what {
-            Waiting::Open => "W",
-            Waiting::Dead => "D",
-        };
+    ) -> anyhow::Result<(Vec<EventKey>, bool, Cost)> {
+        let (mut keys, mut more, mut spent) = (Vec::new(), false, Cost::default());
         for shard in 0..WORK_SHARDS {
-            let answer = self
-                .dynamodb
-                .query()
-                .table_name(&self.table)
-                .index_name("work")
-                .key_condition_expression("gpk = :part")
-                .projection_expression("pk")
-                .expression_attribute_values(":part", item::s(format!("{kind}#{shard}")))
-                .limit(limit)
-                .return_consumed_capacity(ReturnConsumedCapacity::Total)
-                .send()
-                .await
-                .context("count the events that wait")?;
-            spent.on(answer.consumed_capacity());
-            let found = answer.items().iter();
-            keys.extend(found.filter_map(|found| EventKey::from_pk(item::text(found, "pk")?)));
-            more |= answer.last_evaluated_key.is_some();
+            let page = self.waiting_page(what, shard, Millis(0), Some(limit), None);
+            let page = page.await?;
+            spent += page.cost;
+            more |= page.next.is_some();
+            keys.extend(page.found);
         }
         Ok((keys, more, spent))
     }
 
     /// What is known of these events, as of a moment ago. Those that are gone are left out, and so
     /// are rows that cannot be read.
-    pub async fn briefs(&self, keys: &[EventKey]) -> anyhow::Result<(Vec<Brief>, Spent)> {
-        let (mut found, mut spent) = (Vec::new(), Spent::default());
-        for keys in keys.chunks(BATCH) {
-            let keys = keys.iter().map(|key| {
-                let pk = ("pk".to_owned(), item::s(key.pk()));
-                Item::from([pk, ("sk".to_owned(), item::s("M"))])
-            });
-            let mut asked = Some(
-                KeysAndAttributes::builder()
-                    .set_keys(Some(keys.collect()))
-                    .projection_expression("pk, st, ty, rcv, done_at, run")
-                    .build()?,
-            );
-            for _ in 0..TRIES {
-                let Some(now) = asked.take() else { break };
-                let answer = self
-                    .dynamodb
-                    .batch_get_item()
-                    .request_items(&self.table, now)
-                    .return_consumed_capacity(ReturnConsumedCapacity::Total)
-                    .send()
-                    .await
-                    .context("look at several events")?;
-                spent.on(answer.consumed_capacity().first());
-                let items = answer.responses.unwrap_or_default();
-                found.extend(items.into_values().flatten().filter_map(|row| brief(&row)));
-                let rest = answer.unprocessed_keys.unwrap_or_default();
-                asked = rest.into_values().next();
-            }
-            anyhow::ensure!(
-                asked.is_none(),
-                "DynamoDB left some events unread, {TRIES} times"
-            );
-        }
-        Ok((found, spent))
+    pub async fn briefs(&self, keys: &[EventKey]) -> anyhow::Result<(Vec<Brief>, Cost)> {
+        let attributes = "pk, st, ty, rcv, done_at, run";
+        let (rows, spent) = self.state_rows(keys, Some(attributes)).await?;
+        Ok((rows.iter().filter_map(brief).collect(), spent))
     }
 }
 

@@ -46,6 +46,7 @@ pub(crate) mod item;
 mod log;
 mod notice;
 mod order;
+mod pages;
 mod plan;
 mod read;
 mod receive;
@@ -78,11 +79,12 @@ pub use claim::{Abandoned, Claim, Lease};
 pub use coverage::{Comparison, DayCount};
 pub use cursor::{Cursor, Paused, SyncLease};
 pub use erase::{By, Erased};
-pub use fresh::{Fresh, Further, Marks, Stretch, Sum, Watched};
-pub use hours::{Brief, HourCount, Spent};
+pub use fresh::{Fresh, Marks, Sum, Watched};
+pub use hours::{Brief, HourCount};
 pub use log::{Deed, Deeds, Logged};
 pub use notice::{About, Notice, Posted};
 pub use order::{Ahead, EntityLock, Pointer, Raised};
+pub use pages::{Cost, HourPart, Next, Page};
 pub use plan::{
     KEEP_PLAN, Plan, PlanClaim, PlanEvent, PlanFacts, PlanLease, PlanLeftOut, PlanOutcome, PlanRun,
     PlanState, plan_digest, plan_id,
@@ -93,7 +95,7 @@ pub use reconcile::ReconcileLease;
 pub use replay::{Again, Planned, Replayed};
 pub use retention::{BODY_DAYS, Retention, Retentions};
 pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
-pub use search::{Cost, HourPart, Next, Page, Stored};
+pub use search::Stored;
 pub use settle::{Settled, Settlement};
 pub use sweep::{Look, Room, Space, Swept};
 pub use sync_state::{Lost, SyncState};

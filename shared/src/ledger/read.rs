@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 
+use super::pages::HourPart;
 use super::transition::WORK_SHARDS;
 use super::{Body, Item, Ledger, NoBody, Row, item};
 use crate::clock::Millis;
@@ -44,25 +45,9 @@ impl Ledger {
         shard: u8,
         limit: i32,
     ) -> anyhow::Result<(Vec<EventKey>, bool)> {
-        let kind = match what {
-            Waiting::Open => "W",
-            Waiting::Dead => "D",
-        };
-        let part = format!("{kind}#{}", shard % WORK_SHARDS);
-        let answer = self
-            .dynamodb
-            .query()
-            .table_name(&self.table)
-            .index_name("work")
-            .key_condition_expression("gpk = :part")
-            .expression_attribute_values(":part", item::s(part))
-            .limit(limit)
-            .send()
-            .await
-            .context("count the events that wait")?;
-        let keys = answer.items().iter();
-        let keys = keys.filter_map(|keys| EventKey::from_pk(item::text(keys, "pk")?));
-        Ok((keys.collect(), answer.last_evaluated_key.is_some()))
+        let page = self.waiting_page(what, shard, Millis(0), Some(limit), None);
+        let page = page.await?;
+        Ok((page.found, page.next.is_some()))
     }
 
     /// The state row of an event.
@@ -107,36 +92,15 @@ impl Ledger {
         to: Millis,
         limit: usize,
     ) -> anyhow::Result<Vec<Listed>> {
-        let mut found = Vec::new();
-        for shard in 0..TIME_SHARDS {
-            let mut start: Option<Item> = None;
-            let mut of_shard = 0;
+        let (mut found, at_once) = (Vec::new(), i32::try_from(limit.clamp(1, 1000))?);
+        for part in HourPart::of(source, from, to) {
+            let (mut start, mut of_part) = (None, 0);
             loop {
-                let answer = self
-                    .dynamodb
-                    .query()
-                    .table_name(&self.table)
-                    .index_name("time")
-                    .key_condition_expression("tpk = :part AND tsk BETWEEN :from AND :to")
-                    .expression_attribute_values(
-                        ":part",
-                        item::s(format!("T#{source}#{}#{shard}", from.hour())),
-                    )
-                    .expression_attribute_values(":from", item::s(format!("{:013}", from.0.max(0))))
-                    .expression_attribute_values(
-                        ":to",
-                        item::s(format!("{:013}#\u{10FFFF}", to.0.max(0))),
-                    )
-                    .scan_index_forward(false)
-                    .limit(i32::try_from(limit.clamp(1, 1000)).unwrap_or(1000))
-                    .set_exclusive_start_key(start)
-                    .send()
-                    .await
-                    .context("list the events of an hour")?;
-                of_shard += answer.items().len();
-                found.extend(answer.items().iter().filter_map(listed));
-                start = answer.last_evaluated_key;
-                if start.is_none() || of_shard >= limit {
+                let page = self.of_hour(&part, false, Some(at_once), start).await?;
+                of_part += page.found.len();
+                found.extend(page.found.iter().filter_map(listed));
+                start = page.next;
+                if start.is_none() || of_part >= limit {
                     break;
                 }
             }

@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt as _};
 use shared::clock::Millis;
 use shared::event::EventKey;
 use shared::hours::{self, Hour};
-use shared::ledger::{Marks, Stretch, Sum};
+use shared::ledger::{HourPart, Marks, Sum};
 use shared::timing::{FIRST_LOOK, LAST_LOOK};
 use tokio::time::Instant;
 
@@ -152,23 +152,23 @@ impl BackupSync {
         sources: &[String],
         now: Millis,
     ) -> Gone {
-        let stretches = sources.iter().flat_map(|source| {
+        let parts = sources.iter().flat_map(|source| {
             let hours = hours::cut(from, to).into_iter();
-            hours.flat_map(move |(from, to)| Stretch::of(source, from, to))
+            hours.flat_map(move |(from, to)| HourPart::of(source, from, to))
         });
-        let gone: Vec<Gone> = stream::iter(stretches)
-            .map(|stretch| self.stretch(what, stretch, now))
+        let gone: Vec<Gone> = stream::iter(parts)
+            .map(|part| self.part(what, part, now))
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
         gone.into_iter().fold(Gone::default(), Gone::and)
     }
 
-    async fn stretch(&self, what: What, stretch: Stretch, now: Millis) -> Gone {
+    async fn part(&self, what: What, part: HourPart, now: Millis) -> Gone {
         let (mut gone, mut start) = (Gone::default(), None);
         loop {
-            let page = self.parts.inbox.ledger.in_stretch(&stretch, start).await;
-            let (keys, further, _) = match page {
+            let page = self.parts.inbox.ledger.keys_of_hour(&part, start).await;
+            let page = match page {
                 Ok(page) => page,
                 Err(error) => {
                     say(&error);
@@ -176,13 +176,13 @@ impl BackupSync {
                     return gone;
                 }
             };
-            gone.sum = gone.sum.and(Sum::of(&keys));
+            gone.sum = gone.sum.and(Sum::of(&page.found));
             if what == What::Watch {
-                for keys in keys.chunks(A_BATCH) {
+                for keys in page.found.chunks(A_BATCH) {
                     self.watch_open(keys, now, &mut gone).await;
                 }
             }
-            start = further;
+            start = page.next;
             if start.is_none() {
                 return gone;
             }

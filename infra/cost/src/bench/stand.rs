@@ -9,7 +9,7 @@ use aws_sdk_ssm::types::ParameterType;
 use serde_json::Value;
 use shared::clock::Millis;
 use shared::hours;
-use shared::ledger::{Ledger, Stretch};
+use shared::ledger::{HourPart, Ledger};
 use webhookctl::stack::{Options, Stack};
 
 use super::destination::Outside;
@@ -116,15 +116,15 @@ impl Stand {
         let now = Millis::now();
         for looks_at_rows in [true, false] {
             for (from, to) in hours::cut(now - Duration::from_secs(3600), now) {
-                for stretch in Stretch::of(SOURCE, from, to) {
+                for part in HourPart::of(SOURCE, from, to) {
                     let mut start = None;
                     loop {
-                        let (keys, further, _) = ledger.in_stretch(&stretch, start).await?;
-                        for keys in keys.chunks(100).filter(|_| looks_at_rows) {
+                        let page = ledger.keys_of_hour(&part, start).await?;
+                        for keys in page.found.chunks(100).filter(|_| looks_at_rows) {
                             let (open, _) = ledger.unwatched(keys).await?;
                             anyhow::ensure!(open.is_empty(), "{} events are open", open.len());
                         }
-                        start = further;
+                        start = page.next;
                         if start.is_none() {
                             break;
                         }

@@ -6,7 +6,7 @@ use shared::clock::Millis;
 use shared::event::EventKey;
 use shared::hours::{self, Hour};
 use shared::ledger::transition::{WORK_SHARDS, work_partition};
-use shared::ledger::{Item, Marks, Received, Settlement, State, Stretch, Sum, Swept, Watched};
+use shared::ledger::{HourPart, Item, Marks, Received, Settlement, State, Sum, Swept, Watched};
 use shared::timing::FIRST_LOOK;
 
 use crate::support::{ATTEMPTS, NOW, Table, after, dead, event, number, retry_at, s, text};
@@ -30,10 +30,10 @@ impl Table {
     async fn in_the_last_hour(&self) -> Vec<EventKey> {
         let mut found = Vec::new();
         for (from, to) in hours::cut(NOW - Duration::from_secs(3600), NOW) {
-            for stretch in Stretch::of("stripe-main", from, to) {
-                let (keys, further, _) = self.ledger.in_stretch(&stretch, None).await.unwrap();
-                assert!(further.is_none());
-                found.extend(keys);
+            for part in HourPart::of("stripe-main", from, to) {
+                let page = self.ledger.keys_of_hour(&part, None).await.unwrap();
+                assert!(page.next.is_none());
+                found.extend(page.found);
             }
         }
         found.sort();

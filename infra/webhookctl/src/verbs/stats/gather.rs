@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use shared::clock::Millis;
 use shared::hours::{Arrived, Hour};
-use shared::ledger::{Brief, HourCount, Spent, State, Waiting};
+use shared::ledger::{Brief, Cost, HourCount, State, Waiting};
 use shared::silence::Quiet;
 
 use super::chosen::Chosen;
@@ -55,7 +55,7 @@ pub(super) struct Gathered {
     pub(super) or_more: bool,
     /// Hours of which nothing is known.
     pub(super) uncounted: usize,
-    pub(super) spent: Spent,
+    pub(super) spent: Cost,
 }
 
 /// Events that wait for a worker, or for a human.
@@ -98,12 +98,12 @@ pub(super) async fn gather(
 ) -> anyhow::Result<Gathered> {
     let (arrived, uncounted, mut spent) = arrivals(inbox, chosen).await?;
     let (open, cost) = open(inbox, chosen, now).await?;
-    spent.add(cost);
+    spent += cost;
     let each = is_finer(by) || !chosen.all_kinds();
     let (dead, cost) = dead(inbox, chosen, each).await?;
-    spent.add(cost);
+    spent += cost;
     let (samples, cost) = samples(inbox, chosen, &arrived).await?;
-    spent.add(cost);
+    spent += cost;
     let mut silent = BTreeSet::new();
     if !is_finer(by) {
         silent = self::silent(inbox, chosen, now, &mut spent).await?;
@@ -121,7 +121,7 @@ pub(super) async fn gather(
     })
 }
 
-async fn arrivals(inbox: &Inbox, chosen: &Chosen) -> anyhow::Result<(Arrivals, usize, Spent)> {
+async fn arrivals(inbox: &Inbox, chosen: &Chosen) -> anyhow::Result<(Arrivals, usize, Cost)> {
     let (first, last) = (Hour::of(chosen.from), Hour::of(chosen.to));
     let (counted, mut spent) = inbox.ledger.hour_counts(first, last).await?;
     let counted: BTreeMap<Hour, HourCount> = counted.into_iter().map(|c| (c.hour, c)).collect();
@@ -154,7 +154,7 @@ async fn arrivals(inbox: &Inbox, chosen: &Chosen) -> anyhow::Result<(Arrivals, u
     let counting = stream::iter(counting).buffer_unordered(AT_ONCE);
     let read: Vec<_> = counting.try_collect().await?;
     for (at, came, cost) in read {
-        spent.add(cost);
+        spent += cost;
         arrived.insert(at, came);
     }
     for came in arrived.values_mut().filter(|_| !chosen.all_kinds()) {
@@ -174,30 +174,27 @@ fn within(chosen: &Chosen, hour: Hour) -> (Millis, Millis) {
     (hour.begins().max(chosen.from), end.min(chosen.to))
 }
 
-async fn open(inbox: &Inbox, chosen: &Chosen, now: Millis) -> anyhow::Result<(Waits, Spent)> {
+async fn open(inbox: &Inbox, chosen: &Chosen, now: Millis) -> anyhow::Result<(Waits, Cost)> {
     let ledger = &inbox.ledger;
     let (mut keys, more, mut spent) = ledger.all_waiting(Waiting::Open, OPEN).await?;
     keys.retain(|key| chosen.has_source(key.source()));
     let sources: Vec<&str> = chosen.sources.iter().map(String::as_str).collect();
     let fresh = ledger.fresh(&sources, now, FRESH).await?;
-    spent.add(Spent {
-        calls: fresh.cost.calls,
-        read_units: fresh.cost.read_units,
-    });
+    spent += fresh.cost;
     keys.extend(fresh.open);
     // It may have got its place in the other index meanwhile.
     keys.sort_unstable();
     keys.dedup();
     let more = more || fresh.or_more;
     let (mut briefs, cost) = ledger.briefs(&keys).await?;
-    spent.add(cost);
+    spent += cost;
     // What was settled since the index saw it waits no more.
     let open = [State::Received, State::Processing, State::Failed];
     briefs.retain(|brief| open.contains(&brief.state) && chosen.has_kind(&brief.kind));
     Ok((Waits::new(briefs, more), spent))
 }
 
-async fn dead(inbox: &Inbox, chosen: &Chosen, each: bool) -> anyhow::Result<(Waits, Spent)> {
+async fn dead(inbox: &Inbox, chosen: &Chosen, each: bool) -> anyhow::Result<(Waits, Cost)> {
     let ledger = &inbox.ledger;
     let (mut keys, more, mut spent) = ledger.all_waiting(Waiting::Dead, DEAD).await?;
     keys.retain(|key| chosen.has_source(key.source()));
@@ -211,7 +208,7 @@ async fn dead(inbox: &Inbox, chosen: &Chosen, each: bool) -> anyhow::Result<(Wai
     let cut = keys.len() > DEAD_READ;
     keys.truncate(DEAD_READ);
     let (mut briefs, cost) = ledger.briefs(&keys).await?;
-    spent.add(cost);
+    spent += cost;
     briefs.retain(|brief| brief.state == State::DeadLetter && chosen.has_kind(&brief.kind));
     Ok((Waits::new(briefs, more || cut), spent))
 }
@@ -234,10 +231,10 @@ async fn samples(
     inbox: &Inbox,
     chosen: &Chosen,
     arrived: &Arrivals,
-) -> anyhow::Result<(Vec<Sample>, Spent)> {
+) -> anyhow::Result<(Vec<Sample>, Cost)> {
     let ledger = &inbox.ledger;
     let sampling = chosen.sources.iter().map(async |source| {
-        let (mut keys, mut spent) = (Vec::new(), Spent::default());
+        let (mut keys, mut spent) = (Vec::new(), Cost::default());
         let came = arrived.iter().rev();
         let came = came.filter(|((of, _), came)| of == source && came.events > 0);
         for ((_, hour), _) in came.take(SAMPLE_HOURS) {
@@ -248,21 +245,21 @@ async fn samples(
             let (newest, cost) = ledger
                 .newest_of_hour(source, span, SAMPLE - keys.len())
                 .await?;
-            spent.add(cost);
+            spent += cost;
             keys.extend(newest);
         }
         keys.truncate(SAMPLE);
         let (briefs, cost) = ledger.briefs(&keys).await?;
-        spent.add(cost);
+        spent += cost;
         let briefs = briefs.into_iter().filter(|b| chosen.has_kind(&b.kind));
         anyhow::Ok((briefs.map(Sample::of).collect::<Vec<_>>(), spent))
     });
     let sampling = stream::iter(sampling).buffer_unordered(AT_ONCE);
-    let read: Vec<(Vec<Sample>, Spent)> = sampling.try_collect().await?;
-    let mut spent = Spent::default();
+    let read: Vec<(Vec<Sample>, Cost)> = sampling.try_collect().await?;
+    let mut spent = Cost::default();
     let mut samples = Vec::new();
     for (some, cost) in read {
-        spent.add(cost);
+        spent += cost;
         samples.extend(some);
     }
     Ok((samples, spent))
@@ -284,7 +281,7 @@ async fn silent(
     inbox: &Inbox,
     chosen: &Chosen,
     now: Millis,
-    spent: &mut Spent,
+    spent: &mut Cost,
 ) -> anyhow::Result<BTreeSet<String>> {
     let mut silent = BTreeSet::new();
     for source in inbox.config.sources() {
@@ -293,10 +290,10 @@ async fn silent(
         }
         let rhythm = inbox.ledger.rhythm(&source.name).await?;
         // One consistent read of less than four kilobytes.
-        spent.add(Spent {
+        *spent += Cost {
             calls: 1,
             read_units: 1.0,
-        });
+        };
         let looked = rhythm.looked.unwrap_or(now).min(now);
         if let Quiet::Silent { .. } = rhythm.judge(source.quiet_after, looked) {
             silent.insert(source.name.clone());
