@@ -24,7 +24,7 @@ use crate::place::Inbox;
 use crate::samples::Signer;
 use crate::verbs::send::key;
 use deliver::Deliveries;
-use run::Run;
+use run::{Run, Stops};
 use tell::Teller;
 use wanted::Wanted;
 
@@ -51,6 +51,7 @@ pub(super) async fn listen(
 
     let every = every(&inbox);
     let news = watch::start(ledger.clone(), Arc::clone(&wanted), now, every).await?;
+    let stops = Stops::new()?;
     let me = others::Listener::new(&inbox.name, &wanted.sources, &address);
     let (_announced, others) = me.announce(out);
     out.say(&format!(
@@ -74,7 +75,7 @@ pub(super) async fn listen(
     };
     let teller = Teller::new(args.show_response, deliveries.wanted.longest_source());
     let mut run = Run::new(Arc::new(deliveries), teller, out);
-    let exit = run.until_the_end(news).await;
+    let exit = run.until_the_end(news, stops).await;
     run.summary();
     exit
 }

@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
@@ -29,6 +29,21 @@ const KEYS: &str = "↑↓ choose   r send again   d details   p pause   q stop"
 
 /// Reads of the inbox that may fail one after the other.
 const MOST_TROUBLE: u32 = 10;
+
+/// What a person stops it by. Made before anything is announced, which is taken back at the end.
+pub(super) struct Stops {
+    interrupted: Signal,
+    terminated: Signal,
+}
+
+impl Stops {
+    pub(super) fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            interrupted: signal(SignalKind::interrupt())?,
+            terminated: signal(SignalKind::terminate())?,
+        })
+    }
+}
 
 pub(super) struct Run<'o> {
     deliveries: Arc<Deliveries>,
@@ -71,9 +86,8 @@ impl<'o> Run<'o> {
     pub(super) async fn until_the_end(
         &mut self,
         mut news: UnboundedReceiver<News>,
+        mut stops: Stops,
     ) -> anyhow::Result<Exit> {
-        let mut interrupted = signal(SignalKind::interrupt())?;
-        let mut terminated = signal(SignalKind::terminate())?;
         let mut keys = Keys::of_terminal(KEYS, self.out);
         let mut under_way: FuturesUnordered<BoxFuture<'static, (Item, End)>> =
             FuturesUnordered::new();
@@ -95,8 +109,8 @@ impl<'o> Run<'o> {
                     key => self.pressed(key).await?,
                 },
                 () = until(retry_at), if retry_at.is_some() => self.retry_at = None,
-                _ = interrupted.recv() => break Exit::Interrupted,
-                _ = terminated.recv() => break Exit::Interrupted,
+                _ = stops.interrupted.recv() => break Exit::Interrupted,
+                _ = stops.terminated.recv() => break Exit::Interrupted,
             }
         };
         self.cut = under_way.len();
