@@ -82,7 +82,7 @@ test-build:
 	$(CARGO) build --workspace --all-targets --locked
 
 test-rust: test-build ## Units, the ledger, the functions and the journey, on the embedded stack
-	$(CARGO) test --workspace --locked
+	CARGO=$(CARGO) $(PYTHON) infra/tests/rust_tests.py
 
 chaos: test-build ## The real functions while everything around them breaks, judged by their history
 	MITT_DELIVERIES=$(DELIVERIES) $(CARGO) test --profile $(PROFILE) --workspace --locked --test chaos -- --ignored --nocapture whatever_breaks
@@ -138,7 +138,7 @@ long-build: test-build .tools/bin/cargo-fuzz .tools/bin/cargo-mutants $(FOREIGN)
 	PATH=$(CURDIR)/.tools/bin:$$PATH infra/fuzz/run 0
 	$(PYTHON) infra/tests/mutants.py build
 
-test-long: long-build ## What takes long, in one table: models, simulation, storm, two releases, cut clauses, mutants, SDKs, fuzz; STEPS="chaos fuzz" for some
+test-long: long-build ## What takes long, in one table: models, simulation, storm, cut clauses, mutants, SDKs, fuzz; STEPS="chaos fuzz" for some
 	$(PYTHON) infra/tests/long.py $(STEPS)
 
 properties: ## What holds for every provider, in CASES cases for each of two properties
@@ -154,8 +154,9 @@ mutants: test-build .tools/bin/cargo-mutants ## The code that decides, changed i
 	$(PYTHON) infra/tests/mutants.py $(COUNT) $(SEED)
 
 budgets: $(VALGRIND) ## What the functions execute, ask and write, against infra/bench/budgets.toml; needs valgrind
-	$(CARGO) build --profile budget --locked -p catcher -p processor -p backup-sync -p bench
-	target/budget/bench figures target/budget "$(COUNTING)" > target/budget/figures.json
+	$(CARGO) build --profile budget --locked -p catcher -p processor -p backup-sync
+	$(CARGO) build --workspace --locked --bin bench
+	target/debug/bench figures target/budget "$(COUNTING)" > target/budget/figures.json
 	$(PYTHON) infra/tests/budget_gate.py target/budget/figures.json
 
 bench: $(VALGRIND) $(PEERS)/stamp target/bench/catcher.mjs ## What the functions cost beside Node.js, Python and a floor; BENCH="--page infra/docs/performance.md"; needs Node 20

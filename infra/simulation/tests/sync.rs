@@ -28,7 +28,7 @@ use tokio::task::LocalSet;
 use tokio::time::sleep;
 
 /// What the small run has.
-const EVENTS: u64 = 4_000;
+const EVENTS: u64 = 2_000;
 
 const MINUTE: u64 = 60_000;
 const DAY: u64 = 24 * 60 * MINUTE;

@@ -1,0 +1,61 @@
+"""Runs every Rust test, two programs at a time: half of the programs compute, the others mostly wait.
+
+    python3 infra/tests/rust_tests.py
+
+As `cargo test --workspace` does, but for documentation tests, of which there are none. What a program
+prints is shown when it has ended. One that fails does not keep the others from being run.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CARGO = os.environ.get("CARGO", "cargo")
+AT_ONCE = 2
+
+# Those that take a minute and more begin first, or the last one would run alone for as long.
+LONG = ["functions", "sync", "providers", "inbox", "commands", "ledger", "properties", "runs"]
+
+
+def main():
+    tests = sorted(programs(), key=lambda test: LONG.index(test[0]) if test[0] in LONG else len(LONG))
+    failed = []
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        running = [pool.submit(run, *test) for test in tests]
+        for ended in as_completed(running):
+            name, code, seconds, output = ended.result()
+            print(f"== {name}: {seconds:.0f} s\n{output}", flush=True)
+            if code:
+                failed.append(name)
+    print(f"{len(tests)} programs, {len(failed)} failed" + "".join(f"\n  {name}" for name in failed))
+    sys.exit(bool(failed))
+
+
+def programs():
+    """Name, executable and folder of each program of tests, which are built if they are not."""
+    command = [CARGO, "test", "--workspace", "--locked", "--no-run", "--message-format", "json-render-diagnostics"]
+    built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if built.returncode:
+        sys.exit(built.returncode)
+    for message in map(json.loads, built.stdout.splitlines()):
+        if message["reason"] == "compiler-artifact" and message["profile"]["test"] and message["executable"]:
+            yield message["target"]["name"], message["executable"], Path(message["manifest_path"]).parent
+
+
+def run(name, executable, folder):
+    began = time.monotonic()
+    environment = os.environ | {"CARGO_MANIFEST_DIR": str(folder)}
+    ended = subprocess.run(
+        [executable], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+    )
+    return name, ended.returncode, time.monotonic() - began, ended.stdout
+
+
+if __name__ == "__main__":
+    main()
