@@ -30,14 +30,11 @@ CYCLONEDX := .tools/cargo-cyclonedx-0.5.9/bin/cargo-cyclonedx
 VALGRIND := $(or $(shell command -v valgrind),.tools/valgrind/usr/bin/valgrind)
 COUNTING := $(if $(filter .tools/%,$(VALGRIND)),env VALGRIND_LIB=$(CURDIR)/.tools/valgrind/usr/libexec/valgrind $(CURDIR)/)$(VALGRIND)
 
-# The catcher as it is deployed, but with the names of its functions.
-define NAMED
-	$(CARGO) rustc --release --locked -p catcher --bin catcher -- -C strip=none
-	mkdir -p target/bench
-	cp target/release/catcher target/bench/catcher
-endef
+# As they are deployed, but with the names of their functions, which `strip` takes away afterwards as the
+# linker would have done. So each is linked once: that takes a minute and a half.
+NAMED := --release --locked --config profile.release.strip=false
 
-.PHONY: help run dev build release check test test-build long-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions dev-chaos previous evolution test-long properties foreign-signers fuzz clauses mutants budgets bench bench-profile bench-verify bench-cli bench-scale man cost package advisories \
+.PHONY: help run dev build release check test test-build long-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions dev-chaos previous evolution test-long properties foreign-signers fuzz clauses mutants budgets bench bench-functions bench-tools bench-profile bench-verify bench-cli bench-scale man cost package advisories \
 	venv clean
 
 help: ## What there is
@@ -160,17 +157,24 @@ budgets: $(VALGRIND) ## What the functions execute, ask and write, against infra
 	$(PYTHON) infra/tests/budget_gate.py target/budget/figures.json
 
 bench: $(VALGRIND) $(PEERS)/stamp target/bench/catcher.mjs ## What the functions cost beside Node.js, Python and a floor; BENCH="--page infra/docs/performance.md"; needs Node 20
-	$(NAMED)
-	$(CARGO) build --release --locked -p catcher -p processor -p backup-sync -p floor
-	$(CARGO) build --locked -p bench -p webhookctl --bins --bench scale
+	$(MAKE) --no-print-directory -j2 bench-functions bench-tools
 	$(CARGO) bench --profile dev --locked -p bench -p webhookctl --bench scale -- $(ROWS) > target/bench/scale.txt
-	target/debug/bench table target/release "$(COUNTING)" target/bench/catcher.mjs $(PEERS)/bin/python \
-		--scale target/bench/scale.txt --named target/bench/catcher $(BENCH)
+	target/debug/bench table target/bench "$(COUNTING)" target/bench/catcher.mjs $(PEERS)/bin/python \
+		--scale target/bench/scale.txt --named target/release/catcher $(BENCH)
+
+# Side by side: to link the functions takes one core.
+bench-functions:
+	$(CARGO) build $(NAMED) -p catcher -p processor -p backup-sync -p floor
+	mkdir -p target/bench
+	for name in catcher processor backup-sync floor; do strip -o target/bench/$$name target/release/$$name || exit 1; done
+
+bench-tools:
+	$(CARGO) build --locked -p bench -p webhookctl --bins --bench scale
 
 bench-profile: $(VALGRIND) ## Where the instructions, bytes and memory of the catcher go; needs valgrind and binutils
-	$(NAMED)
+	$(CARGO) build $(NAMED) -p catcher
 	$(CARGO) build --locked -p bench
-	target/debug/bench profile target/bench/catcher "$(COUNTING)"
+	target/debug/bench profile target/release/catcher "$(COUNTING)"
 
 bench-verify: ## What verification and the presets cost, in instructions; needs valgrind
 	$(CARGO) bench --workspace --locked --bench verify
