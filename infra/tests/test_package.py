@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -165,3 +166,10 @@ def test_it_is_built_as_sam_builds_it_and_says_no_path_of_this_machine():
         assert "--" + architecture.replace("_", "-") in command
         assert [word for before, word in zip(command, command[1:]) if before == "--bin"] == list(FUNCTIONS)
         assert f"--remap-path-prefix={ROOT}=/mitt" in command[-1]
+
+
+def test_a_panic_unwinds_in_what_is_deployed():
+    # cargo-lambda, which SAM builds with, takes `abort` where the manifest says nothing; and then a record that
+    # panics ends the process, and the others of its batch with it.
+    release = tomllib.loads((ROOT / "Cargo.toml").read_text())["profile"]["release"]
+    assert release.get("panic") == "unwind"
