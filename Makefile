@@ -33,6 +33,9 @@ COUNTING := $(if $(filter .tools/%,$(VALGRIND)),env VALGRIND_LIB=$(CURDIR)/.tool
 # As they are deployed, but with the names of their functions, which `strip` takes away afterwards as the
 # linker would have done. So each is linked once: that takes a minute and a half.
 NAMED := --release --locked --config profile.release.strip=false
+# What SAM builds, without what the linker makes of it, which takes a minute and a half for each function. The
+# budgets are counted on the same executables as ministack runs.
+UNLINKED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 
 .PHONY: help run dev build release check test test-build long-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions dev-chaos previous evolution test-long properties foreign-signers fuzz clauses mutants budgets bench bench-functions bench-tools bench-profile bench-verify bench-cli bench-scale man cost package advisories \
 	venv clean
@@ -72,7 +75,10 @@ check: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) target/fetched ## Format, lints,
 advisories: $(DENY) target/fetched ## What is known against our dependencies; asks the network
 	$(DENY) --locked check advisories
 
-test: test-rust test-template second-opinion chaos ## Every test
+# The two in the middle wait as often as they compute; what comes last is judged by how soon it is answered.
+test: test-rust ## Every test
+	$(MAKE) --no-print-directory -j2 test-template second-opinion
+	$(MAKE) --no-print-directory chaos
 
 # With the features that the tests add, so that the dependencies are built once for all of them.
 test-build:
@@ -121,7 +127,7 @@ test-template: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) ## The template's invari
 	$(CHECK)/bin/python -m pytest -q infra/tests
 
 second-opinion: test-build $(CHECK)/stamp $(MINISTACK)/stamp ## The ledger and the journey on ministack, deployed by SAM; README's way there, followed to the letter
-	$(CHECK)/bin/python infra/tests/journey_on_ministack.py
+	$(UNLINKED) $(CHECK)/bin/python infra/tests/journey_on_ministack.py
 	$(CHECK)/bin/python infra/tests/readme_on_ministack.py
 
 foreign-signers: test-build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp ## The providers' SDKs as senders to the catcher, and as judges of us; needs Node 20
@@ -150,9 +156,10 @@ clauses: test-build ## Each clause of each condition cut by itself: a test of th
 mutants: test-build .tools/bin/cargo-mutants ## The code that decides, changed in small things: a test must notice; COUNT=n tries some
 	$(PYTHON) infra/tests/mutants.py $(COUNT) $(SEED)
 
-budgets: $(VALGRIND) ## What the functions execute, ask and write, against infra/bench/budgets.toml; needs valgrind
-	$(CARGO) build --profile budget --locked -p catcher -p processor -p backup-sync
-	$(CARGO) build --workspace --locked --bin bench
+budgets: test-build $(CHECK)/stamp $(VALGRIND) ## What the functions execute, ask and write, against infra/bench/budgets.toml; needs valgrind
+	$(UNLINKED) PATH="$(CURDIR)/$(CHECK)/bin:$$PATH" $(CARGO) lambda build --release --locked --bin catcher --bin processor --bin backup-sync
+	mkdir -p target/budget
+	for name in catcher processor backup-sync; do cp target/lambda/$$name/bootstrap target/budget/$$name || exit 1; done
 	target/debug/bench figures target/budget "$(COUNTING)" > target/budget/figures.json
 	$(PYTHON) infra/tests/budget_gate.py target/budget/figures.json
 
