@@ -7,6 +7,9 @@ use shared::aws::Patience;
 use shared::clock::Millis;
 use shared::settings::Parts;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     shared::logs::init();
