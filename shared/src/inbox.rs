@@ -125,7 +125,7 @@ impl Inbox {
             tracing::warn!(event.key = %doorbell.key, error = trouble, "could not ring for event {}; the sweep will", doorbell.key);
         };
         stream::iter(doorbells)
-            .map(ring)
+            .map(|doorbell| Box::pin(ring(doorbell)))
             .buffer_unordered(AT_ONCE)
             .collect::<()>()
             .await;

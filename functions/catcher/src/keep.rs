@@ -118,8 +118,9 @@ impl Keeper {
         now: Millis,
         until: Instant,
     ) -> anyhow::Result<anyhow::Result<()>> {
+        // In a box, for what is in hand is moved a dozen times, and a put is six kilobytes.
         let puts: Vec<Put> = stream::iter(waiting)
-            .map(|one| self.put_one(one, now, until))
+            .map(|one| Box::pin(self.put_one(one, now, until)))
             .buffered(AT_ONCE)
             .collect()
             .await;
@@ -149,7 +150,7 @@ impl Keeper {
         let patient = until.saturating_duration_since(Instant::now()) >= Patience::SHORT.attempt;
         let watched = Watched::ByTime;
         let put = self.inbox.keep_placed(&one.event, placed, watched, now);
-        match timeout_at(until, put).await {
+        match timeout_at(until, Box::pin(put)).await {
             Ok(Ok(kept)) => {
                 one.kept = Some(kept);
                 Put::Kept

@@ -176,7 +176,7 @@ impl Processor {
         until: Millis,
     ) -> Outcome {
         let left = until.since((self.clock)());
-        Box::pin(ended(action, left, || work.effects.all_keyed())).await
+        ended(Box::pin(action), left, || work.effects.all_keyed()).await
     }
 
     fn work_on<'w>(

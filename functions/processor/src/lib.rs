@@ -111,8 +111,8 @@ impl Processor {
             }
             self.hear(message, deadline, abandoned, slot).await
         };
-        let work = AssertUnwindSafe(hear).catch_unwind();
-        match Box::pin(work).await {
+        let work = AssertUnwindSafe(Box::pin(hear)).catch_unwind();
+        match work.await {
             Ok(Ok(heard)) => Some(heard),
             Ok(Err(error)) => {
                 tracing::error!(

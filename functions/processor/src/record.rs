@@ -272,7 +272,7 @@ impl Processor {
         let actions = source
             .actions
             .iter()
-            .map(|action| self.carry_out(action, lease, &body, &given, until));
+            .map(|action| Box::pin(self.carry_out(action, lease, &body, &given, until)));
         let mut all: Ended = (Outcome::Done, Vec::new());
         for (outcome, changed) in join_all(actions).await {
             if let Outcome::Later { why, until } = &outcome

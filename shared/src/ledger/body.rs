@@ -185,15 +185,17 @@ impl Ledger {
             .as_ref()
             .context("a large body, but no bucket is configured")?;
         let key = bucket_key(&event.key, &event.sha, packed.encoding);
-        s3.put_object()
+        let put = s3
+            .put_object()
             .bucket(bucket)
             .key(&key)
             .content_encoding(packed.encoding.word())
             .tagging(self.body_tag(event.key.source()))
             .body(packed.bytes.into())
-            .send()
-            .await
-            .context("put the body into the bucket")?;
+            .send();
+        // In a box, or every small body would carry its ten kilobytes along.
+        let put = Box::pin(put).await;
+        put.context("put the body into the bucket")?;
         let at = Place::Bucket(key);
         Ok(Placed { len, at })
     }

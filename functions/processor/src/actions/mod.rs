@@ -53,6 +53,7 @@ pub(crate) struct Work<'w> {
 pub(crate) struct Pulse(Mutex<Option<Heard>>);
 
 impl Work<'_> {
+    /// Calls of AWS are in boxes, or every action would be as large as the largest of them.
     pub(crate) async fn run(&self, action: &Action) -> Outcome {
         let name = &action.name;
         match &action.kind {
@@ -63,15 +64,20 @@ impl Work<'_> {
             ActionKind::Lambda {
                 function,
                 invocation,
-            } => lambda::invoke(self, name, function, *invocation).await,
-            ActionKind::Sqs { url, group } => sqs::send(self, name, url, group.as_ref()).await,
+            } => Box::pin(lambda::invoke(self, name, function, *invocation)).await,
+            ActionKind::Sqs { url, group } => {
+                Box::pin(sqs::send(self, name, url, group.as_ref())).await
+            }
             ActionKind::EventBridge {
                 bus,
                 source,
                 detail_type,
-            } => eventbridge::put(self, name, bus, source, detail_type.as_deref()).await,
+            } => {
+                let detail_type = detail_type.as_deref();
+                Box::pin(eventbridge::put(self, name, bus, source, detail_type)).await
+            }
             ActionKind::StepFunctions { state_machine } => {
-                step_functions::start(self, name, state_machine).await
+                Box::pin(step_functions::start(self, name, state_machine)).await
             }
             ActionKind::Rust { code, params } => self.run_code(code, params).await,
         }
