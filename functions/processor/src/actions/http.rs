@@ -1,18 +1,28 @@
 //! The built-in HTTP destination: the event's exact body, signed by us as Standard Webhooks.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use shared::breaker::Heard;
 use shared::effects::{Effect, Keys};
 use shared::envelope::Envelope;
 use shared::outbound::{Answer, Trouble};
 use shared::outcome::Outcome;
-use shared::preset::Preset;
+use shared::preset::{Preset, Scheme};
 use shared::secrets::Secret;
 use shared::sign::sign;
 
 use super::Work;
+
+/// How we sign, read once for all events.
+static SCHEME: LazyLock<anyhow::Result<Scheme>> = LazyLock::new(|| {
+    let preset = Preset::embedded("standard-webhooks", &BTreeMap::new())?;
+    preset
+        .scheme("default")
+        .cloned()
+        .context("it has a default")
+});
 
 /// Posts the event. The idempotency key is the same in every attempt; it is the `webhook-id` as
 /// well, so that receivers of either habit drop a repetition.
@@ -43,15 +53,8 @@ async fn post(work: &Work<'_>, url: &str, secret: &Secret, key: &str) -> Effect 
         body: work.body.clone(),
         received_at: now,
     };
-    let signed = Preset::embedded("standard-webhooks", &BTreeMap::new())
-        .and_then(|preset| {
-            preset
-                .scheme("default")
-                .cloned()
-                .context("it has a default")
-        })
-        .and_then(|scheme| sign(&scheme, secret, &envelope, now));
-    let signed = match signed {
+    let scheme = SCHEME.as_ref().map_err(|error| anyhow!("{error:#}"));
+    let signed = match scheme.and_then(|scheme| sign(scheme, secret, &envelope, now)) {
         Ok(signed) => signed,
         Err(error) => return Effect::Not(Outcome::retry(format!("{error:#}"))),
     };
