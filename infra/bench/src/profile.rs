@@ -19,7 +19,7 @@ use crate::table::Table;
 use crate::work::catch;
 
 /// What code belongs to, and how the names of its crates begin; in C, those of its functions.
-const OWNERS: [(&str, &[&str]); 11] = [
+const OWNERS: [(&str, &[&str]); 12] = [
     ("Mitt", &["catcher", "shared"]),
     (
         "Lambda's runtime",
@@ -96,6 +96,7 @@ const OWNERS: [(&str, &[&str]); 11] = [
             "std",
         ],
     ),
+    (C, &["_mi_", "mi_", "mimalloc"]),
 ];
 
 const STANDARD: &str = "Rust's standard library";
@@ -395,6 +396,7 @@ summary: 5118
         );
         assert_eq!(owner("<hyper::Error as core::fmt::Display>::fmt"), "HTTP");
         assert_eq!(owner("ZSTD_compressBlock"), "zstd");
+        assert_eq!(owner("_mi_page_malloc"), C);
         assert_eq!(owner("_start"), OTHER);
     }
 

@@ -18,6 +18,7 @@ mod signature;
 mod sync;
 mod template;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail, ensure};
@@ -175,7 +176,11 @@ impl Preset {
 }
 
 /// Replaces `{param:NAME}` by the value that the source or the file gives.
-fn filled(text: &str, given: &BTreeMap<String, String>) -> anyhow::Result<String> {
+fn filled<'t>(text: &'t str, given: &BTreeMap<String, String>) -> anyhow::Result<Cow<'t, str>> {
+    // Most take none, and need not be read twice.
+    if given.is_empty() && !text.contains("{param:") {
+        return Ok(text.into());
+    }
     #[derive(Deserialize)]
     struct Defaults {
         #[serde(default)]
@@ -197,7 +202,7 @@ fn filled(text: &str, given: &BTreeMap<String, String>) -> anyhow::Result<String
     let filled = params.iter().fold(text.to_owned(), |text, (name, value)| {
         text.replace(&format!("{{param:{name}}}"), value)
     });
-    Ok(filled)
+    Ok(filled.into())
 }
 
 /// Where an event says what it is.
