@@ -177,14 +177,14 @@ impl Preset {
 
 /// Replaces `{param:NAME}` by the value that the source or the file gives.
 fn filled<'t>(text: &'t str, given: &BTreeMap<String, String>) -> anyhow::Result<Cow<'t, str>> {
-    // Most take none, and need not be read twice.
-    if given.is_empty() && !text.contains("{param:") {
-        return Ok(text.into());
-    }
     #[derive(Deserialize)]
     struct Defaults {
         #[serde(default)]
         params: BTreeMap<String, String>,
+    }
+    // Most take none, and need not be read twice.
+    if given.is_empty() && !text.contains("{param:") {
+        return Ok(text.into());
     }
     let Defaults { mut params } = toml::from_str(text)?;
     for (name, value) in given {
