@@ -75,7 +75,7 @@ check: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) target/fetched ## Format, lints,
 advisories: $(DENY) target/fetched ## What is known against our dependencies; asks the network
 	$(DENY) --locked check advisories
 
-# The two in the middle wait as often as they compute; what comes last is judged by how soon it is answered.
+# What comes last is judged by how soon it is answered, and has the machine to itself.
 test: test-rust ## Every test
 	$(MAKE) --no-print-directory -j2 test-template second-opinion
 	$(MAKE) --no-print-directory chaos
