@@ -13,18 +13,17 @@ mod kind;
 mod location;
 mod objects;
 mod order;
+mod params;
 mod scheme;
 mod signature;
 mod sync;
 mod template;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
-use crate::config::refusal;
 use crate::json_path::JsonPath;
 
 pub(crate) use handshake::Json;
@@ -110,10 +109,7 @@ impl Preset {
 
     /// Reads a preset. All that can be wrong with it is found here, not at a request.
     pub fn parse(text: &str, params: &BTreeMap<String, String>) -> anyhow::Result<Self> {
-        let text = filled(text, params)?;
-        // What a source has set is in it.
-        let preset: Self =
-            toml::from_str(&text).map_err(|error| anyhow::Error::msg(refusal(&error, &text)))?;
+        let preset = params::filled(text, params)?;
         ensure!(
             preset.schema == 1,
             "schema {} is not known here; 1 is",
@@ -173,36 +169,6 @@ impl Preset {
     pub fn sync(&self, variant: &str) -> Option<&Sync> {
         self.syncs.iter().find(|sync| sync.variant == variant)
     }
-}
-
-/// Replaces `{param:NAME}` by the value that the source or the file gives.
-fn filled<'t>(text: &'t str, given: &BTreeMap<String, String>) -> anyhow::Result<Cow<'t, str>> {
-    #[derive(Deserialize)]
-    struct Defaults {
-        #[serde(default)]
-        params: BTreeMap<String, String>,
-    }
-    // Most take none, and need not be read twice.
-    if given.is_empty() && !text.contains("{param:") {
-        return Ok(text.into());
-    }
-    let Defaults { mut params } = toml::from_str(text)?;
-    for (name, value) in given {
-        let known = params.keys().cloned().collect::<Vec<_>>().join(", ");
-        let Some(slot) = params.get_mut(name) else {
-            bail!("it takes no parameter {name:?}; it takes: {known}");
-        };
-        let fits = |c: char| (' '..='~').contains(&c) && c != '"' && c != '\\';
-        ensure!(
-            value.chars().all(fits),
-            "parameter {name}: only printable ASCII without \" and \\ fits"
-        );
-        slot.clone_from(value);
-    }
-    let filled = params.iter().fold(text.to_owned(), |text, (name, value)| {
-        text.replace(&format!("{{param:{name}}}"), value)
-    });
-    Ok(filled.into())
 }
 
 /// Where an event says what it is.
