@@ -73,7 +73,9 @@ impl Weather {
             without: None,
             cells: false,
             previous: None,
-            patience: Duration::from_secs(60),
+            // Nothing breaks, but a machine that is busy may lose a doorbell all the same: then the
+            // sweep rings, which first looks after two minutes.
+            patience: Duration::from_secs(480),
         }
     }
 
@@ -93,7 +95,6 @@ impl Weather {
             zombies: 3 + deliveries / 5_000,
             // They end one after the other, each over four leases: of a long storm fewer.
             poison: Some((deliveries / 50).max(100)),
-            patience: Duration::from_secs(480),
             ..Self::calm(deliveries)
         }
     }
