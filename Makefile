@@ -30,9 +30,11 @@ CYCLONEDX := .tools/cargo-cyclonedx-0.5.9/bin/cargo-cyclonedx
 VALGRIND := $(or $(shell command -v valgrind),.tools/valgrind/usr/bin/valgrind)
 COUNTING := $(if $(filter .tools/%,$(VALGRIND)),env VALGRIND_LIB=$(CURDIR)/.tools/valgrind/usr/libexec/valgrind $(CURDIR)/)$(VALGRIND)
 
+# What cargo-lambda builds for, and SAM with it, where this machine is no older.
+CPU := $(if $(shell grep -sm1 avx2 /proc/cpuinfo),haswell)$(if $(shell grep -sm1 asimddp /proc/cpuinfo),neoverse-n1)
 # As they are deployed, but with the names of their functions, which `strip` takes away afterwards as the
 # linker would have done. So each is linked once: that takes a minute and a half.
-NAMED := --release --locked --config profile.release.strip=false
+NAMED := --release --locked --config profile.release.strip=false $(CPU:%=--config 'build.rustflags="-Ctarget-cpu=%"')
 # What SAM builds, without what the linker makes of it, which takes a minute and a half for each function. The
 # budgets are counted on the same executables as ministack runs.
 UNLINKED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
