@@ -43,8 +43,9 @@ use race::Runner;
 use report::Measured;
 use work::Job;
 
-/// Rounds of the measurement of times.
-const ROUNDS: usize = 21;
+/// Rounds of the measurement of times: with half of them, what is slowest moves by a fifth from run to
+/// run.
+const ROUNDS: usize = 41;
 
 const USAGE: &str = "figures FUNCTIONS VALGRIND, profile CATCHER VALGRIND, or table FUNCTIONS VALGRIND NODE-BUNDLE PYTHON \
                      [--rounds N] [--scale FILE] [--named CATCHER] [--page FILE]";
