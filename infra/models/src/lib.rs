@@ -10,6 +10,7 @@ pub mod order;
 pub mod property;
 pub mod report;
 pub mod shard;
+pub mod signature;
 pub mod spill;
 
 use case::Case;
@@ -24,6 +25,7 @@ pub fn cases() -> Vec<Case> {
         lease::cases(),
         budget::cases(),
         shard::cases(),
+        signature::cases(),
     ]
     .into_iter()
     .flatten()

@@ -32,10 +32,12 @@ pub enum Property {
     AnsweredInTime,
     /// What is known to be durable is acknowledged.
     KeptIsAcked,
+    /// What was signed once runs once, and as it was signed.
+    OneEventPerSignature,
 }
 
 impl Property {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::AckedIsKept,
         Self::EveryEventEnds,
         Self::OneOutcomePerRun,
@@ -52,6 +54,7 @@ impl Property {
         Self::CallsDoNotOverlap,
         Self::AnsweredInTime,
         Self::KeptIsAcked,
+        Self::OneEventPerSignature,
     ];
 
     /// What a counterexample shows.
@@ -73,6 +76,7 @@ impl Property {
             Self::CallsDoNotOverlap => "two calls of one effect are under way",
             Self::AnsweredInTime => "the sender waited for too long",
             Self::KeptIsAcked => "a durable event was not acknowledged",
+            Self::OneEventPerSignature => "a captured request runs as another event",
         }
     }
 }

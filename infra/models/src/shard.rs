@@ -18,7 +18,7 @@ const ROWS: usize = 5;
 
 #[derive(Clone, Copy, Debug)]
 struct Shard {
-    /// How often it reads in one sweep; the code reads ten times.
+    /// How often it reads in one sweep; the code reads as long as there is time.
     pages: usize,
 }
 

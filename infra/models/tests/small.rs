@@ -33,6 +33,11 @@ fn the_order_of_an_entity() {
 }
 
 #[test]
+fn one_signature_is_one_event() {
+    are_as_expected(&models::signature::cases());
+}
+
+#[test]
 fn the_spill_the_lease_the_budget_and_the_sweep() {
     are_as_expected(&models::spill::cases());
     are_as_expected(&models::lease::cases());
