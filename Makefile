@@ -39,7 +39,7 @@ NAMED := --release --locked --config profile.release.strip=false $(CPU:%=--confi
 # budgets are counted on the same executables as ministack runs.
 UNLINKED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 
-.PHONY: help run dev build release check test test-build long-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions dev-chaos previous evolution test-long properties foreign-signers fuzz clauses mutants budgets bench bench-functions bench-tools bench-profile bench-verify bench-cli bench-scale man cost package advisories \
+.PHONY: help run dev build release check test test-build long-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions dev-chaos previous evolution test-long properties foreign-signers fuzz clauses mutants budgets bench bench-functions bench-tools bench-profile bench-verify bench-cli bench-scale bench-sweep man cost package advisories \
 	venv clean
 
 help: ## What there is
@@ -146,7 +146,7 @@ long-build: test-build .tools/bin/cargo-fuzz .tools/bin/cargo-mutants $(FOREIGN)
 test-long: long-build ## What takes long, in one table: models, simulation, storm, cut clauses, mutants, SDKs, fuzz; STEPS="chaos fuzz" for some
 	$(PYTHON) infra/tests/long.py $(STEPS)
 
-properties: ## What holds for every provider, in CASES cases for each of two properties
+properties: ## What holds for every provider, in CASES cases for each property
 	MITT_CASES=$(CASES) $(CARGO) test --profile simulation --workspace --locked --test properties
 
 fuzz: .tools/bin/cargo-fuzz ## Each fuzz target for SECONDS; needs a nightly toolchain
@@ -197,6 +197,9 @@ man: build ## A man page for each command of webhookctl, in MAN=folder
 
 bench-scale: test-build ## What list, inspect, stats, receive, claim, sweep and the like cost as the inbox grows; ROWS="1000 100000 1000000"
 	$(CARGO) bench --profile dev --workspace --locked --bench scale -- $(ROWS)
+
+bench-sweep: ## How many of 100,000 due rows one run of sweep and drain gets done, in virtual time
+	$(CARGO) test --profile simulation --workspace --locked --test rounds -- --ignored --nocapture --test-threads 1 hundred_thousand
 
 cost: ## US$ for a million events and for a month without any, counted here; COST="--json", or "--page infra/docs/cost.md"
 	$(CARGO) build --profile simulation --workspace --locked

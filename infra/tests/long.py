@@ -45,7 +45,7 @@ def companions(text):
     for line in text.splitlines():
         if started := re.search(r"(?:^| )(no-[\w-]+): SEED=", line):
             name = started[1]
-        found = re.match(r"(lost|stuck|duplicate_effect|missing_effect|double_outcome|stale_commit|leak)  +([1-9]\d*)$", line)
+        found = re.match(r"(lost|stuck|unsent|duplicate_effect|missing_effect|double_outcome|stale_commit|leak)  +([1-9]\d*)$", line)
         if found:
             rows.append(f"{name:<28} {found[1]:<20} {found[2]:>8}")
     return rows

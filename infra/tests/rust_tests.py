@@ -3,20 +3,25 @@
     python3 infra/tests/rust_tests.py
 
 As `cargo test --workspace` does, but for documentation tests, of which there are none. What a program
-prints is shown when it has ended. One that fails does not keep the others from being run.
+prints is shown when it has ended. One that fails does not keep the others from being run. When all have ended, what
+the functions called is compared with what their roles permit.
 """
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
+import rights
+
 ROOT = Path(__file__).parents[2]
 CARGO = os.environ.get("CARGO", "cargo")
 AT_ONCE = 2
+RECORD = ROOT / "target/rights"
 
 # Those that take a minute and more begin first, or the last one would run alone for as long.
 LONG = ["functions", "sync", "providers", "inbox", "commands", "ledger", "properties", "runs"]
@@ -25,6 +30,7 @@ LONG = ["functions", "sync", "providers", "inbox", "commands", "ledger", "proper
 def main():
     tests = sorted(programs(), key=lambda test: LONG.index(test[0]) if test[0] in LONG else len(LONG))
     failed = []
+    shutil.rmtree(RECORD, ignore_errors=True)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         running = [pool.submit(run, *test) for test in tests]
         for ended in as_completed(running):
@@ -32,6 +38,10 @@ def main():
             print(f"== {name}: {seconds:.0f} s\n{output}", flush=True)
             if code:
                 failed.append(name)
+    wrong = rights.complaints(RECORD)
+    if wrong:
+        print("== rights\n" + "\n".join(wrong))
+        failed.append("rights")
     print(f"{len(tests)} programs, {len(failed)} failed" + "".join(f"\n  {name}" for name in failed))
     sys.exit(bool(failed))
 
@@ -49,7 +59,7 @@ def programs():
 
 def run(name, executable, folder):
     began = time.monotonic()
-    environment = os.environ | {"CARGO_MANIFEST_DIR": str(folder)}
+    environment = os.environ | {"CARGO_MANIFEST_DIR": str(folder), "MITT_RIGHTS_RECORD": str(RECORD)}
     ended = subprocess.run(
         [executable], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",

@@ -73,7 +73,7 @@ def target(resource):
     for service in ("ssm", "secretsmanager"):
         if f":{service}:" in text:
             return service
-    return re.sub(r"^\$\{(\w+)\.Arn\}(/\*$)?", r"\1", text)
+    return re.sub(r"/\*$", "", re.sub(r"^\$\{(\w+)\.Arn\}", r"\1", text))
 
 
 def listed(value):

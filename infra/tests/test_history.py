@@ -54,6 +54,8 @@ def sound():
             "attempts": 12,
             "crashes": 4,
             "answer_ms": 2800,
+            "calm_at": 1_000,
+            "recover_ms": 90_000,
             "actions": {"shop": ["http"]},
             "canaries": [CANARY],
             "must_be_empty": ["Spill"],
@@ -130,6 +132,26 @@ def with_two_releases():
         item = {"pk": f"E#shop#{id}", "sk": "M", "st": "done", "epoch": 2, "run": 0, "att": 2, "sha": sha(id)}
         history["table"].append(item | {"later_code": "keeps this"})
         history["planted"] = [{"pk": item["pk"], "attribute": "later_code", "value": "keeps this"}]
+    return history
+
+
+def with_a_stranger():
+    """A shop greets, an event says what a greeting says, and a captured request comes three times."""
+    history = sound()
+    request = lambda source, id, n: {"source": source, "id": id, "delivery": n}  # noqa: E731
+    told = [
+        (request("shop", "greeting", 0), "handshake", "webhook_id=5", 200),
+        (request("shop", "one", "copy-0"), "copy", "one", 200),
+        (request("shop", "one", "copy-1"), "copy", "one, renamed", 200),
+        (request("shop", "one", "copy-2"), "copy", "one, altered", 401),
+        (request("shop", "signed-by-a-handshake", 0), "forged", "a token", 401),
+    ]
+    for sent, role, body, status in told:
+        known = {"at": 0, "sha": sha(body), "kind": "plain", "valid": False, "role": role}
+        history["sent"].append(sent | known)
+        history["answers"].append(sent | {"at": 1, "status": status, "took_ms": 5})
+    aside = {"pk": "E#shop#renamed~0123", "sk": "M", "st": "quarantined", "epoch": 0, "run": 0, "att": 0}
+    history["table"].append(aside | {"sha": sha("one")})
     return history
 
 
@@ -267,12 +289,69 @@ def panicked(history):
     history["logs"].append({"function": "catcher", "text": "thread 'main' panicked at src/lib.rs"})
 
 
+def settled_late(history):
+    """Nothing is lost, and it took the system two minutes where it has one and a half."""
+    two_done = next(w for w in history["writes"] if w["pk"].endswith("two") and w["after"]["st"] == "done")
+    two_done["at"] = 1_000 + 120_000
+
+
+def settled_long_after_its_retry(history):
+    settled_late(history)
+    failed = write("two", 1, "failed")
+    failed["after"]["due"] = 20_000
+    history["writes"].append(failed)
+
+
 def forgotten(history):
     history["planted"] = [{"pk": "E#shop#one", "attribute": "later_code", "value": "keeps this"}]
 
 
 def unmet(history):
     history["processes"] = [{"process": 1, "release": "ours"}, {"process": 2, "release": "before"}]
+
+
+def hidden_by_a_handshake(history):
+    """It was taken for a greeting: answered with 2xx, and nothing was kept."""
+    lost(history)
+
+
+def copy_runs_again(history):
+    row(history, "renamed~0123")["st"] = "done"
+
+
+def copy_is_done(history):
+    arrival = history["downstream"][1] | {"id": "renamed~0123", "key": "wh_renamed"}
+    history["downstream"].append(arrival)
+
+
+def copy_in_its_place(history):
+    row(history, "one")["sha"] = sha("one, altered")
+
+
+def copy_takes_its_place(history):
+    """The genuine one is set aside instead."""
+    row(history, "two").update(st="quarantined")
+
+
+def genuine_refused(history):
+    history["answers"][0]["status"] = 401
+
+
+def signed_by_a_handshake(history):
+    history["answers"][-1]["status"] = 200
+
+
+def greeting_refused(history):
+    next(a for a in history["answers"] if a["id"] == "greeting")["status"] = 401
+
+
+def greeting_kept(history):
+    history["table"].append(row(history, "renamed~0123") | {"pk": "E#shop#greeting"})
+
+
+def set_aside_without_a_copy(history):
+    history["sent"] = [r for r in history["sent"] if r.get("role") != "copy"]
+    history["answers"] = [a for a in history["answers"] if not str(a["delivery"]).startswith("copy")]
 
 
 FAULTS = [
@@ -308,6 +387,8 @@ FAULTS = [
     (leaked, "leak"),
     (leaked_in_a_row, "leak"),
     (panicked, "panic"),
+    (settled_late, "overdue"),
+    (settled_long_after_its_retry, "overdue"),
     (forgotten, "forgotten"),
     (unmet, "unmet"),
 ]
@@ -319,6 +400,33 @@ def test_a_sound_history_passes():
     table = summary.table(record.History(**history), [])
     assert "effects applied" in table
     assert "dead: innocent    1" in table, table
+
+
+STRANGERS = [
+    (hidden_by_a_handshake, "lost"),
+    (copy_runs_again, "unsent"),
+    (copy_is_done, "unsent"),
+    (copy_in_its_place, "wrong_body"),
+    (copy_takes_its_place, "lost"),
+    (genuine_refused, "refused"),
+    (signed_by_a_handshake, "unsent"),
+    (greeting_refused, "handshake"),
+    (greeting_kept, "handshake"),
+    (set_aside_without_a_copy, "stuck"),
+]
+
+
+def test_a_stranger_who_achieves_nothing_passes():
+    history = record.History(**with_a_stranger())
+    assert judge.judge(history) == []
+    assert "copies set aside  1" in summary.table(history, [])
+
+
+@pytest.mark.parametrize("fault, rule", STRANGERS, ids=[fault.__name__ for fault, _ in STRANGERS])
+def test_what_a_stranger_achieves_is_found(fault, rule):
+    history = with_a_stranger()
+    fault(history)
+    assert rule in judged(history)
 
 
 def test_two_releases_that_met_in_every_way_pass():
@@ -346,6 +454,14 @@ def test_two_releases_that_never_tried_the_same_event_prove_nothing():
     assert judged(history) == {"unmet"}
 
 
+def test_an_event_whose_retry_is_due_late_is_not_overdue():
+    history = sound()
+    settled_late(history)
+    retry = next(w for w in history["writes"] if w["pk"].endswith("two") and w["after"]["st"] == "processing")
+    retry["after"]["due"] = 60_000
+    assert judged(history) == set()
+
+
 @pytest.mark.parametrize("fault, rule", FAULTS, ids=[fault.__name__ for fault, _ in FAULTS])
 def test_a_fault_is_found(fault, rule):
     history = copy.deepcopy(sound())
@@ -355,9 +471,10 @@ def test_a_fault_is_found(fault, rule):
 
 def test_every_rule_can_fail():
     broken = set()
-    for fault, _ in FAULTS:
-        history = copy.deepcopy(sound())
-        fault(history)
-        judged_so = record.History(**history)
-        broken |= {rule.__name__ for rule in judge.RULES if list(rule(judged_so))}
+    for begun, faults in ((sound, FAULTS), (with_a_stranger, STRANGERS)):
+        for fault, _ in faults:
+            history = begun()
+            fault(history)
+            judged_so = record.History(**history)
+            broken |= {rule.__name__ for rule in judge.RULES if list(rule(judged_so))}
     assert broken == {rule.__name__ for rule in judge.RULES}

@@ -73,3 +73,11 @@ def test_nothing_is_left_to_be_put_in():
 def test_what_cannot_be_read_is_named():
     with pytest.raises(policy_gate.Unknown, match="Api.*AWS::ApiGatewayV2::Api"):
         policy_gate.arn("Api", expand(TEMPLATE))
+
+
+@pytest.mark.parametrize("name", ["viewer", "operator", "body-reader"])
+def test_policies_that_are_not_for_secrets_read_none(name):
+    policy = json.loads((POLICIES[0].parent / f"{name}.json").read_text())
+    for statement in policy["Statement"]:
+        actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+        assert not [a for a in actions if a.startswith(("secretsmanager:Get", "ssm:Get", "kms:Decrypt"))], statement["Sid"]

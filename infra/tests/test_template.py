@@ -83,7 +83,19 @@ def test_sweep_and_drain_come_as_often_as_the_stack_says_and_the_code_counts_on(
         assert schedule["Target"]["DeadLetterConfig"]["Arn"] == arn_of("OpsDeadLetters")
         assert schedule["Target"]["RetryPolicy"]["MaximumEventAgeInSeconds"] <= min(seconds)
     # A run ends before the next one begins, or soon after: it may be cut off and be none the worse.
-    assert constant("SWEEP") < constant("DRAIN") < constant("ROUND_EVERY") <= properties(template, "BackupSync")["Timeout"]
+    timeout = properties(template, "BackupSync")["Timeout"]
+    assert constant("SWEEP") < constant("DRAIN") < constant("ROUND_EVERY") <= timeout
+    # Each part of a run ends by itself, with time for the next one to begin and to finish a call.
+    assert constant("BACKUP_SYNC") == timeout
+    grace = constant("GRACE")
+    sweeping = [constant(name) for name in ("SWEEP", "SWEEP_KEYS", "SWEEP_HOLD", "LAST_WORDS", "BACKUP_SYNC")]
+    asking = [constant(name) for name in ("ASKING", "WATCHING", "LAST_WORDS", "BACKUP_SYNC")]
+    for parts in (sweeping, asking):
+        assert all(earlier + grace <= later for earlier, later in zip(parts, parts[1:]))
+    assert constant("DRAIN") + grace <= constant("LAST_WORDS")
+    assert grace < constant("TURN") <= constant("SWEEP_KEYS") - constant("SWEEP") - grace
+    # A sweep that was killed is not missed by the next one.
+    assert constant("SWEEP_LEASE") + 5 < min(seconds)
 
 
 def test_what_is_compared_is_compared_on_a_schedule_of_its_own(template):

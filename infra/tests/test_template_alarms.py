@@ -50,8 +50,8 @@ PROFILES = {
     "WatchesAnswers": "RefusedDeliveries",
     "WatchesCatcher": "CatcherErrors",
     "HasCoreAlarms": "DeadDoorbells OpsDeadLetters WaitingDoorbells SpilledEvents HiddenSpilledEvents"
-    " RejectedRequests MissRate Drift Endpoint",
-    "HasFullAlarms": "DeadLetters OpenBreakers WaitingBacklog KeptApart Takeovers MissedEvents SyncFailures"
+    " RejectedRequests MissRate Drift Endpoint KeptApart",
+    "HasFullAlarms": "DeadLetters OpenBreakers WaitingBacklog Takeovers MissedEvents SyncFailures"
     " SilentSources SlowAnswers Flood RefusedRequests CatcherThrottles ProcessorErrors BackupSyncErrors Loop"
     " TableThrottles",
 }
@@ -71,6 +71,9 @@ def test_metrics_are_made_of_fields_that_the_code_logs(template):
         group = filter["LogGroupName"]["Ref"]
         [metric] = filter["MetricTransformations"]
         assert metric["MetricNamespace"] == OURS, name
+        # The lines of API Gateway, which are as the stage says.
+        if group == "ApiLogs":
+            continue
         fields = re.findall(r"\$\.fields\.(\w+)", filter["FilterPattern"] + metric["MetricValue"])
         assert fields, name
         for field in fields:
@@ -87,11 +90,33 @@ def test_metrics_are_made_of_fields_that_the_code_logs(template):
         "DarkEndpoints": "$.fields.dark",
         "ViolatedChecks": "$.fields.violated_checks",
         "Rejected": "$.fields.refused",
+        "ServerErrors": "$.fields.server_errors",
         "KeptApart": "1",
         "Takeovers": "$.fields.takeover",
         "OpenBreakers": "1",
         "DeadLetters": "1",
     }
+
+
+def test_no_stranger_raises_an_alarm_that_rolls_a_deployment_back(template):
+    alarms = [ref["Ref"] for ref in properties(template, "Catcher")["DeploymentPreference"]["Alarms"]]
+    assert alarms == ["CatcherErrorsAlarm", "RefusedDeliveriesAlarm"]
+    refused = properties(template, "RefusedDeliveriesAlarm")
+    # The gateway's own metric counts each 503, and a request that names an unknown key is answered one.
+    assert (refused["Namespace"], refused["MetricName"]) == (OURS, "ServerErrors") and "Dimensions" not in refused
+    assert all(alarm["MetricName"] != "5xx" for _, alarm in of_type(template, "AWS::CloudWatch::Alarm"))
+    waits = re.findall(r"told\(Kind::Waits\b.*?undecided\(\)", code("CatcherLogs"), re.S)
+    assert waits and not any("server_errors" in wait for wait in waits)
+
+
+def test_what_the_catcher_does_not_answer_is_counted(template):
+    gateway = properties(template, "GatewayErrorsMetric")
+    [metric] = gateway["MetricTransformations"]
+    assert gateway["LogGroupName"] == {"Ref": "ApiLogs"} and metric["MetricName"] == "ServerErrors"
+    logged = json.loads(properties(template, "Stage")["AccessLogSettings"]["Format"])
+    # What is not set is a dash there.
+    assert logged["integrationError"] == "$context.integrationErrorMessage"
+    assert gateway["FilterPattern"] == '{ $.integrationError != "-" }'
 
 
 def test_too_many_missed_events_are_an_alarm(template):

@@ -96,4 +96,4 @@ def test_a_bad_catcher_is_taken_back_whatever_the_alarm_profile(template):
         condition = template["Conditions"][template["Resources"][alarm["Ref"]]["Condition"]]
         assert {"Condition": "IsGradual"} in condition["Fn::Or"]
         # One that asked for the alias would wait for itself.
-        assert "live" not in json.dumps(properties(template, alarm["Ref"])["Dimensions"])
+        assert "live" not in json.dumps(properties(template, alarm["Ref"]).get("Dimensions", []))

@@ -38,10 +38,12 @@ RIGHTS = {
         **KEY,
     },
     "BackupSyncRole": {
-        "Inbox": "dynamodb:GetItem dynamodb:BatchGetItem dynamodb:PutItem dynamodb:UpdateItem dynamodb:Query",
+        "Inbox": "dynamodb:GetItem dynamodb:BatchGetItem dynamodb:PutItem dynamodb:UpdateItem dynamodb:Query"
+        " dynamodb:DeleteItem",
         "Inbox/index/work": "dynamodb:Query",
         "Inbox/index/time": "dynamodb:Query",
         "Bodies": "s3:PutObject s3:PutObjectTagging s3:ListBucket",
+        "Bodies/bodies": "s3:GetObject",
         "Doorbell": "sqs:SendMessage sqs:GetQueueAttributes",
         "Backlog": "sqs:SendMessage sqs:GetQueueAttributes sqs:ReceiveMessage sqs:DeleteMessage",
         "Spill": "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes",
@@ -77,10 +79,11 @@ def test_each_role_may_do_what_its_function_calls_and_no_more(template):
 def test_no_role_may_delete_an_event_scan_or_do_anything_at_all(template):
     for role, _ in of_type(template, "AWS::IAM::Role"):
         for statement in statements(template, role):
-            # Places in line are no events, and would stand in the way of others.
-            in_line = statement["Sid"] == "OrderEvents"
+            # Places in line are no events, and would stand in the way of others. Nor are the names of
+            # objects that wait to be fetched.
+            is_no_event = statement["Sid"] in ("OrderEvents", "FetchObjects")
             for action in listed(statement["Action"]):
-                deletes = action == "dynamodb:DeleteItem" and in_line
+                deletes = action == "dynamodb:DeleteItem" and is_no_event
                 assert "*" not in action and (deletes or not re.search("Delete(?!Message)|Scan", action)), role
             # Alarms are told of in a list.
             if statement["Sid"] == "SeeAlarms":
@@ -103,6 +106,7 @@ def test_functions_reach_only_their_rows_of_the_table(template):
             "NoteSecondWay": ("UpdateItem", ["E#*"]),
             "CountRefused": ("UpdateItem", ["Q#*"]),
             "ReadKeys": ("GetItem", ["K#*"]),
+            "NoteObjects": ("GetItem PutItem UpdateItem", ["F#*"]),
         },
         "ProcessorRole": {
             "WorkOnEvents": ("GetItem UpdateItem", ["E#*"]),
@@ -115,6 +119,7 @@ def test_functions_reach_only_their_rows_of_the_table(template):
             "ReadFigures": ("Query", ["SYNC#*", "SYS"]),
             "KeepKeys": ("GetItem PutItem", ["K#*"]),
             "JudgeWaiting": ("Query UpdateItem", ["Q#*"]),
+            "FetchObjects": ("Query PutItem UpdateItem DeleteItem", ["F#*"]),
         },
     }
     for role, allowed in rows.items():
@@ -136,7 +141,9 @@ def test_functions_reach_only_their_rows_of_the_table(template):
 
 def test_the_catcher_changes_nothing_of_an_event_but_how_it_came(template):
     changes = [s["Condition"] for s in statements(template, "CatcherRole") if "dynamodb:UpdateItem" in listed(s["Action"])]
-    events = [c for c in changes if c["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] != ["Q#*"]]
+    # What is counted of refused requests, and the objects that are to be fetched, are no events.
+    others = (["Q#*"], ["F#*"])
+    events = [c for c in changes if c["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] not in others]
     assert [c["ForAllValues:StringEquals"]["dynamodb:Attributes"] for c in events] == [NOTED]
     assert [c["StringEqualsIfExists"]["dynamodb:ReturnValues"] for c in events] == ["NONE"]
 

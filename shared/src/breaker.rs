@@ -43,6 +43,8 @@ pub struct Breakers {
     /// Names this process in what it writes.
     by: String,
     known: Mutex<HashMap<String, Known>>,
+    /// Held while the table is read: a caller that comes meanwhile waits for what is read.
+    reading: futures::lock::Mutex<()>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -90,6 +92,7 @@ impl Breakers {
             table: table.into(),
             by: hex::encode(by),
             known: Mutex::default(),
+            reading: futures::lock::Mutex::default(),
         }
     }
 
@@ -124,12 +127,14 @@ impl Breakers {
 
     /// Where the breaker of a destination stands.
     pub async fn position(&self, destination: &str, now: Millis) -> Position {
+        let reading = self.reading.lock().await;
         if self.is_to_be_read(destination, now) {
             match self.read(destination).await {
                 Ok(standing) => self.known(destination, |known| known.standing = standing),
                 Err(error) => trouble(destination, &error),
             }
         }
+        drop(reading);
         self.standing(destination).position(now)
     }
 

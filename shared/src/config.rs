@@ -9,6 +9,7 @@ mod duration;
 mod endpoint;
 mod filter;
 mod order;
+mod public_url;
 mod quarantine;
 mod quiet;
 mod rate;
@@ -413,6 +414,11 @@ kind = "keep"
                 "forward.allow_hosts",
             ),
             ("\"stripe\"\n", "\"ebay\"\n", "trust.keys"),
+            (
+                "\"stripe\"\n",
+                "\"mollie\"\nvariant = \"classic\"\n",
+                "--name /<stack>/provider-api/NAME/current",
+            ),
             (
                 "retry =",
                 "retention = { rows = \"120d\" }\norder = { mode = \"latest_wins\" }\nretry =",

@@ -39,7 +39,9 @@ pub struct Event {
     pub(crate) via: Via,
     pub(crate) proven: Proven,
     pub(crate) secret: Option<String>,
-    pub(crate) once_per_body: bool,
+    /// Of all events of the source with this mark, only the first is worked on. It names what was
+    /// signed, where the key holds something that was not.
+    pub(crate) once: Option<Sha>,
     pub(crate) config: String,
     /// When it came out of the spill queue, if it was in it.
     pub(crate) drained_at: Option<Millis>,
@@ -72,15 +74,19 @@ pub struct Fetched<'a> {
 
 impl Event {
     /// An event that we asked the provider for, over a connection that proves its origin.
+    ///
+    /// Its type is cut as a webhook's is: it is a part of the `time` index's key, which DynamoDB limits to
+    /// 1,024 bytes.
     pub fn fetched(event: Fetched<'_>) -> Self {
+        let kind = cut(event.kind, LONGEST_NAME);
         Self {
             key: EventKey::new(event.source, event.id),
             provider: event.provider.to_owned(),
             preset: event.preset.to_owned(),
-            kind: event.kind.to_owned(),
+            kind: kind.to_owned(),
             items: vec![Item {
                 id: Some(event.id.to_owned()),
-                kind: event.kind.to_owned(),
+                kind: kind.to_owned(),
             }],
             parts: Vec::new(),
             of: None,
@@ -94,7 +100,7 @@ impl Event {
             via: event.via,
             proven: Proven::Origin,
             secret: None,
-            once_per_body: false,
+            once: None,
             config: event.config.to_owned(),
             drained_at: None,
         }
@@ -136,10 +142,28 @@ impl Event {
         self.proven
     }
 
+    /// Names what was signed, where the key holds something that was not. Of all events of a
+    /// source with one such mark, only the first is worked on.
+    pub fn once(&self) -> Option<Sha> {
+        self.once
+    }
+
     /// The label of the secret that matched, never the secret.
     pub fn secret(&self) -> Option<&str> {
         self.secret.as_deref()
     }
+}
+
+/// The longest name of a type, and of a delivery, in bytes.
+pub const LONGEST_NAME: usize = 128;
+
+/// At most so many bytes of a text, and no part of a character.
+pub fn cut(text: &str, longest: usize) -> &str {
+    let mut end = longest.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 /// Names an event: the source and the provider's event id.
@@ -172,6 +196,19 @@ impl EventKey {
             source: self.source.clone(),
             id: format!("{}~{}", self.id, &content.hex()[..8]),
         }
+    }
+
+    /// The same with the whole hash, where another content has the first digits of it.
+    pub(crate) fn conflicting_whole(&self, content: &Sha) -> Self {
+        Self {
+            source: self.source.clone(),
+            id: format!("{}~{}", self.id, content.hex()),
+        }
+    }
+
+    /// Whether it is the key of an event that was quarantined when it arrived.
+    pub(crate) fn is_conflicting(&self) -> bool {
+        self.id.contains('~')
     }
 
     pub fn source(&self) -> &str {

@@ -79,9 +79,10 @@ impl Inbox {
             Received::New => Some(0),
             // The first delivery may have died between the two steps.
             Received::Open { silent: true, run } => Some(run),
-            Received::Open { silent: false, .. } | Received::Settled | Received::Conflict(_) => {
-                None
-            }
+            Received::Open { silent: false, .. }
+            | Received::Settled
+            | Received::Conflict(_)
+            | Received::Repeated(_) => None,
         };
         let doorbell = run.map(|run| Doorbell {
             key: event.key().clone(),

@@ -1,12 +1,12 @@
 //! Certificates and key sets that providers publish: fetched by backup-sync, read by whoever
 //! verifies.
 //!
-//! The catcher never fetches: what it has no certificate for it answers with 503 and puts aside,
-//! and what was put aside says what to fetch. One item for each source that needs such documents:
+//! The catcher never fetches: what it has no certificate for it answers with 503, and notes what the
+//! request names (see [`Named`](crate::quarantine::Named)): that is fetched. One item for each source that needs such documents:
 //!
 //! | pk | sk | |
 //! |---|---|---|
-//! | `K#{source}` | `K` | `got` by name: text `t`, fetched at `at`; `bad` by name: last try `at`, tries `n`; `seen`: how far the quarantine was worked through; `rev` grows with each write |
+//! | `K#{source}` | `K` | `got` by name: text `t`, fetched at `at`, `ok` if a genuine request was proven by it; `bad` by name: last try `at`, tries `n`, of documents that no note stands for; `seen`: how far the quarantine was worked through; `rev` grows with each write |
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -23,7 +23,9 @@ use crate::verify::{Verifier, Wanted};
 /// The largest document that is kept, in bytes.
 pub const LARGEST: usize = 16 * 1024;
 
-/// Documents of one source; the one that was fetched longest ago goes first.
+/// Documents of one source. The first to go is one that has proven no request, and of those the one
+/// that was fetched longest ago: a stranger who names other documents of the provider does not take
+/// away the one that is in use.
 const MOST: usize = 16;
 
 /// Documents of one source that could not be had.
@@ -57,6 +59,8 @@ pub struct Fetched {
 struct Document {
     text: String,
     at: Millis,
+    /// A genuine request was proven by it.
+    proved: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,17 +179,26 @@ impl Fetched {
 
     pub fn add(&mut self, wanted: &Wanted, text: String, at: Millis) {
         self.failures.remove(wanted.name().as_ref());
-        self.documents
-            .insert(wanted.name().into_owned(), Document { text, at });
+        let name = wanted.name().into_owned();
+        let before = self.documents.get(&name);
+        let proved = before.is_some_and(|document| document.proved);
+        self.documents.insert(name, Document { text, at, proved });
         while self.documents.len() > MOST {
             let oldest = self
                 .documents
                 .iter()
-                .min_by_key(|(_, document)| document.at);
+                .min_by_key(|(_, document)| (document.proved, document.at));
             let Some(url) = oldest.map(|(url, _)| url.clone()) else {
                 break;
             };
             self.documents.remove(&url);
+        }
+    }
+
+    /// A genuine request was proven by this document.
+    pub fn add_proof(&mut self, wanted: &Wanted) {
+        if let Some(document) = self.documents.get_mut(wanted.name().as_ref()) {
+            document.proved = true;
         }
     }
 
@@ -205,11 +218,15 @@ impl Fetched {
 
     fn to_item(&self, source: &str) -> Item {
         let documents = self.documents.iter().map(|(url, document)| {
-            let document = Item::from([
+            let mut stored = Item::from([
                 ("t".to_owned(), item::s(&document.text)),
                 ("at".to_owned(), item::ms(document.at)),
             ]);
-            (url.clone(), AttributeValue::M(document))
+            // Documents that older code fetched have none, and go first.
+            if document.proved {
+                stored.insert("ok".to_owned(), item::n(1));
+            }
+            (url.clone(), AttributeValue::M(stored))
         });
         let failures = self.failures.iter().map(|(url, failure)| {
             let failure = Item::from([
@@ -241,6 +258,7 @@ impl Fetched {
             Some(Document {
                 text: item::text(entry, "t")?.to_owned(),
                 at: item::time(entry, "at")?,
+                proved: item::number::<u8>(entry, "ok") == Some(1),
             })
         };
         let failure = |entry: &Item| {
@@ -283,6 +301,8 @@ mod tests {
             ..Fetched::default()
         };
         fetched.add(&wanted(1), "text".into(), NOW);
+        fetched.add(&wanted(3), "text".into(), NOW);
+        fetched.add_proof(&wanted(3));
         fetched.add_failure(&wanted(2), NOW);
         let read = Fetched::from_item(&fetched.to_item("paypal"));
         assert_eq!(read, Fetched { rev: 1, ..fetched });
@@ -302,5 +322,22 @@ mod tests {
         assert!(fetched.fetched_at(&wanted(0)).is_none());
         assert_eq!(fetched.failures.len(), MOST_FAILED);
         assert!(fetched.failed(&wanted(1_099)).is_some());
+    }
+
+    #[test]
+    fn other_documents_do_not_push_out_one_that_proved() {
+        let mut fetched = Fetched::default();
+        fetched.add(&wanted(0), "text".into(), NOW);
+        fetched.add_proof(&wanted(0));
+        for n in 1..100 {
+            let at = NOW + Duration::from_secs(n as u64);
+            fetched.add(&wanted(n), "text".into(), at);
+        }
+        assert!(fetched.fetched_at(&wanted(0)).is_some());
+        assert_eq!(fetched.documents().count(), MOST);
+        // Fetched once more, it is still the one that proved.
+        fetched.add(&wanted(0), "newer".into(), NOW);
+        fetched.add(&wanted(1), "text".into(), NOW);
+        assert!(fetched.fetched_at(&wanted(0)).is_some());
     }
 }

@@ -8,7 +8,8 @@
 //! [`Effects`](effects::Effects). While the ledger is not to be had, events wait in the
 //! [`Spill`](spill::Spill). A request that cannot be proven is kept for a while in the
 //! [`Quarantine`](quarantine::Quarantine); the public keys that it may wait for are on the
-//! [`Keyring`](keyring::Keyring). Where an action sends to is a *destination*; one that is down is spared
+//! [`Keyring`](keyring::Keyring). What an unsigned notice names is fetched from the provider
+//! ([`fetch_back`]). Where an action sends to is a *destination*; one that is down is spared
 //! by its [breaker](breaker::Breakers), and one that takes only so much has a [rate](rates::Rates).
 //! The events of a source that is *paused* ([`pause`]) wait for it to be *resumed*.
 //! Of what a *sync* lists, the events that did not come by webhook are *gaps*, and the [`coverage`] of
@@ -41,6 +42,7 @@ pub mod config;
 pub mod coverage;
 pub mod effects;
 pub mod endpoint;
+pub mod fetch_back;
 pub mod hours;
 pub mod inbox;
 pub mod keyring;

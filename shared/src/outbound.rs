@@ -46,8 +46,9 @@ pub struct Call<'c> {
 /// How long a call may take: less than an effect may.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How much of an answer is read.
-const LARGEST_ANSWER: usize = 16 * 1024 * 1024;
+/// How much of an answer is read. What a provider answers can become the body of an event, so this is no
+/// more than is kept of one.
+const LARGEST_ANSWER: usize = crate::ledger::LARGEST_BODY;
 
 /// A client that reaches only what it may reach.
 #[derive(Clone)]

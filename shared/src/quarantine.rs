@@ -5,14 +5,20 @@
 //! process that was told of a spent budget asks no more that day, and none asks more often than
 //! its own allowance. What is here reaches the inbox only by being verified again.
 //!
+//! A request that waits for a document, a certificate or a key, is not refused. What it names is
+//! noted first, within bounds of its own (see `named.rs`); the request is kept beside it if there is
+//! room, out of a second budget. So no flood of refused requests keeps a document from being fetched.
+//!
 //! | item | pk | sk |
 //! |---|---|---|
 //! | request | `Q#{source}#{yyyymmdd}#{0..3}` | `{received, 13 digits}#{16 hex digits}` |
-//! | tally of a day | `Q#{source}#{yyyymmdd}` | `N` |
+//! | tally of a day | `Q#{source}#{yyyymmdd}` | `N`; of requests that wait for a document, `W` |
+//! | document that requests name | `Q#{source}#{yyyymmdd}#W` | see `named.rs` |
 
 mod gate;
 mod headers;
 mod held;
+mod named;
 mod read;
 mod release;
 mod tally;
@@ -28,11 +34,14 @@ use crate::envelope::Envelope;
 use crate::event::EventId;
 use crate::ledger::Packed;
 use crate::secrets::Secret;
-use crate::verify::Reason;
+use crate::verify::{Reason, Wanted};
 use gate::Gate;
+use named::Noted;
+use tally::Budget;
 
 pub use headers::is_credential;
 pub use held::{Held, Released};
+pub use named::{DOCUMENTS, NAMED, Named, SENDERS, sender};
 pub use release::{Entered, Verdict};
 pub use tally::Tally;
 
@@ -82,6 +91,12 @@ pub struct Refused<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kept {
     Here(EventId),
+    /// The request is not kept. What it names is noted and will be fetched, so that a later try
+    /// can be judged.
+    Noted,
+    /// Its sender has named more documents than one may in an hour, or too many senders have named
+    /// any. Nothing was noted.
+    Crowded,
     /// It is larger than what is kept; the tally knows of it.
     TooLarge,
     /// The budget of its day is spent.
@@ -97,6 +112,8 @@ pub struct Quarantine {
     dynamodb: aws_sdk_dynamodb::Client,
     table: String,
     gate: Mutex<Gate>,
+    /// That of the requests that wait for a document: per sender.
+    waiting: Mutex<Gate>,
 }
 
 impl Quarantine {
@@ -105,6 +122,7 @@ impl Quarantine {
             dynamodb,
             table: table.into(),
             gate: Mutex::default(),
+            waiting: Mutex::default(),
         }
     }
 
@@ -116,28 +134,82 @@ impl Quarantine {
         now: Millis,
         within: Duration,
     ) -> anyhow::Result<Kept> {
+        if refused.reason == Reason::NotFetched
+            && let Some(document) = refused.source.verifier.wanted(refused.envelope)
+        {
+            return self.keep_waiting(refused, &document, now, within).await;
+        }
         let source = &refused.source.name;
-        if refused.source.quarantine.is_off() || !self.gate().lets_in(source, now) {
+        let today = day(refused.envelope.received_at);
+        if refused.source.quarantine.is_off() || !lock(&self.gate).lets_in(source, &today, now) {
             return Ok(Kept::Unasked);
         }
-        let kept = tokio::time::timeout(within, self.count_and_put(refused)).await;
+        let keeping = self.count_and_put(Budget::Refused, refused);
+        let kept = tokio::time::timeout(within, keeping).await;
         let kept = kept.unwrap_or_else(|_| Err(anyhow!("it took too long")));
         match &kept {
-            Ok(Kept::Full) => self.gate().is_full(source, refused.envelope.received_at),
-            Err(_) => self.gate().failed(source, now),
+            Ok(Kept::Full) => lock(&self.gate).is_full(source, &today, now),
+            Err(_) => lock(&self.gate).failed(source, now),
             Ok(_) => {}
         }
         kept.context("keep a refused request")
     }
 
+    /// Notes which document a request waits for, also where nothing is kept of its source, and keeps
+    /// the request if there is room.
+    async fn keep_waiting(
+        &self,
+        refused: &Refused<'_>,
+        document: &Wanted,
+        now: Millis,
+        within: Duration,
+    ) -> anyhow::Result<Kept> {
+        let source = &refused.source.name;
+        let sender = sender(&refused.envelope.headers);
+        let (door, hour) = (format!("{source}#{sender}"), now.hour());
+        if !lock(&self.waiting).lets_in(&door, &hour, now) {
+            return Ok(Kept::Unasked);
+        }
+        let at = refused.envelope.received_at;
+        let keeping = async {
+            let noted = self.note(source, &sender, document, at).await?;
+            if noted == Noted::Full {
+                return Ok(Kept::Crowded);
+            }
+            if noted == Noted::Only || refused.source.quarantine.is_off() {
+                return Ok(Kept::Noted);
+            }
+            let kept = self.count_and_put(Budget::Waiting, refused).await?;
+            Ok(match kept {
+                Kept::Here(id) => Kept::Here(id),
+                _ => Kept::Noted,
+            })
+        };
+        let kept = tokio::time::timeout(within, keeping).await;
+        let kept = kept.unwrap_or_else(|_| Err(anyhow!("it took too long")));
+        match &kept {
+            Ok(Kept::Crowded) => lock(&self.waiting).is_full(&door, &hour, now),
+            Err(_) => lock(&self.waiting).failed(&door, now),
+            Ok(_) => {}
+        }
+        kept.context("note the document that a request waits for")
+    }
+
     /// The tally first: nothing is put that is not counted.
-    async fn count_and_put(&self, refused: &Refused<'_>) -> anyhow::Result<Kept> {
+    async fn count_and_put(&self, budget: Budget, refused: &Refused<'_>) -> anyhow::Result<Kept> {
         let (source, envelope) = (refused.source, refused.envelope);
         let packed = Packed::new(&envelope.body);
         let place = held::Place::new(&source.name, envelope.received_at)?;
         let item = held::item(&place, refused, packed);
-        let count =
-            |bytes| self.count(&source.name, envelope.received_at, bytes, source.quarantine);
+        let count = |bytes| {
+            self.count(
+                budget,
+                &source.name,
+                envelope.received_at,
+                bytes,
+                source.quarantine,
+            )
+        };
         let Some((item, size)) = item else {
             return Ok(if count(None).await? {
                 Kept::TooLarge
@@ -157,10 +229,10 @@ impl Quarantine {
             .context("put it into the quarantine")?;
         Ok(Kept::Here(place.id()))
     }
+}
 
-    fn gate(&self) -> std::sync::MutexGuard<'_, Gate> {
-        self.gate.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(gate: &Mutex<Gate>) -> std::sync::MutexGuard<'_, Gate> {
+    gate.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// `yyyymmdd` in UTC: the day that a budget is of.

@@ -11,7 +11,7 @@ mod backlog;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use aws_sdk_sqs::types::QueueAttributeName;
+use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
 use serde::{Deserialize, Serialize};
 
 use crate::aws::Lazy;
@@ -20,6 +20,10 @@ use crate::event::EventKey;
 use crate::timing::{LATE, LONGEST_DELAY, OLD};
 
 pub use backlog::{Old, Passed};
+
+/// The most messages that SQS takes or gives at once.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html>
+const MOST_AT_ONCE: usize = 10;
 
 /// The version of messages that this code writes.
 const VERSION: u32 = 1;
@@ -150,18 +154,56 @@ impl Queue {
         doorbell: &Doorbell,
         delay: Duration,
     ) -> anyhow::Result<()> {
-        let delay = delay.min(LONGEST_DELAY);
-        let secs = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
         self.sqs
             .send_message()
             .queue_url(self.url(lane))
             .message_body(doorbell.to_message())
             .message_group_id(doorbell.key.source())
-            .set_delay_seconds((secs > 0).then_some(i32::try_from(secs).unwrap_or(900).min(900)))
+            .set_delay_seconds(delay_seconds(delay))
             .send()
             .await
             .context("ring for an event")?;
         Ok(())
+    }
+
+    /// Sends doorbells to one queue, ten in a request. Says which of them the queue took, in their
+    /// order.
+    pub async fn ring_all(
+        &self,
+        lane: Lane,
+        doorbells: &[(Doorbell, Duration)],
+    ) -> anyhow::Result<Vec<bool>> {
+        let mut took = Vec::with_capacity(doorbells.len());
+        for ten in doorbells.chunks(MOST_AT_ONCE) {
+            if let [(doorbell, delay)] = ten {
+                self.ring_in(lane, doorbell, *delay).await?;
+                took.push(true);
+                continue;
+            }
+            let entries = ten.iter().enumerate().map(|(id, (doorbell, delay))| {
+                SendMessageBatchRequestEntry::builder()
+                    .id(id.to_string())
+                    .message_body(doorbell.to_message())
+                    .message_group_id(doorbell.key.source())
+                    .set_delay_seconds(delay_seconds(*delay))
+                    .build()
+            });
+            let answer = self
+                .sqs
+                .send_message_batch()
+                .queue_url(self.url(lane))
+                .set_entries(Some(entries.collect::<Result<_, _>>()?))
+                .send()
+                .await
+                .context("ring for events")?;
+            let taken: Vec<&str> = answer
+                .successful
+                .iter()
+                .map(|one| one.id.as_str())
+                .collect();
+            took.extend((0..ten.len()).map(|id| taken.contains(&id.to_string().as_str())));
+        }
+        Ok(took)
     }
 
     fn url(&self, lane: Lane) -> &str {
@@ -189,6 +231,13 @@ impl Queue {
             .and_then(|text| text.parse().ok())
             .context("the queue's depth is no number")
     }
+}
+
+/// As SQS wants it: whole seconds, rounded up; none for at once.
+fn delay_seconds(delay: Duration) -> Option<i32> {
+    let delay = delay.min(LONGEST_DELAY);
+    let secs = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+    (secs > 0).then_some(i32::try_from(secs).unwrap_or(900).min(900))
 }
 
 #[cfg(test)]

@@ -105,8 +105,9 @@ pub struct Secrets {
     ssm: Lazy<aws_sdk_ssm::Client>,
     path: String,
     managed: Managed,
-    /// What was read at once: all below the path, which has no name, or one from Secrets Manager.
-    caches: Mutex<BTreeMap<Option<String>, Cache>>,
+    /// What was read, by name. Each name is read by itself: to read all of them takes a call for every ten, and
+    /// a request waits for it.
+    caches: Mutex<BTreeMap<String, Cache>>,
 }
 
 #[derive(Clone)]
@@ -114,8 +115,11 @@ struct Cache {
     read_at: Millis,
     /// When reading failed last. A store that hangs must not cost each request its wait.
     failed_at: Option<Millis>,
-    by_name: Arc<BTreeMap<String, Live>>,
+    live: Live,
 }
+
+/// A value of the parameter store: its name, when it was stored in seconds, and itself.
+type Found = (String, i64, Secret);
 
 impl Secrets {
     pub fn new(ssm: impl Into<Lazy<aws_sdk_ssm::Client>>, path: impl Into<String>) -> Self {
@@ -153,10 +157,16 @@ impl Secrets {
         self.no_older_than(REREAD, name, now).await
     }
 
-    /// Stores a secret that a sender has set by a handshake, in a slot of its own, if nothing is
-    /// there yet: `false` means that something is, and stays. The store decides, so that of two
-    /// senders at once only one comes first.
+    /// Stores a secret that a sender has set by a handshake, in a slot of its own, if no slot has a
+    /// value yet: `false` means that one has. All slots are read for it, because what is in the cache
+    /// may be older than what an operator has stored. The store decides between two senders, so that
+    /// only one of them is first.
     pub async fn set_first(&self, name: &str, secret: &Secret) -> anyhow::Result<bool> {
+        self.has_slots(name)?;
+        if !self.stored(name).await?.is_empty() {
+            self.forget();
+            return Ok(false);
+        }
         self.put(name, HANDSHAKE, secret)
             .await
             .context("store the secret that the sender has set")
@@ -220,12 +230,19 @@ impl Secrets {
 
     /// All live values by name: those below the path, also of names that no source has, and those
     /// from Secrets Manager.
-    pub async fn all(&self, now: Millis) -> anyhow::Result<BTreeMap<String, Live>> {
-        let mut all = BTreeMap::clone(&self.read(None, now).await?.by_name);
-        all.retain(|name, _| !self.managed.has(name));
+    pub async fn all(&self) -> anyhow::Result<BTreeMap<String, Live>> {
+        let mut names: BTreeMap<String, Vec<Found>> = BTreeMap::new();
+        for found in self.below(&self.path).await? {
+            names.entry(found.0.clone()).or_default().push(found);
+        }
+        names.retain(|name, _| !self.managed.has(name));
+        let live = |(name, found)| (name, live(found));
+        let mut all: BTreeMap<String, Live> = names.into_iter().map(live).collect();
         for name in self.managed.names() {
-            let cache = self.read(Some(name), now).await?;
-            all.extend(BTreeMap::clone(&cache.by_name));
+            let found = self.stored(name).await?;
+            if !found.is_empty() {
+                all.insert(name.to_owned(), crate::secrets::live(found));
+            }
         }
         Ok(all)
     }
@@ -245,23 +262,26 @@ impl Secrets {
     }
 
     async fn no_older_than(&self, age: Duration, name: &str, now: Millis) -> anyhow::Result<Live> {
-        let place = self.managed.has(name).then(|| name.to_owned());
         let cached = self
             .caches
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .get(&place)
+            .get(name)
             .cloned();
         if let Some(cache) = &cached
             && (now.since(cache.read_at) <= age || cache.failed_lately(now))
         {
-            return Ok(cache.get(name));
+            return Ok(cache.live.clone());
         }
-        match self.read(place.as_deref(), now).await {
-            Ok(cache) => {
-                let live = cache.get(name);
-                self.remember(place, cache);
-                Ok(live)
+        match self.stored(name).await {
+            Ok(found) => {
+                let cache = Cache {
+                    read_at: now,
+                    failed_at: None,
+                    live: live(found),
+                };
+                self.remember(name, cache.clone());
+                Ok(cache.live)
             }
             Err(error) => match cached {
                 Some(cache) if now.since(cache.read_at) <= STALE => {
@@ -269,9 +289,9 @@ impl Secrets {
                         error = format!("{error:#}"),
                         "using the secrets read before"
                     );
-                    let live = cache.get(name);
+                    let live = cache.live.clone();
                     let failed_at = Some(now);
-                    self.remember(place, Cache { failed_at, ..cache });
+                    self.remember(name, Cache { failed_at, ..cache });
                     Ok(live)
                 }
                 _ => Err(error),
@@ -279,50 +299,37 @@ impl Secrets {
         }
     }
 
-    fn remember(&self, place: Option<String>, cache: Cache) {
+    fn remember(&self, name: &str, cache: Cache) {
         let caches = self.caches.lock();
         caches
             .unwrap_or_else(PoisonError::into_inner)
-            .insert(place, cache);
+            .insert(name.to_owned(), cache);
     }
 
-    /// Reads what is below the path, or one secret from Secrets Manager.
-    async fn read(&self, managed: Option<&str>, now: Millis) -> anyhow::Result<Cache> {
-        let mut found = match managed {
-            None => self.below_path().await?,
-            Some(name) => {
-                let id = self.managed.id(name)?;
-                let live = Box::pin(managed::read(&self.ssm, &id)).await?;
-                let live = live.into_iter();
-                live.map(|(at, secret)| (name.to_owned(), at, secret))
-                    .collect()
-            }
-        };
-        found.sort_by_key(|(_, modified, _)| std::cmp::Reverse(*modified));
-        let mut by_name: BTreeMap<String, Vec<Secret>> = BTreeMap::new();
-        for (name, _, secret) in found {
-            by_name.entry(name).or_default().push(secret);
+    /// Reads the values of a name, as they are now.
+    async fn stored(&self, name: &str) -> anyhow::Result<Vec<Found>> {
+        if self.managed.has(name) {
+            let id = self.managed.id(name)?;
+            let live = Box::pin(managed::read(&self.ssm, &id)).await?;
+            let live = live.into_iter();
+            return Ok(live
+                .map(|(at, secret)| (name.to_owned(), at, secret))
+                .collect());
         }
-        let by_name = by_name
-            .into_iter()
-            .map(|(name, live)| (name, live.into()))
-            .collect();
-        Ok(Cache {
-            read_at: now,
-            failed_at: None,
-            by_name: Arc::new(by_name),
-        })
+        let mut found = self.below(&format!("{}/{name}", self.path)).await?;
+        found.retain(|(of, _, _)| of == name);
+        Ok(found)
     }
 
-    /// The values in all slots, with their names and the times they were stored at, in seconds.
-    async fn below_path(&self) -> anyhow::Result<Vec<(String, i64, Secret)>> {
-        let mut found: Vec<(String, i64, Secret)> = Vec::new();
+    /// The values in all slots below a path, which is ours or of one name.
+    async fn below(&self, path: &str) -> anyhow::Result<Vec<Found>> {
+        let mut found: Vec<Found> = Vec::new();
         let mut token = None;
         loop {
             let page = self
                 .ssm
                 .get_parameters_by_path()
-                .path(&self.path)
+                .path(path)
                 .recursive(true)
                 .with_decryption(true)
                 .set_next_token(token)
@@ -360,19 +367,25 @@ impl Secrets {
     }
 }
 
+/// The live values of a name, newest first.
+///
+/// What a handshake set is live only where it is the oldest: a handshake that came after an operator
+/// had stored a secret is a stranger's.
+fn live(mut found: Vec<Found>) -> Live {
+    let set_by_handshake = |secret: &Secret| secret.slot() == HANDSHAKE;
+    let others = found.iter().filter(|(_, _, one)| !set_by_handshake(one));
+    let oldest = others.map(|(_, at, _)| *at).min().unwrap_or(i64::MAX);
+    found.retain(|(_, at, secret)| !set_by_handshake(secret) || *at < oldest);
+    found.sort_by_key(|(_, at, _)| std::cmp::Reverse(*at));
+    found.into_iter().map(|(_, _, secret)| secret).collect()
+}
+
 impl Cache {
     /// Only what is not too old to be used at all is used without asking again.
     fn failed_lately(&self, now: Millis) -> bool {
         self.failed_at
             .is_some_and(|failed| now.since(failed) <= REREAD)
             && now.since(self.read_at) <= STALE
-    }
-
-    fn get(&self, name: &str) -> Live {
-        self.by_name
-            .get(name)
-            .cloned()
-            .unwrap_or_else(|| Arc::new([]))
     }
 }
 
@@ -387,5 +400,27 @@ mod tests {
         assert_eq!(one, print("previous.2", "whsec_one"));
         assert_ne!(one, print("current.1", "whsec_one "));
         assert!(one.len() == 11 && one.starts_with("fp:"), "{one}");
+    }
+
+    #[test]
+    fn a_handshake_after_an_operators_secret_is_not_live() {
+        let labels = |slots: &[(&str, i64)]| {
+            let found = |(slot, at): &(&str, i64)| {
+                let secret = Secret::new(format!("{slot}.1"), "value");
+                ("name".to_owned(), *at, secret)
+            };
+            let live = live(slots.iter().map(found).collect());
+            live.iter()
+                .map(|secret| secret.slot().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(labels(&[("handshake", 7)]), ["handshake"]);
+        assert_eq!(labels(&[("current", 7), ("handshake", 8)]), ["current"]);
+        assert_eq!(labels(&[("current", 7), ("handshake", 7)]), ["current"]);
+        // A secret that an operator stores later is one of a rotation.
+        let rotated = labels(&[("handshake", 7), ("current", 9)]);
+        assert_eq!(rotated, ["current", "handshake"]);
+        let rotated = labels(&[("current", 9), ("handshake", 8), ("previous", 7)]);
+        assert_eq!(rotated, ["current", "previous"]);
     }
 }

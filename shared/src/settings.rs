@@ -4,6 +4,7 @@ use anyhow::Context as _;
 
 use crate::aws::{Aws, Lazy, Patience};
 use crate::config::Config;
+use crate::fetch_back::FetchBack;
 use crate::inbox::Inbox;
 use crate::keyring::Keyring;
 use crate::ledger::Ledger;
@@ -79,6 +80,7 @@ pub struct Parts {
     /// The senders' secrets, for a function that has others of its own.
     pub ingress: Option<Secrets>,
     pub keyring: Keyring,
+    pub fetch_back: FetchBack,
     pub inbox: Inbox,
     pub spill: Spill,
     pub quarantine: Quarantine,
@@ -111,6 +113,7 @@ impl Parts {
             ingress: settings.ingress_path.as_ref().map(secrets),
             config,
             keyring: Keyring::new(dynamodb.clone(), &settings.table),
+            fetch_back: FetchBack::new(dynamodb.clone(), &settings.table),
             quarantine: Quarantine::new(dynamodb, &settings.table),
             spill: Spill::new(sqs.clone(), &settings.spill_queue_url),
             inbox: Inbox {

@@ -55,7 +55,11 @@ pub fn means(scheme: &Scheme) -> Means {
             Some(Alg::RS256) => Means::KeyPair(Algorithm::RsaSha256),
             None => Means::No("it accepts no token"),
         },
-        Kind::FetchBack | Kind::None => Means::Nothing,
+        Kind::None => Means::Nothing,
+        Kind::FetchBack => Means::No(
+            "what it names is fetched from the provider's API, so that only a notice about a real \
+             object becomes an event",
+        ),
         Kind::Code(Code::PayPal) => {
             Means::No("PayPal signs with a certificate of its own, whose key nobody else has")
         }

@@ -1,5 +1,7 @@
 //! The durations that must agree with each other and with `template.yaml`:
 //! `EFFECT_TIMEOUT + 10 s ≤ LEASE ≤ function timeout 60 s < visibility timeout 360 s`.
+//! `SWEEP < SWEEP_KEYS < SWEEP_HOLD < LAST_WORDS` and `ASKING < WATCHING < LAST_WORDS`, all below
+//! `BACKUP_SYNC`, the timeout of its function.
 //! A test over the template holds them together.
 
 use std::time::Duration;
@@ -58,8 +60,44 @@ pub const RING_BUDGET: Duration = Duration::from_millis(300);
 /// How often the sweep and the drain come, at the least: a stack may have them come more often.
 pub const ROUND_EVERY: Duration = Duration::from_secs(300);
 
-/// How long a sweep goes on while there is more to ring for than the queues take.
+/// The timeout of backup-sync's function: the time of one run, whatever its task. The parts of a run
+/// below are counted from its beginning; where Lambda gives a run less time, each is shorter in
+/// proportion.
+pub const BACKUP_SYNC: Duration = Duration::from_secs(300);
+
+/// Until when a sweep begins to look at rows that are due.
 pub const SWEEP: Duration = Duration::from_secs(200);
+
+/// Until when a sweep fetches certificates and key sets. What is left of [`SWEEP`] is theirs too.
+pub const SWEEP_KEYS: Duration = Duration::from_secs(245);
+
+/// Until when a sweep holds the bodies of dead letters.
+pub const SWEEP_HOLD: Duration = Duration::from_secs(265);
+
+/// Until when a run asks providers: the sync, the endpoints and the comparisons.
+pub const ASKING: Duration = Duration::from_secs(240);
+
+/// Until when a sync looks which sources have fallen silent.
+pub const WATCHING: Duration = Duration::from_secs(270);
+
+/// When a run of any task is cut off, so that there is time to note its end.
+pub const LAST_WORDS: Duration = Duration::from_secs(285);
+
+/// How long one part of a run may go on after its time, to finish what it has begun: as long as one
+/// call to AWS takes with all its tries.
+pub const GRACE: Duration = Duration::from_secs(15);
+
+/// A source's turn in a run is at least this long, as one call to a provider may be. With more sources
+/// than fit, those left out come first in the next run.
+pub const TURN: Duration = Duration::from_secs(20);
+
+/// For how long one sweep keeps others away. It renews this while it goes on, so that a sweep that
+/// was killed delays the next one by no more.
+pub const SWEEP_LEASE: Duration = Duration::from_secs(45);
+
+/// A message may be in the queue for this long before the queue's depth shows it. Until then the
+/// sweep counts it itself.
+pub const DEPTH_LAG: Duration = Duration::from_secs(2);
 
 /// How long one run takes events out of the spill queue, and doorbells out of the backlog. The next
 /// comes after [`ROUND_EVERY`]; the timeout of the function is as long.
@@ -72,6 +110,10 @@ pub const SPILL_HIDDEN: Duration = Duration::from_secs(290);
 /// Doorbells of the backlog are put among those of now while fewer than this wait there: the
 /// processor hears as many at once.
 pub const DOSE: u64 = 50;
+
+/// A dose grows up to this while the processor hears each one within a second, and no further: so an
+/// event of now waits behind about a second's work.
+pub const LARGEST_DOSE: u64 = 500;
 
 /// How often the sync asks the providers.
 pub const SYNC_EVERY: Duration = Duration::from_secs(900);

@@ -15,7 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use shared::clock::Millis;
 use shared::envelope::Envelope;
-use shared::event::{Event, Proven};
+use shared::event::Event;
 use shared::preset::Preset;
 use shared::secrets::Secret;
 use shared::verify::{Arrival, Certificates, Jwks, Reason, Rejected, Trust, Verifier};
@@ -27,16 +27,18 @@ fn every_vector_meets_its_verdict() {
     assert_eq!(file["count"].as_u64(), Some(vectors.len() as u64));
     let known: BTreeSet<&str> = Preset::ids().collect();
     let mut missing = BTreeSet::new();
+    let mut skipped = 0;
     let mut wrong = Vec::new();
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for vector in vectors {
         let verdict = text(&vector["expect"]["verdict"]);
-        *counts.entry(verdict).or_default() += 1;
         let provider = text(&vector["provider"]);
         if !known.contains(provider) {
             missing.insert(provider);
+            skipped += 1;
             continue;
         }
+        *counts.entry(verdict).or_default() += 1;
         for joined in [false, true] {
             if let Err(said) = check(vector, joined) {
                 wrong.push(format!(
@@ -49,17 +51,23 @@ fn every_vector_meets_its_verdict() {
     }
     let count = |verdict: &str| counts.get(verdict).copied().unwrap_or_default();
     println!(
-        "{} valid, {} invalid, {} policy, {} handshake: {} wrong",
+        "{} valid, {} invalid, {} policy, {} handshake: {} wrong; {} skipped of {} providers without a preset",
         count("valid") + count("unverified"),
         count("invalid"),
         count("policy"),
         count("handshake"),
-        wrong.len()
+        wrong.len(),
+        skipped,
+        missing.len(),
     );
     for line in &wrong {
         println!("{line}");
     }
-    assert!(missing.is_empty(), "there is no preset for {missing:?}");
+    // Another file may hold providers that are not supported yet.
+    assert!(
+        path().is_some() || missing.is_empty(),
+        "there is no preset for {missing:?}"
+    );
     assert!(wrong.is_empty(), "{} are wrong", wrong.len());
 }
 
@@ -68,7 +76,9 @@ fn every_vector_meets_its_verdict() {
 fn every_verdict_is_explained_by_steps_that_agree_with_it() {
     let file = file();
     let mut wrong = Vec::new();
-    for vector in file["vectors"].as_array().unwrap() {
+    let known: BTreeSet<&str> = Preset::ids().collect();
+    let vectors = file["vectors"].as_array().unwrap().iter();
+    for vector in vectors.filter(|vector| known.contains(text(&vector["provider"]))) {
         for joined in [false, true] {
             if let Err(said) = explained(vector, joined) {
                 wrong.push(format!("{}: {said}", text(&vector["id"])));
@@ -142,8 +152,12 @@ fn explained(vector: &Value, joined: bool) -> Result<(), String> {
     clippy::disallowed_methods,
     reason = "the caller may name another file"
 )]
+fn path() -> Option<std::ffi::OsString> {
+    std::env::var_os("MITT_VECTORS").filter(|path| !path.is_empty())
+}
+
 fn file() -> Value {
-    match std::env::var_os("MITT_VECTORS").filter(|path| !path.is_empty()) {
+    match path() {
         Some(path) => serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap(),
         None => serde_json::from_str(include_str!("data/vectors.json")).unwrap(),
     }
@@ -168,9 +182,10 @@ fn check(vector: &Value, joined: bool) -> Result<(), String> {
         ("valid", Ok(Arrival::Handshake(reply))) if expect["event"].is_null() => {
             same("answered well", true, reply.status < 300)
         }
-        ("unverified", Ok(Arrival::Event(event))) => {
-            same("proven", Proven::Nothing, event.proven())?;
-            named(&expect["event"], event)
+        // It proves nothing by itself: what it names is fetched.
+        ("unverified", Err(Rejected(Reason::NotFetched))) => {
+            let object = verifier.notice(&envelope).and_then(Result::ok);
+            same("id", expect["event"]["id"].as_str(), object.as_deref())
         }
         ("invalid", Err(Rejected(reason))) => {
             let allowed: Vec<&str> = text(&expect["reason"]).split('|').collect();
@@ -199,13 +214,14 @@ fn secrets(vector: &Value) -> Vec<Secret> {
 /// The source as its configuration would make it.
 fn verifier(vector: &Value) -> Result<Verifier, String> {
     let given = &vector["params"];
-    let mut params = BTreeMap::new();
-    for name in ["public_key", "audience", "email", "verify_token"] {
-        if let Some(value) = given[name].as_str() {
-            params.insert(name.to_owned(), value.to_owned());
-        }
-    }
-    let preset = Preset::embedded(text(&vector["provider"]), &params);
+    let provider = text(&vector["provider"]);
+    let declared = Preset::embedded(provider, &BTreeMap::new());
+    let declared = declared.map_err(|error| format!("{error:#}"))?.params;
+    let params = given.as_object().into_iter().flatten();
+    let params =
+        params.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+    let params = params.filter(|(name, _)| declared.contains_key(name));
+    let preset = Preset::embedded(provider, &params.collect());
     let jwks = &given["jwks"];
     let by_url = given["certs"].as_object().into_iter().flatten();
     let by_url = by_url.map(|(url, pem)| (url.clone(), text(pem).to_owned()));

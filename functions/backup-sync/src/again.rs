@@ -20,6 +20,8 @@ pub(crate) enum Refused {
     Later(anyhow::Error, Option<Duration>),
     /// The request itself is at fault, or what it names.
     Request(u16, anyhow::Error),
+    /// The answer is larger than what is read of one.
+    TooLarge(anyhow::Error),
 }
 
 /// What came of asking.
@@ -39,7 +41,10 @@ impl From<anyhow::Error> for Refused {
 impl Refused {
     pub(crate) fn error(self) -> anyhow::Error {
         match self {
-            Self::Final(error) | Self::Later(error, _) | Self::Request(_, error) => error,
+            Self::Final(error)
+            | Self::Later(error, _)
+            | Self::Request(_, error)
+            | Self::TooLarge(error) => error,
         }
     }
 }
@@ -86,7 +91,7 @@ pub(crate) fn judge(
     match (answer.status, answer.body) {
         (200..=299, Some(body)) => Ok((body, answer.link)),
         (status, Some(body)) if also == Some(status) => Ok((body, answer.link)),
-        (200..=299, None) => Err(Refused::Final(anyhow::anyhow!(
+        (200..=299, None) => Err(Refused::TooLarge(anyhow::anyhow!(
             "an answer of {who} is larger than 16 MiB"
         ))),
         (408 | 425 | 429 | 500..=599, _) => Err(Refused::Later(error, answer.retry_after)),

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use shared::clock::{Clock, Millis};
 use shared::outbound::{Call, Method, Outbound};
 use shared::secrets::Secret;
+use tokio::time::timeout;
 
 use crate::again::{Asked, Refused, judge, until_answered};
 
@@ -87,7 +88,12 @@ impl Api<'_> {
                 headers: &headers,
                 body: change.map(|change| Bytes::from(change.body.clone())),
             };
-            let answer = self.outbound.call(call, (self.clock)()).await;
+            let now = (self.clock)();
+            // An answer that comes slowly must not take the time of others.
+            let call = timeout(self.ends.since(now), self.outbound.call(call, now));
+            let Ok(answer) = call.await else {
+                return Ok(None);
+            };
             let (body, _) = judge(answer, (self.what, self.secret), None)?;
             let read = read(body).map_err(|error| Refused::Later(error, None))?;
             Ok(Some(read))

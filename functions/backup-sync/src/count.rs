@@ -10,7 +10,7 @@ use shared::clock::Millis;
 use shared::hours::{Arrived, Hour};
 use shared::ledger::HourCount;
 
-use crate::BackupSync;
+use crate::{BackupSync, RunTime};
 
 /// The index may be late by this much.
 const SETTLING: Duration = Duration::from_secs(120);
@@ -40,7 +40,7 @@ pub struct CountReport {
 
 impl BackupSync {
     /// Counts what is due, the newest hour first.
-    pub(crate) async fn count_hours(&self) -> anyhow::Result<CountReport> {
+    pub(crate) async fn count_hours(&self, time: RunTime) -> anyhow::Result<CountReport> {
         let now = (self.clock)();
         let ledger = &self.parts.inbox.ledger;
         let last = Hour::of(now - SETTLING).before(1);
@@ -49,7 +49,7 @@ impl BackupSync {
         let known: BTreeMap<Hour, Millis> = known.iter().map(|c| (c.hour, c.as_of)).collect();
         let due = first.up_to(last).rev();
         let due = due.filter(|hour| is_due(*hour, known.get(hour).copied(), now));
-        let until = tokio::time::Instant::now() + BUDGET;
+        let until = time.until(BUDGET);
         let mut report = CountReport::default();
         for hour in due {
             if tokio::time::Instant::now() > until {

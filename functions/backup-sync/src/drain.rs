@@ -12,13 +12,15 @@ use std::cell::RefCell;
 use futures::future::{join, try_join_all};
 use futures::stream::{self, StreamExt as _};
 use serde::Serialize;
-use shared::ledger::{Received, Watched, refuses_as_such};
+use shared::ledger::{Received, Watched, is_unavailable};
 use shared::queue::Lane;
 use shared::spill::{Message, Spilled};
 use shared::timing::DRAIN;
 use tokio::time::Instant;
 
-use crate::BackupSync;
+use crate::{BackupSync, RunTime};
+
+pub(crate) use feed::FIRST_DOSE;
 
 /// Lots of messages that are worked on at the same time. A message may be a mebibyte, a lot is
 /// ten of them, and they are in memory more than once.
@@ -58,21 +60,22 @@ enum Drained {
 
 /// Why an event is left in the queue.
 enum Left {
-    /// The ledger is there, and has something against this one, or its body has no place.
+    /// Something about this event: DynamoDB refuses it, or S3 does not store or return its body.
     OfItself,
-    /// The ledger is not there.
+    /// DynamoDB is unavailable, so every other event would fail too.
     Unwell,
 }
 
 impl BackupSync {
     /// Neither half waits for the other, nor is kept from its end by it.
-    pub(crate) async fn drain(&self) -> anyhow::Result<DrainReport> {
-        let until = Instant::now() + DRAIN;
-        let (drained, fed) = join(self.drain_spill(until), self.feed(until)).await;
+    pub(crate) async fn drain(&self, time: RunTime) -> anyhow::Result<DrainReport> {
+        let until = time.until(DRAIN);
+        let mut dose = FIRST_DOSE;
+        let (drained, fed) = join(self.drain_spill(until), self.feed(&mut dose, until)).await;
         let (drained, mut fed) = (drained?, fed?);
         // What was spilled long ago is rung for in the backlog.
         if drained.new > 0 {
-            fed += self.feed(until).await?;
+            fed += self.feed(&mut dose, until).await?;
         }
         Ok(DrainReport { fed, ..drained })
     }
@@ -186,10 +189,10 @@ impl BackupSync {
             .keep_placed(event, &placed, Watched::ByIndex, now)
             .await
             .map_err(|error| {
-                let why = if refuses_as_such(&error) {
-                    Left::OfItself
-                } else {
+                let why = if is_unavailable(&error) {
                     Left::Unwell
+                } else {
+                    Left::OfItself
                 };
                 left(error, why)
             })?;
@@ -208,7 +211,7 @@ impl DrainReport {
                 Drained::Entered(events) => events.iter().for_each(|received| match received {
                     Received::New => self.new += 1,
                     Received::Open { .. } | Received::Settled => self.known += 1,
-                    Received::Conflict(_) => self.apart += 1,
+                    Received::Conflict(_) | Received::Repeated(_) => self.apart += 1,
                 }),
                 Drained::Failed => self.failed += 1,
                 Drained::Unreadable => self.unreadable += 1,

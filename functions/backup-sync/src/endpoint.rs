@@ -15,12 +15,15 @@ use serde::de::DeserializeOwned;
 use shared::clock::Millis;
 use shared::config::{Endpoint, Source, Subscriber};
 use shared::endpoint::{Finding, Health, Status, Subscription};
+use shared::timing::{ASKING, GRACE};
+use tokio::time::Instant;
 
-use crate::BackupSync;
 use crate::api::Api;
+use crate::deadline::{cut, from_anywhere, on};
 use crate::sync::Order;
+use crate::{BackupSync, RunTime};
 
-/// How long one endpoint may take.
+/// How long one endpoint may take, if its turn is as long.
 const BUDGET: Duration = Duration::from_secs(60);
 
 /// How much earlier than the dark window the sync begins: an event may be older than the first
@@ -60,17 +63,30 @@ pub struct Synced {
 impl BackupSync {
     /// Every endpoint that is configured, or one. One that cannot be looked at does not keep the
     /// others from their turn; that there was one is said at the end.
-    pub(crate) async fn endpoints(&self, only: Option<&str>) -> anyhow::Result<Vec<Status>> {
+    pub(crate) async fn endpoints(
+        &self,
+        only: Option<&str>,
+        time: RunTime,
+    ) -> anyhow::Result<Vec<Status>> {
         let mut statuses = Vec::new();
         let mut failed = Vec::new();
-        for source in self.parts.config.sources() {
-            let Some(endpoint) = &source.endpoint else {
+        let sources = self.parts.config.sources();
+        let chosen = sources.filter(|source| only.is_none_or(|name| name == source.name));
+        let chosen = chosen.filter_map(|source| Some((source, source.endpoint.as_ref()?)));
+        let chosen = from_anywhere(chosen.collect())?;
+        let (count, ends) = (chosen.len(), time.until(ASKING));
+        for (index, (source, endpoint)) in chosen.into_iter().enumerate() {
+            let waiting = count - index - 1;
+            let Some(turn) = time.turn(ends, waiting) else {
+                failed.push(format!(
+                    "{}: no time was left for it in this run",
+                    source.name
+                ));
                 continue;
             };
-            if only.is_some_and(|name| name != source.name) {
-                continue;
-            }
-            match self.look_at(source, endpoint).await {
+            let turn = turn.min(Instant::now() + time.scaled(BUDGET));
+            let look = self.look_at(source, endpoint, turn);
+            match cut(turn + time.scaled(GRACE), "it", look).await {
                 Ok(status) => {
                     tell(&status);
                     statuses.push(status);
@@ -92,17 +108,24 @@ impl BackupSync {
         if let (Some(name), true) = (only, statuses.is_empty()) {
             bail!("source {name:?} has no [source.endpoint]");
         }
+        statuses.sort_by(|one, other| one.source.cmp(&other.source));
         Ok(statuses)
     }
 
     /// Enables the subscription again, and asks for what happened while it was dark.
-    pub(crate) async fn enable(&self, name: &str, may: May) -> anyhow::Result<Enabled> {
+    pub(crate) async fn enable(
+        &self,
+        name: &str,
+        may: May,
+        time: RunTime,
+    ) -> anyhow::Result<Enabled> {
         let source = self.parts.config.source(name);
         let source = source.with_context(|| format!("there is no source {name:?}"))?;
         let endpoint = source.endpoint.as_ref();
         let endpoint =
             endpoint.with_context(|| format!("source {name:?} has no [source.endpoint]"))?;
-        let before = self.look_at(source, endpoint).await?;
+        let turn = || Instant::now() + time.scaled(BUDGET);
+        let before = self.look_at(source, endpoint, turn()).await?;
         if before.finding.health == Health::Good {
             return Ok(Enabled {
                 did: None,
@@ -110,7 +133,7 @@ impl BackupSync {
                 synced: None,
             });
         }
-        let api = self.api_of(endpoint).await?;
+        let api = self.api_of(endpoint, turn()).await?;
         let did = match &endpoint.provider {
             Subscriber::Stripe => stripe::enable(&api, endpoint, &before.finding, may).await,
             Subscriber::GitHub(path) => {
@@ -124,10 +147,10 @@ impl BackupSync {
             }
         };
         let did = did.with_context(|| format!("enable the endpoint of {name}"))?;
-        let status = self.look_at(source, endpoint).await?;
+        let status = self.look_at(source, endpoint, turn()).await?;
         tell(&status);
         let synced = match status.finding.health {
-            Health::Good => self.sync_from(source, status.dark_since).await,
+            Health::Good => self.sync_from(source, status.dark_since, time).await,
             _ => None,
         };
         Ok(Enabled {
@@ -137,8 +160,13 @@ impl BackupSync {
         })
     }
 
-    async fn look_at(&self, source: &Source, endpoint: &Endpoint) -> anyhow::Result<Status> {
-        let api = self.api_of(endpoint).await?;
+    async fn look_at(
+        &self,
+        source: &Source,
+        endpoint: &Endpoint,
+        ends: Instant,
+    ) -> anyhow::Result<Status> {
+        let api = self.api_of(endpoint, ends).await?;
         let all = match &endpoint.provider {
             Subscriber::Stripe => stripe::list(&api, endpoint).await?,
             Subscriber::GitHub(path) => github::list(&api, endpoint, path).await?,
@@ -153,7 +181,11 @@ impl BackupSync {
         Ok(status)
     }
 
-    async fn api_of<'a>(&'a self, endpoint: &'a Endpoint) -> anyhow::Result<Api<'a>> {
+    async fn api_of<'a>(
+        &'a self,
+        endpoint: &'a Endpoint,
+        ends: Instant,
+    ) -> anyhow::Result<Api<'a>> {
         let (key_header, headers) = match &endpoint.provider {
             Subscriber::GitHub(_) => (None, github::HEADERS.to_vec()),
             Subscriber::Shopify(_) => (Some("x-shopify-access-token"), Vec::new()),
@@ -162,7 +194,7 @@ impl BackupSync {
         Ok(Api {
             outbound: &self.outbound,
             clock: self.clock,
-            ends: (self.clock)() + BUDGET,
+            ends: on(self.clock, ends),
             what: "the list of subscriptions",
             key: self.api_key(&endpoint.secret).await?,
             secret: &endpoint.secret,
@@ -172,13 +204,18 @@ impl BackupSync {
     }
 
     /// The endpoint is enabled already: what goes wrong from here on is told, and no more.
-    async fn sync_from(&self, source: &Source, dark: Option<Millis>) -> Option<Synced> {
+    async fn sync_from(
+        &self,
+        source: &Source,
+        dark: Option<Millis>,
+        time: RunTime,
+    ) -> Option<Synced> {
         source.sync.as_ref()?;
         let from = dark? - BEFORE;
         let ledger = &self.parts.inbox.ledger;
         let sent_back = ledger.sync_rewind(&source.name, from, (self.clock)()).await;
         let run = match sent_back {
-            Ok(_) => self.sync_all(&Order::of(&source.name)).await,
+            Ok(_) => self.sync_all(&Order::of(&source.name), time).await,
             Err(error) => Err(error),
         };
         if let Err(error) = &run {

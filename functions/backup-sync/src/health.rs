@@ -42,7 +42,7 @@ impl BackupSync {
             return;
         }
         let now = (self.clock)();
-        match self.violated(sweep, now).await {
+        match Box::pin(self.violated(sweep, now)).await {
             Ok(violated) => tell(&violated),
             Err(error) => tracing::error!(
                 error = format!("{error:#}"),
@@ -66,6 +66,9 @@ impl BackupSync {
         }
         if ledger.count_dead_letters(0).await? > 0 {
             violated.push("dead_letters".to_owned());
+        }
+        if ledger.count_quarantined(0).await? > 0 {
+            violated.push("quarantined".to_owned());
         }
         if sweep.failed > 0 {
             violated.push("failed_rows".to_owned());

@@ -1,38 +1,50 @@
 //! Certificates and key sets, fetched for requests that cannot be judged without them.
 //!
-//! The catcher has answered those with 503 and put them aside. What they name is fetched here if
-//! their preset allows it, and then they are judged as of their time of receipt: whether or not
-//! the provider tries again, what is genuine enters the inbox.
+//! The catcher has answered those with 503, has noted what they name and kept some of them. What they
+//! name is fetched here if their preset allows it, and then they are judged as of their time of
+//! receipt: whether or not the provider tries again, what is genuine enters the inbox.
+//!
+//! Any sender can name documents that do not exist. So senders take turns: those for whom the fewest
+//! fetches have failed in the last day go first. A document that is named by a sender without a
+//! failed fetch waits only for the first documents of other such senders that were named before it.
+//! Of those there are fewer than [`SENDERS`](shared::quarantine::SENDERS) in an hour, so it is asked
+//! for within six runs, whatever and however often others name. A document that is named by the
+//! same sender as others waits for those that the sender named before, at most
+//! [`DOCUMENTS`](shared::quarantine::DOCUMENTS) in an hour: three runs.
 
 mod by_kid;
+mod choice;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use futures::FutureExt as _;
+use futures::future::LocalBoxFuture;
+use futures::stream::{self, StreamExt as _};
 use serde::Serialize;
 use shared::clock::Millis;
 use shared::config::Source;
 use shared::keyring::{Fetched, LARGEST};
 use shared::outbound::{Answer, Trouble};
-use shared::quarantine::{Held, Verdict};
+use shared::quarantine::{Held, NAMED, Verdict};
 use shared::secrets::Live;
+use shared::timing::GRACE;
 use shared::verify::{Reason, Wanted};
+use tokio::time::Instant;
 
-use crate::BackupSync;
+use crate::deadline::{cut, from_anywhere};
+use crate::{BackupSync, RunTime};
+use choice::{Choice, choose};
 
-/// Documents of one source that are asked for in one run.
-const MOST: usize = 5;
+/// Documents of one source that are asked for at the same time.
+const AT_ONCE: usize = 4;
 
-/// A URL that gave nothing is tried again after this time, and so often in all.
-const WAIT: Duration = Duration::from_secs(600);
-const TRIES: u32 = 5;
+/// Sources whose documents are fetched at the same time: one that is slow does not keep the others
+/// waiting.
+const SOURCES: usize = 8;
 
-/// A key set is fetched again after this time.
-const STALE: Duration = Duration::from_secs(6 * 3600);
-
-/// And when a request names a key that it lacks, but not more often than this.
-const NEWEST: Duration = Duration::from_secs(300);
+/// How long documents of one source are fetched in one run. The next run goes on.
+const FETCHING: Duration = Duration::from_secs(45);
 
 /// How far back requests that were put aside are looked at.
 const BACK: Duration = Duration::from_secs(24 * 3600);
@@ -53,15 +65,53 @@ pub struct KeysReport {
     pub failed: u64,
 }
 
+impl KeysReport {
+    fn add(&mut self, other: &Self) {
+        self.fetched += other.fetched;
+        self.released += other.released;
+        self.waiting += other.waiting;
+        self.failed += other.failed;
+    }
+}
+
 impl BackupSync {
-    /// Each source's trouble stays its own, and is in the log.
-    pub(crate) async fn keys(&self) -> KeysReport {
-        let mut report = KeysReport::default();
-        for source in self.parts.config.sources() {
-            if !source.verifier.fetches() {
-                continue;
+    /// Each source's trouble stays its own, and is in the log: a slow host takes the time of its own
+    /// source.
+    pub(crate) async fn keys(&self, time: RunTime, ends: Instant) -> KeysReport {
+        let sources = self.parts.config.sources();
+        let sources = sources.filter(|source| source.verifier.fetches());
+        let sources = from_anywhere(sources.collect()).unwrap_or_default();
+        let fetching = sources.into_iter();
+        let fetching = fetching.map(|source| self.keys_and_trouble(source, time, ends));
+        let reports = stream::iter(fetching).buffer_unordered(SOURCES);
+        let reports: Vec<KeysReport> = reports.collect().boxed_local().await;
+        let mut all = KeysReport::default();
+        for report in &reports {
+            all.add(report);
+        }
+        all
+    }
+
+    /// Behind a pointer: the type of all of it would be too deep for the compiler.
+    fn keys_and_trouble<'k>(
+        &'k self,
+        source: &'k Source,
+        time: RunTime,
+        ends: Instant,
+    ) -> LocalBoxFuture<'k, KeysReport> {
+        async move {
+            let mut report = KeysReport::default();
+            if Instant::now() >= ends {
+                tracing::warn!(
+                    source = source.name,
+                    "no time is left in this run for the keys of {}",
+                    source.name
+                );
+                return report;
             }
-            if let Err(error) = self.keys_of(source, &mut report).await {
+            let turn = ends.min(Instant::now() + time.scaled(FETCHING));
+            let keys = self.keys_of(source, turn, &mut report);
+            if let Err(error) = cut(turn + time.scaled(GRACE), "its keys", keys).await {
                 report.failed += 1;
                 tracing::error!(
                     source = source.name,
@@ -70,39 +120,50 @@ impl BackupSync {
                     source.name
                 );
             }
+            report
         }
-        report
+        .boxed_local()
     }
 
-    async fn keys_of(&self, source: &Source, report: &mut KeysReport) -> anyhow::Result<()> {
+    async fn keys_of(
+        &self,
+        source: &Source,
+        turn: Instant,
+        report: &mut KeysReport,
+    ) -> anyhow::Result<()> {
         let now = (self.clock)();
+        let quarantine = &self.parts.quarantine;
         let before = self.parts.keyring.read(&source.name).await?;
         source.verifier.trust.learn(before.documents());
         let mut fetched = before.clone();
         let held = self.waiting(source, &fetched, now).await?;
-        for wanted in wanted(source, &held, &fetched, now) {
-            match self.fetch(source, &wanted, now).await {
+        let named = quarantine.named(&source.name, now - NAMED, now).await?;
+        let choices = choose(source, &named, &held, &fetched, now);
+        for (choice, text) in self.fetch_all(source, &choices, now, turn).await {
+            let name = choice.document.name();
+            match text {
                 Ok(text) => {
                     report.fetched += 1;
-                    let name = wanted.name();
                     tracing::info!(source = source.name, document = %name, "fetched {name}");
-                    fetched.add(&wanted, text, now);
+                    fetched.add(&choice.document, text, now);
                 }
                 Err(error) => {
                     report.failed += 1;
-                    let name = wanted.name();
                     tracing::warn!(
                         source = source.name,
                         document = %name,
                         error = format!("{error:#}"),
                         "could not fetch {name}"
                     );
-                    fetched.add_failure(&wanted, now);
+                    match choice.named {
+                        Some(named) => quarantine.note_try(named, now).await?,
+                        None => fetched.add_failure(&choice.document, now),
+                    }
                 }
             }
         }
         source.verifier.trust.learn(fetched.documents());
-        let judged = self.judge(source, &held, &fetched, report).await;
+        let judged = self.judge(source, &held, &mut fetched, report).await;
         if let Ok(Some(seen)) = &judged {
             fetched.seen = Some(*seen);
         }
@@ -116,6 +177,34 @@ impl BackupSync {
             );
         }
         judged.map(drop)
+    }
+
+    /// Fetches the documents while there is time. What was not begun is not in the answer, and is
+    /// chosen again by the next run.
+    async fn fetch_all<'c>(
+        &self,
+        source: &Source,
+        choices: &'c [Choice<'c>],
+        now: Millis,
+        ends: Instant,
+    ) -> Vec<(&'c Choice<'c>, anyhow::Result<String>)> {
+        let fetching = choices.iter().map(|choice| {
+            async move {
+                if Instant::now() >= ends {
+                    return None;
+                }
+                let fetch = self.fetch(source, &choice.document, now);
+                let text = tokio::time::timeout_at(ends, fetch).await;
+                let text = text.unwrap_or_else(|_| Err(anyhow!("it took too long")));
+                Some((choice, text))
+            }
+            .boxed_local()
+        });
+        let fetched: Vec<_> = stream::iter(fetching)
+            .buffer_unordered(AT_ONCE)
+            .collect()
+            .await;
+        fetched.into_iter().flatten().collect()
     }
 
     /// The requests that were put aside for want of a document, oldest first.
@@ -174,7 +263,7 @@ impl BackupSync {
         &self,
         source: &Source,
         held: &[Held],
-        fetched: &Fetched,
+        fetched: &mut Fetched,
         report: &mut KeysReport,
     ) -> anyhow::Result<Option<Millis>> {
         if held.is_empty() {
@@ -191,6 +280,9 @@ impl BackupSync {
                         .release(&self.parts.inbox, held, &event, now)
                         .await?;
                     report.released += 1;
+                    if let Some(document) = document_of(source, held) {
+                        fetched.add_proof(&document);
+                    }
                     tracing::info!(event.id = %event.id(), event.key = %event.key(), source = source.name, entered = ?entered, "a request that waited for a key is genuine: {}", event.key());
                 }
                 Verdict::Handshake => {
@@ -198,7 +290,7 @@ impl BackupSync {
                     mark.await?;
                 }
                 Verdict::Refused(reason) if reason.is_undecided() => {
-                    if hopeless(source, held, fetched) {
+                    if is_in_vain(source, held, fetched) {
                         continue;
                     }
                     report.waiting += 1;
@@ -231,52 +323,16 @@ fn text(answer: Result<Answer, Trouble>) -> anyhow::Result<String> {
     String::from_utf8(body.into()).context("it is no text")
 }
 
-/// What is worth asking for now.
-fn wanted(source: &Source, held: &[Held], fetched: &Fetched, now: Millis) -> Vec<Wanted> {
-    let of_requests = held
-        .iter()
-        .filter_map(|held| Some((held.envelope().ok()?, held.received_at)))
-        .filter_map(|(envelope, at)| Some((source.verifier.wanted(&envelope)?, at)));
-    let mut wanted = BTreeSet::new();
-    for (document, asked_at) in of_requests {
-        // A certificate does not change, nor does a named key. A key set that came before the request may lack its key.
-        let have = fetched
-            .fetched_at(&document)
-            .is_some_and(|at| match document {
-                Wanted::Certificate(_) | Wanted::Key(_) => true,
-                Wanted::KeySet(_) => at > asked_at || now.since(at) < NEWEST,
-            });
-        if !have {
-            wanted.insert(document);
-        }
-    }
-    if let Some(document) = source.verifier.wanted_always()
-        && fetched
-            .fetched_at(&document)
-            .is_none_or(|at| now.since(at) > STALE)
-    {
-        wanted.insert(document);
-    }
-    wanted.retain(|document| {
-        fetched.failed(document).is_none_or(|(tries, at)| {
-            let always = source.verifier.wanted_always().as_ref() == Some(document);
-            (tries < TRIES || always) && now.since(at) >= WAIT
-        })
-    });
-    wanted.into_iter().take(MOST).collect()
+/// The document that a kept request names.
+fn document_of(source: &Source, held: &Held) -> Option<Wanted> {
+    let envelope = held.envelope().ok()?;
+    source.verifier.wanted(&envelope)
 }
 
-/// Whether nobody will ask any more for what a request waits for.
-fn hopeless(source: &Source, held: &Held, fetched: &Fetched) -> bool {
-    let wanted = held
-        .envelope()
-        .ok()
-        .and_then(|envelope| source.verifier.wanted(&envelope));
-    wanted.is_none_or(|wanted| {
-        let failed = fetched.failed(&wanted);
-        failed.is_some_and(|(tries, _)| tries >= TRIES)
-            || fetched
-                .fetched_at(&wanted)
-                .is_some_and(|at| at > held.received_at + NEWEST)
+/// Whether a request waits for a document that is here and that does not decide about it.
+fn is_in_vain(source: &Source, held: &Held, fetched: &Fetched) -> bool {
+    document_of(source, held).is_none_or(|document| {
+        let at = fetched.fetched_at(&document);
+        at.is_some_and(|at| at > held.received_at + choice::NEWEST)
     })
 }

@@ -2,7 +2,8 @@
 //!
 //! `{"task":"sweep"}` every five minutes: rings for open events whose doorbell may be lost and for
 //! retries that are due, then fetches the certificates and key sets that requests wait for
-//! (`{"task":"keys"}` does that alone) and says how the inbox is. `{"task":"drain"}` every five
+//! (`{"task":"keys"}` does that alone) and the objects that unsigned notices name (`{"task":"fetch"}`),
+//! and says how the inbox is. `{"task":"drain"}` every five
 //! minutes: puts what the catcher spilled into the ledger, and doorbells of the backlog among those of
 //! now. `{"task":"sync"}` every 15 minutes: asks providers
 //! for events since the cursor and puts what never arrived through the same door; then it looks which
@@ -17,8 +18,10 @@ mod api;
 mod beat;
 mod count;
 mod coverage;
+mod deadline;
 mod drain;
 mod endpoint;
+mod fetch_back;
 mod health;
 mod keys;
 mod reconcile;
@@ -26,18 +29,27 @@ mod silence;
 mod sweep;
 mod sync;
 
+use futures::FutureExt as _;
+use futures::future::{LocalBoxFuture, join};
 use serde::{Deserialize, Serialize};
 use shared::breaker::Breakers;
 use shared::clock::Clock;
 use shared::outbound::Outbound;
 use shared::pause::Pauses;
 use shared::settings::Parts;
+use shared::timing::{
+    ASKING, BACKUP_SYNC, GRACE, LAST_WORDS, SWEEP, SWEEP_HOLD, SWEEP_KEYS, WATCHING,
+};
+use tokio::time::{Instant, timeout_at};
 
+use deadline::cut;
 use endpoint::May;
 
 pub use count::CountReport;
+pub use deadline::RunTime;
 pub use drain::DrainReport;
 pub use endpoint::{Enabled, Synced};
+pub use fetch_back::FetchReport;
 pub use keys::KeysReport;
 pub use silence::Silence;
 pub use sweep::SweepReport;
@@ -50,6 +62,7 @@ pub enum Task {
     Sweep,
     Count,
     Keys,
+    Fetch,
     Endpoints {
         /// Only this source.
         source: Option<String>,
@@ -95,6 +108,7 @@ pub enum Report {
     Sweep(SweepReport),
     Count(CountReport),
     Keys(KeysReport),
+    Fetch(FetchReport),
     Endpoints {
         endpoints: Vec<shared::endpoint::Status>,
     },
@@ -139,30 +153,49 @@ impl BackupSync {
         }
     }
 
+    /// A run that has all the time that the template gives it.
     pub async fn run(&self, task: Task) -> anyhow::Result<Report> {
-        let round = task.round();
-        let report = self.work(task).await?;
-        if let Some(round) = round {
-            self.beat(round).await;
-        }
-        Ok(report)
+        self.run_within(task, RunTime::of(BACKUP_SYNC)).await
     }
 
-    async fn work(&self, task: Task) -> anyhow::Result<Report> {
+    /// A run that ends by itself before its time is over. Its end is noted also where it failed: who
+    /// looks at the schedules wants to know that it runs, and that it failed is told by its error.
+    pub fn run_within(
+        &self,
+        task: Task,
+        time: RunTime,
+    ) -> LocalBoxFuture<'_, anyhow::Result<Report>> {
+        self.run_to_its_end(task, time).boxed_local()
+    }
+
+    async fn run_to_its_end(&self, task: Task, time: RunTime) -> anyhow::Result<Report> {
+        let round = task.round();
+        let ends = time.until(LAST_WORDS);
+        let report = cut(ends, "what it was at", self.work(task, time)).await;
+        if let Some(round) = round
+            && timeout_at(time.until(BACKUP_SYNC), self.beat(round))
+                .await
+                .is_err()
+        {
+            tracing::warn!("no time is left in this run to note the end of {round}");
+        }
+        report
+    }
+
+    async fn work(&self, task: Task, time: RunTime) -> anyhow::Result<Report> {
         match task {
-            Task::Sweep => {
-                let began = (self.clock)();
-                let report = Box::pin(self.sweep()).await?;
-                // Its trouble is in the log, and must not make a sweep that went well a failed one.
-                self.keys().await;
-                self.hold_dead_letters().await;
-                self.tell_health(&report, began).await;
-                Ok(Report::Sweep(report))
+            Task::Sweep => Ok(Report::Sweep(Box::pin(self.whole_sweep(time)).await?)),
+            Task::Count => Ok(Report::Count(self.count_hours(time).await?)),
+            Task::Keys => {
+                let ends = time.until(ASKING);
+                Ok(Report::Keys(Box::pin(self.keys(time, ends)).await))
             }
-            Task::Count => Ok(Report::Count(self.count_hours().await?)),
-            Task::Keys => Ok(Report::Keys(self.keys().await)),
+            Task::Fetch => {
+                let ends = time.until(ASKING);
+                Ok(Report::Fetch(self.fetch_back_until(ends).await))
+            }
             Task::Endpoints { source } => Ok(Report::Endpoints {
-                endpoints: Box::pin(self.endpoints(source.as_deref())).await?,
+                endpoints: Box::pin(self.endpoints(source.as_deref(), time)).await?,
             }),
             Task::Enable { source, add_types } => {
                 let may = if add_types {
@@ -170,24 +203,58 @@ impl BackupSync {
                 } else {
                     May::Enable
                 };
-                let enabled = Box::pin(self.enable(&source, may)).await?;
+                let enabled = Box::pin(self.enable(&source, may, time)).await?;
                 Ok(Report::Enable(Box::new(enabled)))
             }
-            Task::Reconcile { source, name } => Ok(Report::Reconcile {
-                reports: Box::pin(self.reconcile_all(source.as_deref(), name.as_deref())).await?,
-            }),
-            Task::Drain => Ok(Report::Drain(Box::pin(self.drain()).await?)),
+            Task::Reconcile { source, name } => {
+                let (source, name) = (source.as_deref(), name.as_deref());
+                let reports = Box::pin(self.reconcile_all(source, name, time)).await?;
+                Ok(Report::Reconcile { reports })
+            }
+            Task::Drain => Ok(Report::Drain(Box::pin(self.drain(time)).await?)),
             Task::Sync(order) => {
-                let synced = self.sync_all(&order).await;
+                let ends = time.until(ASKING + GRACE);
+                let synced = cut(ends, "the sync", self.sync_all(&order, time)).await;
                 if order.dry_run {
                     let (sources, silent) = (synced?, Vec::new());
                     return Ok(Report::Sync { sources, silent });
                 }
                 // Its trouble is in the log; and that of the sync is no reason not to listen.
-                let silent = self.watch().await;
+                let silent = self.watch(time.until(WATCHING)).await;
                 let sources = synced?;
                 Ok(Report::Sync { sources, silent })
             }
         }
+    }
+
+    /// What notices name, fetched until then. What is cut off is due again in the next run.
+    async fn fetch_back_until(&self, ends: Instant) -> FetchReport {
+        let fetched = timeout_at(ends, Box::pin(self.fetch_back())).await;
+        fetched.unwrap_or_else(|_| {
+            tracing::warn!("no time is left in this run to fetch what notices name");
+            FetchReport::default()
+        })
+    }
+
+    /// The sweep, and what comes with it. Each has its share of the time, and none waits for another
+    /// to go well.
+    async fn whole_sweep(&self, time: RunTime) -> anyhow::Result<SweepReport> {
+        let began = (self.clock)();
+        let ends = time.until(SWEEP + GRACE);
+        let swept = cut(ends, "the sweep", self.sweep(time)).await;
+        // Their trouble is in the log, and must not make a sweep that went well a failed one.
+        let ends = time.until(SWEEP_KEYS);
+        join(Box::pin(self.keys(time, ends)), self.fetch_back_until(ends)).await;
+        let held = timeout_at(time.until(SWEEP_HOLD), self.hold_dead_letters());
+        if held.await.is_err() {
+            tracing::warn!("no time is left in this run to hold the bodies of dead letters");
+        }
+        // A sweep that failed handled none of its rows.
+        let told = swept.as_ref().cloned().unwrap_or_else(|_| SweepReport {
+            failed: 1,
+            ..SweepReport::default()
+        });
+        self.tell_health(&told, began).await;
+        swept
     }
 }

@@ -1,6 +1,6 @@
 //! The Lambda behind the schedules: wires, and passes each task to the library.
 
-use backup_sync::{BackupSync, Task};
+use backup_sync::{BackupSync, RunTime, Task};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use shared::aws::Patience;
 use shared::clock::Millis;
@@ -15,8 +15,10 @@ async fn main() -> Result<(), Error> {
     let parts = Parts::from_env(Patience::LONG)?;
     let backup_sync = &BackupSync::new(parts, Millis::now);
     run(service_fn(async |event: LambdaEvent<Task>| {
+        let time = RunTime::before(event.context.deadline, Millis::now());
         // An error is the schedule's to retry and an alarm's to see.
-        backup_sync.run(event.payload).await.map_err(|error| {
+        let run = backup_sync.run_within(event.payload, time);
+        run.await.map_err(|error| {
             tracing::error!(error = format!("{error:#}"), "the task failed");
             Error::from(format!("{error:#}"))
         })

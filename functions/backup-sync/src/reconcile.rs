@@ -14,16 +14,17 @@ use shared::clock::Millis;
 use shared::config::{Local, Reconcile, Source};
 use shared::reconcile::Report;
 use shared::secrets::Secret;
+use shared::timing::{ASKING, BACKUP_SYNC, GRACE};
+use tokio::time::Instant;
 
-use crate::BackupSync;
 use crate::api::Api;
+use crate::deadline::{cut, from_anywhere, on};
+use crate::{BackupSync, RunTime};
 use compare::{Run, tell};
 use local::Ours;
 
-/// How long all comparisons of a run may take; the function is killed at 300 s.
-const BUDGET: Duration = Duration::from_secs(240);
-
-/// With less time than this left, nothing is begun.
+/// With less time than this left, nothing is begun. So much is kept for each comparison that has not
+/// had its turn.
 const LAST_LOOK: Duration = Duration::from_secs(30);
 
 /// Objects of a side that fit into the memory of the function.
@@ -53,17 +54,18 @@ fn in_time(now: Millis, ends: Millis, what: &str) -> anyhow::Result<()> {
 impl BackupSync {
     /// Every comparison, or those of one source, or one of them. One that fails does not keep the
     /// others from their turn; that one failed is said at the end. Where they begin is left to
-    /// chance, so that none is always the one for which no time is left.
+    /// chance, so that none is always the one for which no time is left. A comparison is of no use
+    /// unless it is whole, so that it may take what the others do not need.
     pub(crate) async fn reconcile_all(
         &self,
         source: Option<&str>,
         name: Option<&str>,
+        time: RunTime,
     ) -> anyhow::Result<Vec<Report>> {
         let (mut reports, mut failed) = (Vec::new(), Vec::new());
-        let ends = (self.clock)() + BUDGET;
         let fits = |wanted: Option<&str>, name: &str| wanted.is_none_or(|wanted| wanted == name);
         let all = self.parts.config.reconciles();
-        let mut chosen: Vec<_> = all
+        let chosen: Vec<_> = all
             .filter(|(of, one)| fits(source, &of.name) && fits(name, &one.name))
             .collect();
         ensure!(
@@ -72,12 +74,11 @@ impl BackupSync {
             source.unwrap_or_default(),
             name.unwrap_or_default()
         );
-        let mut first = [0; 1];
-        shared::chance::fill(&mut first)?;
-        let first = usize::from(u8::from_le_bytes(first)) % chosen.len().max(1);
-        chosen.rotate_left(first);
-        for (of, reconcile) in chosen {
-            match self.reconcile(of, reconcile, ends).await {
+        let (count, chosen) = (chosen.len(), from_anywhere(chosen)?);
+        for (index, (of, reconcile)) in chosen.into_iter().enumerate() {
+            let ends = share(time, count - index - 1);
+            let one = self.reconcile(of, reconcile, ends, time);
+            match cut(ends + time.scaled(GRACE), "it", one).await {
                 Ok(Some(report)) => {
                     tell(&report);
                     reports.push(report);
@@ -101,6 +102,7 @@ impl BackupSync {
                 }
             }
         }
+        reports.sort_by(|one, other| (&one.source, &one.name).cmp(&(&other.source, &other.name)));
         if failed.is_empty() {
             Ok(reports)
         } else {
@@ -113,22 +115,26 @@ impl BackupSync {
         &self,
         source: &Source,
         reconcile: &Reconcile,
-        ends: Millis,
+        ends: Instant,
+        time: RunTime,
     ) -> anyhow::Result<Option<Report>> {
         let ledger = &self.parts.inbox.ledger;
         let now = (self.clock)();
+        let last_look = time.scaled(LAST_LOOK);
         ensure!(
-            now + LAST_LOOK < ends,
+            Instant::now() + last_look <= ends,
             "no time was left for it in this run"
         );
         let owner = owner()?;
         // The lease outlasts the function: who holds it is alive or was killed.
-        let lease = BUDGET + Duration::from_secs(60);
+        let lease = BACKUP_SYNC + Duration::from_secs(60);
         let lease = ledger.reconcile_lease(&source.name, &reconcile.name, &owner, now, lease);
         let Some(lease) = lease.await? else {
             return Ok(None);
         };
-        let report = self.run_reconcile(source, reconcile, ends).await;
+        let ends = on(self.clock, ends);
+        let report = self.run_reconcile(source, reconcile, ends, last_look);
+        let report = report.await;
         if let Err(error) = ledger.reconcile_release(lease).await {
             tracing::warn!(
                 error = format!("{error:#}"),
@@ -143,6 +149,7 @@ impl BackupSync {
         source: &Source,
         reconcile: &Reconcile,
         ends: Millis,
+        last_look: Duration,
     ) -> anyhow::Result<Report> {
         let started = (self.clock)();
         let what = format!("the list of {}", reconcile.objects.name);
@@ -186,6 +193,7 @@ impl BackupSync {
                 }),
             },
             ends,
+            last_look,
             started,
         };
         let mut report = run.compare(self.clock).await?;
@@ -204,6 +212,17 @@ impl BackupSync {
     }
 }
 
+/// Until when the next comparison may go on, before so many others.
+fn share(time: RunTime, waiting: usize) -> Instant {
+    let (now, ends) = (Instant::now(), time.until(ASKING));
+    let left = ends.saturating_duration_since(now);
+    let waiting = u32::try_from(waiting).unwrap_or(u32::MAX - 1);
+    let least = time.scaled(LAST_LOOK);
+    let kept = least.saturating_mul(waiting);
+    let share = left.saturating_sub(kept).max(left / (waiting + 1));
+    now + share.max(least).min(left)
+}
+
 fn owner() -> anyhow::Result<String> {
     let mut bytes = [0; 6];
     shared::chance::fill(&mut bytes)?;
@@ -213,6 +232,15 @@ fn owner() -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_comparison_leaves_the_others_their_time() {
+        let time = RunTime::of(BACKUP_SYNC);
+        let of = |waiting| (share(time, waiting) - Instant::now()).as_secs();
+        assert_eq!([0, 1, 3, 7, 99].map(of), [240, 210, 150, 30, 30]);
+        tokio::time::advance(Duration::from_secs(250)).await;
+        assert_eq!([0, 3].map(of), [0, 0]);
+    }
 
     #[test]
     fn what_is_too_much_for_one_run_is_named_with_what_to_do() {

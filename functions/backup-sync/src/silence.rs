@@ -9,8 +9,10 @@ use shared::config::Source;
 use shared::coverage::Day;
 use shared::event::Via;
 use shared::silence::{Quiet, QuietAfter, Rhythm, Why};
+use tokio::time::Instant;
 
 use crate::BackupSync;
+use crate::deadline::{cut, from_anywhere};
 
 /// So many of the newest events since the last look are listened to.
 const MOST: usize = 30;
@@ -35,13 +37,14 @@ pub struct Silence {
 
 impl BackupSync {
     /// Looks at every source. Trouble with one is in the log, and keeps no other from its turn.
-    pub(crate) async fn watch(&self) -> Vec<Silence> {
+    /// One that there is no time for is listened to from where the last look ended, by the next.
+    pub(crate) async fn watch(&self, ends: Instant) -> Vec<Silence> {
         let mut silences = Vec::new();
-        for source in self.parts.config.sources() {
-            if source.quiet_after == QuietAfter::Off {
-                continue;
-            }
-            match self.listen(source).await {
+        let sources = self.parts.config.sources();
+        let heard = sources.filter(|source| source.quiet_after != QuietAfter::Off);
+        for source in from_anywhere(heard.collect()).unwrap_or_default() {
+            let what = format!("listening for {}", source.name);
+            match cut(ends, &what, self.listen(source)).await {
                 Ok(silence) => silences.extend(silence),
                 Err(error) => tracing::warn!(
                     source = source.name,

@@ -1,41 +1,44 @@
 //! The sweep: liveness rests on it alone, so it must not become the next outage.
 
+mod attend;
 mod fresh;
+mod room;
 mod spare;
 
-use std::collections::BTreeSet;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use futures::future::join;
 use serde::Serialize;
-use shared::backoff::Backoff;
 use shared::clock::Millis;
 use shared::event::EventKey;
+use shared::ledger::Item;
 use shared::ledger::transition::WORK_SHARDS;
-use shared::ledger::{Room, Space, Swept};
-use shared::pause::LOOK_AGAIN;
-use shared::queue::{Doorbell, Lane};
-use shared::timing::{DOSE, SWEEP};
-use tokio::time::{Instant, sleep};
+use shared::queue::Lane;
+use shared::timing::{OLD, SWEEP, SWEEP_LEASE};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::BackupSync;
-
-/// The sweep never raises a queue above this many doorbells. Ringing on into a backlog was
-/// simulated: it multiplies messages and the queue never drains.
-const DEPTH: u64 = 1_000;
+use crate::deadline::from_anywhere;
+use crate::drain::FIRST_DOSE;
+use crate::{BackupSync, RunTime};
+use room::Room;
 
 /// Rows of one part of the index that are read at once.
 const ROWS: i32 = 500;
 
-/// And how often in one sweep, as long as some of them cannot be worked on.
-const PAGES: usize = 10;
+/// Rows that are looked at before time and room are asked about again.
+const LOT: usize = 160;
 
-/// Events that came a moment ago and are open, which are looked at in the sweep that finds them. The
-/// others stand in the index then, for the next one.
-const FRESH: usize = 500;
-
-/// How long a sweep waits for the queues to be heard before it goes on.
+/// How long a sweep waits for messages to be received before it takes the queue for one without a consumer.
 const PAUSE: Duration = Duration::from_secs(10);
+
+/// How often the queues are asked for their depth, while what this sweep sent fills them.
+const ASK: Duration = Duration::from_millis(100);
+
+/// And while what others sent does.
+const ASK_SLOWLY: Duration = Duration::from_secs(1);
 
 /// What a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -53,112 +56,89 @@ pub struct SweepReport {
     pub spared: u64,
     /// Rows that could not be handled; each is in the log.
     pub failed: u64,
+    /// There are rows that this sweep did not look at: a queue was full, its time was over, or
+    /// another sweep is at them.
+    pub more: bool,
 }
 
 impl SweepReport {
-    /// Adds what a later pass did. What one before held back is due in it again.
-    fn go_on(&mut self, later: &Self) {
-        self.looked_at += later.looked_at;
-        self.rung += later.rung;
-        self.exhausted += later.exhausted;
-        self.held_back = later.held_back;
-        self.spared += later.spared;
-        self.failed += later.failed;
+    /// What came of the rows that were looked at.
+    fn progress(&self) -> u64 {
+        self.rung + self.exhausted + self.spared
     }
 }
 
-/// What the sweep knows of the two queues.
-struct Queues {
-    live: Filled,
-    backlog: Filled,
+/// Rows by the time at which they are due. What is due since long came long ago, too, and belongs in
+/// the backlog: while that is full, it must not keep the events of now waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stretch {
+    Recent,
+    Old,
 }
 
-/// How far a queue is filled.
-struct Filled {
-    /// Doorbells that may be added.
-    left: u64,
-    /// Doorbells that waited before and belong to none of the rows that were looked at.
-    unclaimed: u64,
+/// A sweep at work.
+struct Work {
+    owner: String,
+    /// When the lease of this sweep is over.
+    leased: Cell<Millis>,
+    until: Instant,
+    time: RunTime,
+    room: RefCell<Room>,
+    /// When the queues were asked for their depth.
+    asked: Cell<Instant>,
+    /// Sources of which one event was sent ahead.
+    ahead: RefCell<BTreeSet<String>>,
+    report: RefCell<SweepReport>,
+    more: Cell<bool>,
+    /// Messages were sent to the backlog.
+    to_feed: Cell<bool>,
+    /// All rows were looked at, or there is no more time for it.
+    ended: Cell<bool>,
+    /// One of these two changed.
+    stirred: Notify,
 }
 
-impl Filled {
-    fn new(depth: u64, unclaimed: u64) -> Self {
-        Self {
-            left: DEPTH.saturating_sub(depth),
-            unclaimed,
-        }
+impl Work {
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.until
     }
 
-    fn space(&self) -> Space {
-        match self {
-            Self { left: 0, .. } => Space::Full,
-            Self { unclaimed: 0, .. } => Space::Free,
-            _ => Space::Covered,
+    fn room_for(&self, stretch: Stretch) -> usize {
+        let room = self.room.borrow();
+        let left = match stretch {
+            Stretch::Recent => room.for_recent(),
+            Stretch::Old => room.for_old(),
+        };
+        usize::try_from(left).unwrap_or(usize::MAX)
+    }
+
+    /// When to ask the queues for their depth again: when it shows what was sent first, and gives its
+    /// place back.
+    fn asks_next(&self) -> Instant {
+        let asked = self.asked.get();
+        match self.room.borrow().shows_at() {
+            Some(at) => at.max(asked + self.time.scaled(ASK)),
+            None => asked + self.time.scaled(ASK_SLOWLY),
         }
     }
 }
 
-impl Queues {
-    fn new(depth: u64, backlog: u64) -> Self {
-        Self {
-            live: Filled::new(depth, depth),
-            // What is old now was young when somebody rang for it.
-            backlog: Filled::new(backlog, depth.saturating_add(backlog)),
-        }
-    }
-
-    fn room(&self) -> Room {
-        Room {
-            live: self.live.space(),
-            backlog: self.backlog.space(),
-        }
-    }
-
-    fn of(&mut self, lane: Lane) -> &mut Filled {
-        match lane {
-            Lane::Live => &mut self.live,
-            Lane::Backlog => &mut self.backlog,
-        }
-    }
-
-    /// Where a doorbell goes that belongs there. What is old goes among those of now while there is
-    /// room for a dose of it: it need not wait for the drain, which would put it there.
-    fn lane(&self, lane: Lane) -> Lane {
-        match lane {
-            Lane::Backlog if self.live.left + DOSE > DEPTH => Lane::Live,
-            lane => lane,
-        }
-    }
-
-    /// A row of this queue was looked at, and may have a doorbell in it.
-    fn seen(&mut self, lane: Lane) {
-        let queue = self.of(lane);
-        queue.unclaimed = queue.unclaimed.saturating_sub(1);
-    }
-
-    fn rung(&mut self, lane: Lane) {
-        self.seen(lane);
-        let queue = self.of(lane);
-        queue.left = queue.left.saturating_sub(1);
-    }
+/// What came of a page of rows.
+enum Page {
+    /// There are more, from here.
+    Next(Item),
+    Last,
+    /// The queue is full, or the time is over: nothing more is read.
+    Full,
 }
 
 impl BackupSync {
-    pub(crate) async fn sweep(&self) -> anyhow::Result<SweepReport> {
-        let until = Instant::now() + SWEEP;
+    pub(crate) async fn sweep(&self, time: RunTime) -> anyhow::Result<SweepReport> {
         let now = (self.clock)();
-        let mut report = SweepReport::default();
-        let (fresh, failed) = self.go_over_what_came(now).await;
+        let (fresh, failed) = self.go_over_what_came(now, time).await;
+        let fresh: Vec<_> = fresh.into_iter().map(|key| (key, now)).collect();
+        let mut report = self.sweep_what_is_due(&fresh, time).await?;
         report.failed += failed;
-        self.sweep_once(&fresh, now, &mut report).await?;
-        // More is due than the queues take: it goes on as they are heard, and ends when they are not.
-        let mut last = report.clone();
-        while last.held_back > 0 && last.rung > 0 && Instant::now() + PAUSE < until {
-            sleep(PAUSE).await;
-            last = SweepReport::default();
-            self.sweep_once(&[], (self.clock)(), &mut last).await?;
-            report.go_on(&last);
-        }
         tracing::info!(
             depth = report.depth,
             backlog = report.backlog,
@@ -168,6 +148,7 @@ impl BackupSync {
             held_back = report.held_back,
             spared = report.spared,
             failed = report.failed,
+            more = report.more,
             "swept: {} rung of {} looked at",
             report.rung,
             report.looked_at,
@@ -175,41 +156,246 @@ impl BackupSync {
         Ok(report)
     }
 
-    async fn sweep_once(
+    async fn sweep_what_is_due(
         &self,
-        fresh: &[EventKey],
-        now: Millis,
-        report: &mut SweepReport,
-    ) -> anyhow::Result<()> {
-        let mut queues = None;
-        let mut ahead = BTreeSet::new();
-        if !fresh.is_empty() {
-            let queues = self.queues(&mut queues, report).await?;
-            for key in fresh.iter().take(FRESH) {
-                self.attend(key, now, now, queues, &mut ahead, report).await;
+        fresh: &[(EventKey, Millis)],
+        time: RunTime,
+    ) -> anyhow::Result<SweepReport> {
+        if fresh.is_empty() && !self.is_anything_due().await? {
+            return Ok(SweepReport::default());
+        }
+        let Some(work) = self.begin(time).await? else {
+            tracing::info!("another sweep is at what is due");
+            return Ok(SweepReport {
+                more: true,
+                ..SweepReport::default()
+            });
+        };
+        let (swept, ()) = join(self.sweep_and_end(fresh, &work), self.feed_beside(&work)).await;
+        swept?;
+        let more = work.more.get();
+        let report = work.report.into_inner();
+        Ok(SweepReport { more, ..report })
+    }
+
+    async fn sweep_and_end(&self, fresh: &[(EventKey, Millis)], work: &Work) -> anyhow::Result<()> {
+        let swept = self.sweep_all(fresh, work).await;
+        work.ended.set(true);
+        work.stirred.notify_one();
+        if let Err(error) = self.parts.inbox.ledger.sweep_release(&work.owner).await {
+            tracing::warn!(
+                error = format!("{error:#}"),
+                "the lease of the sweep has to run out"
+            );
+        }
+        swept
+    }
+
+    /// Empties the backlog while the sweep fills it. The drain does the same, but one that found the
+    /// backlog empty has ended.
+    async fn feed_beside(&self, work: &Work) {
+        let mut dose = FIRST_DOSE;
+        loop {
+            work.stirred.notified().await;
+            let ended = work.ended.get();
+            if work.to_feed.take()
+                && let Err(error) = self.feed(&mut dose, work.until).await
+            {
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "could not empty the backlog; the drain does"
+                );
+                return;
+            }
+            if ended {
+                return;
             }
         }
+    }
+
+    /// Whether there is a row to look at: in an idle inbox neither the queues are asked, nor is a
+    /// lease taken.
+    async fn is_anything_due(&self) -> anyhow::Result<bool> {
+        let ledger = &self.parts.inbox.ledger;
         for shard in 0..WORK_SHARDS {
-            self.sweep_shard(shard, now, &mut queues, &mut ahead, report)
-                .await?;
+            if !ledger
+                .to_look_at(shard, (self.clock)(), 1)
+                .await?
+                .is_empty()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// `None`: another sweep is at it. Each counts the room in a queue by itself, and two would fill
+    /// it twice.
+    async fn begin(&self, time: RunTime) -> anyhow::Result<Option<Work>> {
+        let (owner, now) = (owner()?, (self.clock)());
+        if !self.parts.inbox.ledger.sweep_lease(&owner, now).await? {
+            return Ok(None);
+        }
+        let (depth, backlog) = self.depths().await?;
+        Ok(Some(Work {
+            owner,
+            leased: Cell::new(now + SWEEP_LEASE),
+            until: time.until(SWEEP),
+            time,
+            room: RefCell::new(Room::new(depth, backlog)),
+            asked: Cell::new(Instant::now()),
+            ahead: RefCell::default(),
+            report: RefCell::new(SweepReport {
+                depth: Some(depth),
+                backlog: Some(backlog),
+                ..SweepReport::default()
+            }),
+            more: Cell::new(false),
+            to_feed: Cell::new(false),
+            ended: Cell::new(false),
+            stirred: Notify::new(),
+        }))
+    }
+
+    async fn depths(&self) -> anyhow::Result<(u64, u64)> {
+        let queue = &self.parts.inbox.queue;
+        let depth = queue.depth(Lane::Live).await?;
+        Ok((depth, queue.depth(Lane::Backlog).await?))
+    }
+
+    /// Pass after pass, as long as there is time, something is left, and something comes of it.
+    async fn sweep_all(&self, fresh: &[(EventKey, Millis)], work: &Work) -> anyhow::Result<()> {
+        // The index may not show them yet.
+        self.attend_lots(fresh, Stretch::Recent, work).await?;
+        loop {
+            let before = work.report.borrow().progress();
+            // What one pass held back is due in the next one again.
+            work.report.borrow_mut().held_back = 0;
+            work.more.set(false);
+            self.pass(work).await?;
+            let held_back = work.report.borrow().held_back > 0;
+            let stands_still = work.report.borrow().progress() == before;
+            let pause = work.time.scaled(PAUSE);
+            let over = Instant::now() + pause >= work.until;
+            if !(held_back || work.more.get()) || stands_still || over {
+                work.more.set(held_back || work.more.get());
+                return Ok(());
+            }
+            sleep(pause).await;
+            work.ahead.borrow_mut().clear();
+            let (live, backlog) = self.depths().await?;
+            work.asked.set(Instant::now());
+            work.room.borrow_mut().begin(live, backlog, Instant::now());
+        }
+    }
+
+    /// Everything that is due: what may belong among the events of now comes first. A page of each part
+    /// of the index in turn, so that what is due longest comes first: no event that is still young
+    /// grows old because its part is the last.
+    async fn pass(&self, work: &Work) -> anyhow::Result<()> {
+        let now = (self.clock)();
+        let shards = from_anywhere((0..WORK_SHARDS).collect())?;
+        for stretch in [Stretch::Recent, Stretch::Old] {
+            let mut parts: VecDeque<_> = shards.iter().map(|shard| (*shard, None)).collect();
+            while let Some((shard, place)) = parts.pop_front() {
+                match self.sweep_page(shard, place, stretch, now, work).await? {
+                    Page::Last => {}
+                    Page::Next(place) => parts.push_back((shard, Some(place))),
+                    Page::Full => {
+                        work.more.set(true);
+                        break;
+                    }
+                }
+            }
         }
         Ok(())
     }
 
-    /// The queues, asked once in a pass, and only where there is a row to look at.
-    async fn queues<'q>(
+    /// One page of a part of the index. Rows that this code cannot work on, because newer code wrote them
+    /// or they are damaged, keep their place at its front: what stands behind them gets its turn.
+    async fn sweep_page(
         &self,
-        queues: &'q mut Option<Queues>,
-        report: &mut SweepReport,
-    ) -> anyhow::Result<&'q mut Queues> {
-        if queues.is_none() {
-            let queue = &self.parts.inbox.queue;
-            let depth = queue.depth(Lane::Live).await?;
-            let backlog = queue.depth(Lane::Backlog).await?;
-            (report.depth, report.backlog) = (Some(depth), Some(backlog));
-            *queues = Some(Queues::new(depth, backlog));
+        shard: u8,
+        place: Option<Item>,
+        stretch: Stretch,
+        now: Millis,
+        work: &Work,
+    ) -> anyhow::Result<Page> {
+        if work.is_over() {
+            return Ok(Page::Full);
         }
-        queues.as_mut().context("the queues were asked")
+        // No row is due before it was received.
+        let old = now - OLD;
+        let due = match stretch {
+            Stretch::Recent => (old, now),
+            Stretch::Old => (Millis(0), Millis(old.0 - 1)),
+        };
+        let ledger = &self.parts.inbox.ledger;
+        let (rows, next) = ledger.to_look_at_between(shard, due, ROWS, place).await?;
+        Ok(match next {
+            _ if !self.attend_lots(&rows, stretch, work).await? => Page::Full,
+            Some(place) => Page::Next(place),
+            None => Page::Last,
+        })
+    }
+
+    /// Looks at rows, as many at once as there is room for; `false` when there is none, or no time.
+    async fn attend_lots(
+        &self,
+        mut rows: &[(EventKey, Millis)],
+        stretch: Stretch,
+        work: &Work,
+    ) -> anyhow::Result<bool> {
+        while !rows.is_empty() {
+            if !self.has_room(stretch, work).await? {
+                return Ok(false);
+            }
+            let most = work.room_for(stretch).min(LOT).min(rows.len());
+            let (lot, rest) = rows.split_at(most);
+            self.attend_all(lot, work).await;
+            rows = rest;
+        }
+        Ok(true)
+    }
+
+    /// Whether this sweep may ring, and a queue takes it: one that is full is asked again until it was
+    /// heard, for a while.
+    async fn has_room(&self, stretch: Stretch, work: &Work) -> anyhow::Result<bool> {
+        let patience = Instant::now() + work.time.scaled(PAUSE);
+        loop {
+            if work.is_over() || !self.still_leads(work).await? {
+                return Ok(false);
+            }
+            if work.room_for(stretch) > 0 {
+                return Ok(true);
+            }
+            let next = work.asks_next();
+            if next.max(Instant::now()) >= patience.min(work.until) {
+                return Ok(false);
+            }
+            sleep_until(next).await;
+            let (live, backlog) = self.depths().await?;
+            work.asked.set(Instant::now());
+            work.room.borrow_mut().renew(live, backlog, Instant::now());
+        }
+    }
+
+    /// Whether the lease of this sweep holds. It is renewed when a third of it is over.
+    async fn still_leads(&self, work: &Work) -> anyhow::Result<bool> {
+        let now = (self.clock)();
+        if work.leased.get() > now + SWEEP_LEASE * 2 / 3 {
+            return Ok(true);
+        }
+        let leads = self
+            .parts
+            .inbox
+            .ledger
+            .sweep_lease(&work.owner, now)
+            .await?;
+        if leads {
+            work.leased.set(now + SWEEP_LEASE);
+        }
+        Ok(leads)
     }
 
     /// What became a dead letter keeps its body. It is the next sweep's to do what fails here.
@@ -226,204 +412,10 @@ impl BackupSync {
             }
         }
     }
-
-    /// One part of the index. Rows that nobody here can work on, because newer code wrote them or
-    /// they are damaged, keep their place at its front: what stands behind them gets its turn.
-    async fn sweep_shard(
-        &self,
-        shard: u8,
-        now: Millis,
-        queues: &mut Option<Queues>,
-        ahead: &mut BTreeSet<String>,
-        report: &mut SweepReport,
-    ) -> anyhow::Result<()> {
-        let ledger = &self.parts.inbox.ledger;
-        let mut place = None;
-        for _ in 0..PAGES {
-            let (page, next) = ledger.to_look_at_after(shard, now, ROWS, place).await?;
-            if page.is_empty() {
-                break;
-            }
-            let queues = self.queues(queues, report).await?;
-            let mut stayed = 0;
-            for (key, seen) in page {
-                if !self.attend(&key, seen, now, queues, ahead, report).await {
-                    stayed += 1;
-                }
-            }
-            place = next;
-            if stayed == 0 || place.is_none() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether anything came of it.
-    async fn attend(
-        &self,
-        key: &EventKey,
-        seen: Millis,
-        now: Millis,
-        queues: &mut Queues,
-        ahead: &mut BTreeSet<String>,
-        report: &mut SweepReport,
-    ) -> bool {
-        report.looked_at += 1;
-        if self.spare(key, seen, now, ahead).await {
-            report.spared += 1;
-            return true;
-        }
-        self.look(key, seen, now, queues, report).await
-    }
-
-    /// Whether an event is left asleep, because it could go nowhere.
-    async fn spare(
-        &self,
-        key: &EventKey,
-        seen: Millis,
-        now: Millis,
-        ahead: &mut BTreeSet<String>,
-    ) -> bool {
-        let Some(source) = self.parts.config.source(key.source()) else {
-            return false;
-        };
-        let next = match self.pauses.is_paused(&source.name, (self.clock)()).await {
-            Ok(true) => Some(now + LOOK_AGAIN),
-            Ok(false) => self.spared(source, now, ahead).await,
-            Err(error) => {
-                // Whoever hears the doorbell asks as well.
-                tracing::warn!(
-                    source = source.name,
-                    error = format!("{error:#}"),
-                    "nobody can say whether {} is paused",
-                    source.name
-                );
-                None
-            }
-        };
-        let Some(next) = next else {
-            return false;
-        };
-        match self
-            .parts
-            .inbox
-            .ledger
-            .look_later(key, seen, next, now)
-            .await
-        {
-            Ok(later) => later,
-            Err(error) => {
-                tracing::warn!(event.key = %key, error = format!("{error:#}"), "could not leave {key} asleep");
-                false
-            }
-        }
-    }
-
-    /// Whether anything came of it.
-    async fn look(
-        &self,
-        key: &EventKey,
-        seen: Millis,
-        now: Millis,
-        queues: &mut Queues,
-        report: &mut SweepReport,
-    ) -> bool {
-        let attempts = match self.parts.config.source(key.source()) {
-            Some(source) => source.backoff.attempts,
-            None => Backoff::default().attempts,
-        };
-        let ledger = &self.parts.inbox.ledger;
-        // One row's trouble must not keep the others asleep.
-        match ledger.look(key, seen, attempts, queues.room(), now).await {
-            Ok(Swept::Ring(doorbell, delay, lane)) => {
-                let there = queues.lane(lane);
-                if self.ring(there, &doorbell, delay).await {
-                    report.rung += 1;
-                } else {
-                    report.failed += 1;
-                }
-                // A late arrival takes no room now, but what is old is never let in without bound.
-                if there != lane {
-                    queues.seen(lane);
-                    queues.rung(there);
-                } else if delay.is_zero() {
-                    queues.rung(lane);
-                }
-                true
-            }
-            Ok(Swept::Exhausted) => {
-                tracing::error!(event.key = %key, outcome = "dead_letter", "event {key} is a dead letter: its attempts are used up");
-                report.exhausted += 1;
-                true
-            }
-            // It keeps its place at the front, and others behind it may have room.
-            Ok(Swept::HeldBack(lane)) => {
-                queues.seen(lane);
-                report.held_back += 1;
-                false
-            }
-            Ok(Swept::Left) => false,
-            Err(error) => {
-                tracing::error!(event.key = %key, error = format!("{error:#}"), "could not look at event {key}");
-                report.failed += 1;
-                false
-            }
-        }
-    }
-
-    /// The next look is noted already: a ring that fails is made up for then.
-    async fn ring(&self, lane: Lane, doorbell: &Doorbell, delay: Duration) -> bool {
-        let rung = self.parts.inbox.queue.ring_in(lane, doorbell, delay).await;
-        if let Err(error) = &rung {
-            tracing::warn!(event.key = %doorbell.key, error = format!("{error:#}"), "could not ring for {}", doorbell.key);
-        }
-        rung.is_ok()
-    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn spaces(queues: &Queues) -> (Space, Space) {
-        let room = queues.room();
-        (room.live, room.backlog)
-    }
-
-    #[test]
-    fn a_queue_is_free_for_rows_that_have_no_doorbell_in_it() {
-        let mut queues = Queues::new(2, 1);
-        assert_eq!(spaces(&queues), (Space::Covered, Space::Covered));
-        queues.seen(Lane::Live);
-        queues.rung(Lane::Live);
-        assert_eq!(spaces(&queues), (Space::Free, Space::Covered));
-        // An old row's doorbell may wait in either queue.
-        for _ in 0..3 {
-            queues.seen(Lane::Backlog);
-        }
-        assert_eq!(spaces(&queues), (Space::Free, Space::Free));
-    }
-
-    #[test]
-    fn what_is_old_goes_among_those_of_now_while_these_are_few() {
-        let mut queues = Queues::new(DOSE - 2, 0);
-        assert_eq!(queues.lane(Lane::Live), Lane::Live);
-        for _ in 0..2 {
-            assert_eq!(queues.lane(Lane::Backlog), Lane::Live);
-            queues.rung(Lane::Live);
-        }
-        assert_eq!(queues.lane(Lane::Backlog), Lane::Backlog);
-        assert_eq!(queues.lane(Lane::Live), Lane::Live);
-        assert_eq!(Queues::new(2 * DEPTH, 0).lane(Lane::Backlog), Lane::Backlog);
-    }
-
-    #[test]
-    fn a_queue_is_filled_up_to_its_depth() {
-        let mut queues = Queues::new(DEPTH - 1, 0);
-        queues.rung(Lane::Live);
-        assert_eq!(queues.room().live, Space::Full);
-        let empty = Queues::new(0, 0);
-        assert_eq!(spaces(&empty), (Space::Free, Space::Free));
-    }
+fn owner() -> anyhow::Result<String> {
+    let mut bytes = [0; 6];
+    shared::chance::fill(&mut bytes)?;
+    Ok(format!("backup-sync/{}", hex::encode(bytes)))
 }

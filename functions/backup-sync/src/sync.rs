@@ -20,38 +20,47 @@ mod report;
 mod shown;
 mod span;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use anyhow::{anyhow, bail, ensure};
+use futures::stream::{self, StreamExt as _};
 use shared::clock::Millis;
 use shared::config::{Source, SourceSync};
 use shared::event::EventKey;
 use shared::ledger::SyncLease;
 use shared::preset::Sync;
 use shared::secrets::Secret;
+use shared::timing::{ASKING, BACKUP_SYNC};
+use tokio::time::Instant;
 
-use crate::BackupSync;
 use crate::coverage::Counting;
+use crate::deadline::on;
+use crate::{BackupSync, RunTime};
 use ask::Pace;
 use fault::Fault;
 use pages::{End, NoSuchPage};
 pub use report::{Named, Order, SyncReport};
-use report::{say_done, say_failed};
-
-/// How long a run may go on; the function is killed at 300 s.
-const BUDGET: Duration = Duration::from_secs(240);
+use report::{say_done, say_failed, say_left};
 
 /// How much later than now a cursor may be, as clocks differ.
 const AHEAD: Duration = Duration::from_secs(300);
 
-/// One run over one source.
+/// Sources whose last turn is read at the same time.
+const AT_ONCE: usize = 8;
+
+/// One turn of one source.
 struct Run<'r> {
     source: &'r Source,
     sync: &'r Sync,
     settings: &'r SourceSync,
     key: Secret,
+    /// When its turn ends.
     ends: Millis,
+    /// When its lease ends, which outlasts the function: the holder is alive or was killed.
+    lease: Millis,
+    /// The provider wants us to wait for longer than the turn goes on.
+    has_to_wait: bool,
     /// The token that was had for the key, where the provider wants one.
     bearer: Option<String>,
     /// Before this the provider takes no request.
@@ -67,36 +76,49 @@ struct Run<'r> {
 }
 
 impl BackupSync {
-    /// Every source, or one. A source that fails does not keep the others from their turn; that
-    /// one failed is said at the end.
-    pub(crate) async fn sync_all(&self, order: &Order) -> anyhow::Result<Vec<SyncReport>> {
+    /// Every source, or one, that served longest ago first. Each has a share of the time, so that one
+    /// that fails, is slow or is throttled does not keep the others from their turn; what time is left
+    /// then is for those that have more to list. That one failed is said at the end.
+    pub(crate) async fn sync_all(
+        &self,
+        order: &Order,
+        time: RunTime,
+    ) -> anyhow::Result<Vec<SyncReport>> {
         if let Some(name) = &order.source {
             let source = self.parts.config.source(name);
             let has_sync = source.is_some_and(|source| source.sync.is_some());
             ensure!(has_sync, "source {name:?} has no sync");
         }
-        let mut reports = Vec::new();
+        let ends = time.until(ASKING);
+        let (mut turns, mut again) = (self.turns(order).await, VecDeque::new());
+        let mut reports: Vec<SyncReport> = Vec::new();
         let mut failed = Vec::new();
-        for source in self.parts.config.sources() {
-            let Some(settings) = &source.sync else {
-                continue;
+        while let Some((source, settings)) = turns.pop_front() {
+            let Some(turn) = time.turn(ends, turns.len()) else {
+                let left = turns.iter().map(|(source, _)| source.name.as_str());
+                let left: Vec<&str> = std::iter::once(source.name.as_str()).chain(left).collect();
+                say_left(&left);
+                break;
             };
-            if order
-                .source
-                .as_ref()
-                .is_some_and(|name| *name != source.name)
-            {
-                continue;
-            }
-            match self.sync_one(source, settings, order).await {
-                Ok(report) => {
+            let lease = on(self.clock, time.until(BACKUP_SYNC)) + Duration::from_secs(60);
+            match self.sync_one(source, settings, order, (turn, lease)).await {
+                Ok((report, goes_on)) => {
                     say_done(&report, order);
-                    reports.push(report);
+                    if goes_on && !order.dry_run {
+                        again.push_back((source, settings));
+                    }
+                    match reports.iter_mut().find(|one| one.source == report.source) {
+                        Some(before) => before.go_on(&report),
+                        None => reports.push(report),
+                    }
                 }
                 Err(error) => {
                     say_failed(&source.name, &error);
                     failed.push(format!("{}: {error:#}", source.name));
                 }
+            }
+            if turns.is_empty() {
+                turns = std::mem::take(&mut again);
             }
         }
         if failed.is_empty() {
@@ -106,12 +128,41 @@ impl BackupSync {
         }
     }
 
+    /// The sources that are to be synced, in the order of their turns. Where the ledger does not say
+    /// when a source was served it comes first: if the ledger is unavailable, its sync says so.
+    async fn turns(&self, order: &Order) -> VecDeque<(&Source, &SourceSync)> {
+        let sources = self.parts.config.sources();
+        let wanted = |source: &&Source| match &order.source {
+            Some(name) => *name == source.name,
+            None => true,
+        };
+        let chosen = sources.filter(wanted);
+        let chosen = chosen.filter_map(|source| Some((source, source.sync.as_ref()?)));
+        let chosen: Vec<_> = chosen.collect();
+        if chosen.len() < 2 {
+            return chosen.into();
+        }
+        let ledger = &self.parts.inbox.ledger;
+        let served = stream::iter(chosen).map(async |(source, settings)| {
+            let served = ledger.sync_served(&source.name).await.unwrap_or_default();
+            (served, source, settings)
+        });
+        let mut served: Vec<_> = served.buffered(AT_ONCE).collect().await;
+        served.sort_by_key(|(served, ..)| *served);
+        let turns = served.into_iter();
+        turns
+            .map(|(_, source, settings)| (source, settings))
+            .collect()
+    }
+
+    /// One turn of a source, and whether it would go on if it had another one.
     async fn sync_one(
         &self,
         source: &Source,
         settings: &SourceSync,
         order: &Order,
-    ) -> anyhow::Result<SyncReport> {
+        (turn, lease): (Instant, Millis),
+    ) -> anyhow::Result<(SyncReport, bool)> {
         let now = (self.clock)();
         let lookback = order.lookback_s.map(Duration::from_secs);
         ensure!(
@@ -124,7 +175,9 @@ impl BackupSync {
             sync: &settings.list,
             settings,
             key: self.api_key(&settings.secret).await?,
-            ends: now + BUDGET,
+            ends: on(self.clock, turn),
+            lease,
+            has_to_wait: false,
             bearer: None,
             pace: None,
             asked: BTreeSet::new(),
@@ -145,7 +198,12 @@ impl BackupSync {
             self.keep_what_is_missing(&mut run, now).await?;
         }
         match run.fault {
-            None => Ok(run.report),
+            None => {
+                let report = run.report;
+                let stopped = !report.complete && !report.skipped && !run.has_to_wait;
+                let goes_on = stopped && report.pages > 0;
+                Ok((report, goes_on))
+            }
             Some(fault) => Err(anyhow!("in the list of {}", source.name).context(fault)),
         }
     }
@@ -154,8 +212,7 @@ impl BackupSync {
     async fn keep_what_is_missing(&self, run: &mut Run<'_>, now: Millis) -> anyhow::Result<()> {
         let ledger = &self.parts.inbox.ledger;
         let (source, owner) = (run.source.name.as_str(), owner()?);
-        // The lease outlasts the function: who holds it is alive or was killed.
-        let lease = ledger.sync_lease(source, &owner, now, BUDGET + Duration::from_secs(60));
+        let lease = ledger.sync_lease(source, &owner, now, run.lease.since(now));
         let Some(lease) = lease.await? else {
             run.report.skipped = true;
             return Ok(());

@@ -13,6 +13,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use shared::clock::Millis;
 use shared::envelope::{Envelope, Headers};
+use shared::fetch_back::Network;
 
 /// A request of the HTTP API.
 #[derive(Clone, Debug, Deserialize)]
@@ -42,6 +43,9 @@ struct RequestContext {
 #[derive(Clone, Debug, Deserialize)]
 struct Http {
     method: String,
+    /// The address of the sender, or of the proxy before the API.
+    #[serde(default, rename = "sourceIp")]
+    source_ip: String,
 }
 
 /// The body was said to be base64 and is not.
@@ -57,6 +61,11 @@ impl Request {
 
     pub(crate) fn method(&self) -> &str {
         &self.context.http.method
+    }
+
+    /// The network that it came from.
+    pub(crate) fn network(&self) -> Network {
+        Network::of(&self.context.http.source_ip)
     }
 
     /// The size of the body in bytes, without decoding it; up to two too many.

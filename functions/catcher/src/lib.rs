@@ -16,7 +16,8 @@ use shared::clock::{Clock, Millis};
 use shared::config::Source;
 use shared::envelope::Envelope;
 use shared::event::Event;
-use shared::ledger::Received;
+use shared::fetch_back::{Network, Noticed};
+use shared::ledger::{Crowded, Received};
 use shared::preset::Reply;
 use shared::quarantine::{Kept, Refused};
 use shared::queue::{Doorbell, Lane};
@@ -65,7 +66,9 @@ impl Catcher {
         };
         let receiving = Box::pin(self.receive(request, now, by));
         let Ok(answer) = tokio::time::timeout(KEEP_BUDGET, receiving).await else {
-            tracing::error!("the stores took too long");
+            if let Some(count) = self.refusals.told(Kind::Failed, "", now) {
+                tracing::error!(server_errors = count, "the stores took too long");
+            }
             return undecided();
         };
         match &answer.then {
@@ -100,6 +103,7 @@ impl Catcher {
         if request.body_len() > source.max_body + 2 {
             return self.too_large(source, now).into();
         }
+        let network = request.network();
         let Ok(envelope) = request.into_envelope(now) else {
             return Response::new(
                 400,
@@ -111,15 +115,22 @@ impl Catcher {
         if envelope.body.len() > source.max_body {
             return self.too_large(source, now).into();
         }
+        let envelope = source.verifier.at_public_url(envelope);
         if let Some(reply) = source.verifier.greet(&envelope) {
-            return handshake(source, reply).into();
+            return self.handshake(source, reply, now).into();
         }
         if envelope.method != "POST" && !source.verifier.is_handshake(&envelope) {
             return method_not_allowed().into();
         }
+        if let Some(notice) = source.verifier.notice(&envelope) {
+            return match notice {
+                Ok(object) => self.notice(source, &object, network, now).await.into(),
+                Err(rejected) => self.not_a_notice(source, rejected, now).into(),
+            };
+        }
         match self.prove(source, &envelope, now).await {
             Ok(Ok(Arrival::Event(event))) => self.keep(source, &event, now, by).await,
-            Ok(Ok(Arrival::Handshake(reply))) => self.arm(source, reply).await.into(),
+            Ok(Ok(Arrival::Handshake(reply))) => self.arm(source, reply, now).await.into(),
             // It waits for a document that backup-sync fetches: what is put aside says which one.
             Ok(Err(Rejected(reason @ Reason::NotFetched))) => {
                 if let Some(count) = self.refusals.told(Kind::Waits, &source.name, now) {
@@ -142,16 +153,7 @@ impl Catcher {
             }
             // Our own fault. A 401 would make providers switch the endpoint off.
             Ok(Err(Rejected(reason))) if reason.is_undecided() => {
-                if let Some(count) = self.refusals.told(Kind::Undecided, &source.name, now) {
-                    tracing::error!(
-                        source = source.name,
-                        secret = source.secret,
-                        reason = %reason,
-                        count,
-                        "could not decide about a request to {}: {reason}",
-                        source.name
-                    );
-                }
+                self.say_undecided(source, reason, now);
                 undecided().into()
             }
             Ok(Err(Rejected(reason))) => {
@@ -168,14 +170,35 @@ impl Catcher {
                 }
             }
             Err(error) => {
-                tracing::error!(
-                    source = source.name,
-                    error = format!("{error:#}"),
-                    "could not decide about a request to {}",
-                    source.name
-                );
+                if let Some(count) = self.refusals.told(Kind::Failed, &source.name, now) {
+                    tracing::error!(
+                        source = source.name,
+                        server_errors = count,
+                        error = format!("{error:#}"),
+                        "could not decide about a request to {}",
+                        source.name
+                    );
+                }
                 undecided().into()
             }
+        }
+    }
+
+    /// Logs that there is no secret to decide with.
+    fn say_undecided(&self, source: &Source, reason: Reason, now: Millis) {
+        if let Some(count) = self.refusals.told(Kind::Undecided, &source.name, now) {
+            // A source that a handshake is to arm has no secret yet, and anyone may post to it: that
+            // is no error of ours.
+            let server_errors = (!source.verifier.is_armed_by_handshake()).then_some(count);
+            tracing::error!(
+                source = source.name,
+                secret = source.secret,
+                reason = %reason,
+                count,
+                server_errors,
+                "could not decide about a request to {}: {reason}",
+                source.name
+            );
         }
     }
 
@@ -214,11 +237,69 @@ impl Catcher {
         Ok(source.verifier.verify(envelope, &again))
     }
 
+    /// A notice that proves nothing. It is acknowledged once its object is known to be real and will
+    /// be fetched again; before that the sender has to come again.
+    async fn notice(&self, source: &Source, object: &str, from: Network, now: Millis) -> Response {
+        let name = &source.name;
+        let noticed = self.parts.fetch_back.notice(name, object, from, now).await;
+        match noticed {
+            Ok(Noticed::Kept) => {
+                tracing::info!(source = name, object, "{object} is fetched again");
+                let ack = &source.verifier.preset.ack;
+                return Response::new(ack.ok, &ack.content_type, ack.body.as_str());
+            }
+            Ok(noticed @ (Noticed::Waits | Noticed::Full)) => {
+                if let Some(count) = self.refusals.told(Kind::Waits, name, now) {
+                    let full = noticed == Noticed::Full;
+                    tracing::warn!(
+                        source = name,
+                        full,
+                        count,
+                        "a notice to {name} names an object that has to be fetched first"
+                    );
+                }
+            }
+            Err(error) => {
+                if let Some(count) = self.refusals.told(Kind::Undecided, name, now) {
+                    tracing::error!(
+                        source = name,
+                        count,
+                        error = format!("{error:#}"),
+                        "could not store what a notice to {name} names"
+                    );
+                }
+            }
+        }
+        undecided()
+    }
+
+    /// It names nothing that could be fetched, so there is nothing to keep of it.
+    fn not_a_notice(&self, source: &Source, rejected: Rejected, now: Millis) -> Response {
+        if let Some(refused) = self.refusals.told(Kind::NotVerified, &source.name, now) {
+            let reason = rejected.0;
+            tracing::warn!(source = source.name, verification = "refused", reason = %reason, refused, "refused a request to {}: {reason}", source.name);
+        }
+        not_verified(source)
+    }
+
     async fn keep(&self, source: &Source, event: &Event, now: Millis, by: Deadlines) -> Answer<'_> {
         let durable = match self.keeper.keep(event, now, by).await {
             Ok(durable) => durable,
+            // Senders can cause it, and it is not acknowledged: they are asked to try again.
+            Err(error) if error.is::<Crowded>() => {
+                if let Some(count) = self.refusals.told(Kind::Crowded, &source.name, now) {
+                    tracing::warn!(
+                        source = source.name,
+                        error = format!("{error:#}"),
+                        count,
+                        "did not quarantine an event of {}: {error:#}",
+                        source.name
+                    );
+                }
+                return undecided().into();
+            }
             Err(error) => {
-                tracing::error!(event.id = %event.id(), source = source.name, error = format!("{error:#}"), "could not keep event {}", event.id());
+                tracing::error!(event.id = %event.id(), source = source.name, server_errors = 1, error = format!("{error:#}"), "could not keep event {}", event.id());
                 return undecided().into();
             }
         };
@@ -239,7 +320,7 @@ impl Catcher {
 
     /// Answers a handshake. To answer one that sets a secret is to say that we have it, so it is
     /// stored first; one that comes second is a stranger's.
-    async fn arm(&self, source: &Source, reply: Reply) -> Response {
+    async fn arm(&self, source: &Source, reply: Reply, now: Millis) -> Response {
         if let Some(secret) = &reply.secret {
             match self.parts.secrets.set_first(&source.secret, secret).await {
                 Ok(true) => tracing::warn!(
@@ -248,26 +329,49 @@ impl Catcher {
                     source.name
                 ),
                 Ok(false) => {
-                    tracing::warn!(
-                        source = source.name,
-                        "refused a handshake: {} has its secret",
-                        source.name
-                    );
+                    if let Some(count) = self.refusals.told(Kind::Armed, &source.name, now) {
+                        tracing::warn!(
+                            source = source.name,
+                            count,
+                            "refused a handshake: {} has its secret",
+                            source.name
+                        );
+                    }
                     return not_verified(source);
                 }
                 Err(error) => {
-                    tracing::error!(
-                        source = source.name,
-                        error = format!("{error:#}"),
-                        "could not store the secret that a handshake of {} sets; the parameter \
-                         AllowArming of the stack permits it",
-                        source.name
-                    );
+                    if let Some(count) = self.refusals.told(Kind::NotArmed, &source.name, now) {
+                        tracing::error!(
+                            source = source.name,
+                            count,
+                            error = format!("{error:#}"),
+                            "could not store the secret that a handshake of {} sets; the parameter \
+                             AllowArming of the stack permits it",
+                            source.name
+                        );
+                    }
                     return undecided();
                 }
             }
         }
-        handshake(source, reply)
+        self.handshake(source, reply, now)
+    }
+
+    fn handshake(&self, source: &Source, reply: Reply, now: Millis) -> Response {
+        if let Some(count) = self.refusals.told(Kind::Handshake, &source.name, now) {
+            tracing::info!(
+                source = source.name,
+                status = reply.status,
+                count,
+                "answered a handshake of {}",
+                source.name
+            );
+        }
+        let response = Response::new(reply.status, &reply.content_type, reply.body);
+        let headers = reply.headers.iter();
+        headers.fold(response, |response, (name, value)| {
+            response.with(name, value)
+        })
     }
 
     fn too_large(&self, source: &Source, now: Millis) -> Response {
@@ -305,20 +409,37 @@ impl Catcher {
                 tracing::info!(quarantine.id = %id, source = source.name, "kept the refused request as {id}");
             }
             Ok(Kept::Full) => {
-                tracing::warn!(
-                    source = source.name,
-                    "the quarantine of {} is full for today",
-                    source.name
-                );
+                if let Some(count) = self.refusals.told(Kind::Full, &source.name, now) {
+                    tracing::warn!(
+                        source = source.name,
+                        count,
+                        "the quarantine of {} is full for today",
+                        source.name
+                    );
+                }
             }
-            Ok(Kept::TooLarge | Kept::Unasked) => {}
+            Ok(Kept::Crowded) => {
+                if let Some(count) = self.refusals.told(Kind::Crowded, &source.name, now) {
+                    tracing::warn!(
+                        source = source.name,
+                        count,
+                        "a request to {} names a document that is not noted: too many were named in \
+                         this hour",
+                        source.name
+                    );
+                }
+            }
+            Ok(Kept::TooLarge | Kept::Noted | Kept::Unasked) => {}
             Err(error) => {
-                tracing::warn!(
-                    source = source.name,
-                    error = format!("{error:#}"),
-                    "could not keep a refused request to {}",
-                    source.name
-                );
+                if let Some(count) = self.refusals.told(Kind::NotKept, &source.name, now) {
+                    tracing::warn!(
+                        source = source.name,
+                        count,
+                        error = format!("{error:#}"),
+                        "could not keep a refused request to {}",
+                        source.name
+                    );
+                }
             }
         }
     }
@@ -360,6 +481,8 @@ fn log(source: &Source, durable: &Durable) {
                 Received::New => "new",
                 Received::Open { .. } | Received::Settled => "duplicate",
                 Received::Conflict(_) => "kept_apart",
+                // A stranger can send a captured request any number of times: that is no alarm.
+                Received::Repeated(_) => "repeated_conflict",
             };
             let secret = kept.secret.as_deref();
             (kept.id.clone(), &kept.key, kept.kind.as_str(), secret, word)
@@ -393,20 +516,6 @@ fn log(source: &Source, durable: &Durable) {
 
 fn labels(live: &Live) -> Vec<&str> {
     live.iter().map(shared::secrets::Secret::label).collect()
-}
-
-fn handshake(source: &Source, reply: Reply) -> Response {
-    tracing::info!(
-        source = source.name,
-        status = reply.status,
-        "answered a handshake of {}",
-        source.name
-    );
-    let response = Response::new(reply.status, &reply.content_type, reply.body);
-    let headers = reply.headers.iter();
-    headers.fold(response, |response, (name, value)| {
-        response.with(name, value)
-    })
 }
 
 /// One answer for every cause. A few providers want another status than 401.

@@ -1,6 +1,6 @@
-//! Which refusals get a line in the log: a flood of them must not become a bill.
+//! Which answers to anonymous requests get a line in the log: a flood of them must not become a bill.
 //!
-//! Of each process by itself, in memory: nothing depends on it. No refusal is left out of the
+//! Of each process by itself, in memory: nothing depends on it. No answer is left out of the
 //! count, because a line says for how many it stands.
 
 use std::collections::HashMap;
@@ -24,8 +24,22 @@ pub(crate) enum Kind {
     TooLarge,
     /// It waits for a key that has to be fetched.
     Waits,
+    /// There is a bound for what it is, and it is beyond that.
+    Crowded,
     /// Our own fault.
     Undecided,
+    /// The secrets or keys could not be read.
+    Failed,
+    /// A handshake was answered.
+    Handshake,
+    /// A handshake wanted to set a secret, and the source has one.
+    Armed,
+    /// The secret of a handshake could not be stored.
+    NotArmed,
+    /// The quarantine has no room for it today.
+    Full,
+    /// It could not be quarantined.
+    NotKept,
 }
 
 /// The refusals that this process has seen.

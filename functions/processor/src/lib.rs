@@ -32,6 +32,10 @@ const AT_ONCE: usize = 4;
 /// so that a destination that hangs holds up nothing but its own events.
 const SLOW: Duration = Duration::from_secs(1);
 
+/// Bodies larger than this are in memory one at a time. Only a sync brings them, and ten of the largest would
+/// take more than the function has.
+const LARGE: u64 = 4 * 1024 * 1024;
+
 /// Everything that work needs, made once per process.
 pub struct Processor {
     parts: Parts,
@@ -40,6 +44,8 @@ pub struct Processor {
     breakers: Breakers,
     pauses: Pauses,
     rates: Rates,
+    /// For an event whose body is larger than [`LARGE`].
+    large: Semaphore,
     clock: Clock,
 }
 
@@ -59,6 +65,7 @@ impl Processor {
             breakers: Breakers::new(parts.aws.dynamodb(), &parts.table),
             pauses: Pauses::new(parts.inbox.ledger.clone()),
             rates: Rates::new(parts.aws.dynamodb(), &parts.table),
+            large: Semaphore::new(1),
             parts,
             outbound,
             clock,

@@ -14,7 +14,7 @@ use shared::queue::{Doorbell, Lane, NoDoorbell};
 use shared::timing::{CLOCK_MARGIN, EFFECT_TIMEOUT, LEASE};
 
 use crate::order::Turn;
-use crate::{Processor, Slot};
+use crate::{LARGE, Processor, Slot};
 
 /// What actions came to, and what became of their effects.
 pub(crate) type Ended = (Outcome, Vec<(String, EffectRow)>);
@@ -239,6 +239,12 @@ impl Processor {
     /// Runs the source's actions, all at once. All of them must be done; one that fails or hangs
     /// keeps the others from nothing.
     async fn act(&self, source: &Source, lease: &Lease, until: Millis, turn: &mut Turn) -> Ended {
+        let is_large = lease.row.body_len > LARGE;
+        let room = is_large.then(|| self.large.try_acquire());
+        if let Some(Err(_)) = room {
+            let why = "another event with a body of more than 4 MiB is being worked on";
+            return (Outcome::later(why, until), Vec::new());
+        }
         let body = match self
             .parts
             .inbox

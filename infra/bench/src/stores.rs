@@ -170,15 +170,26 @@ impl Inner {
         let asked: Value = serde_json::from_slice(body).unwrap_or_default();
         let path = asked["Path"].as_str().unwrap_or_default();
         let path = path.trim_end_matches('/');
-        let parameters = SECRETS.map(|name| {
+        // The path of one secret, or of all.
+        let is_one = SECRETS
+            .iter()
+            .any(|name| path.ends_with(&format!("/{name}")));
+        let names = if is_one {
+            vec![format!("{path}/current")]
+        } else {
+            let names = SECRETS.iter();
+            names.map(|name| format!("{path}/{name}/current")).collect()
+        };
+        let parameters = names.iter().map(|name| {
             json!({
-                "Name": format!("{path}/{name}/current"),
+                "Name": name,
                 "Type": "SecureString",
                 "Value": SECRET,
                 "Version": 1,
                 "LastModifiedDate": 1_767_000_000,
             })
         });
+        let parameters: Vec<Value> = parameters.collect();
         Response::new(200, json!({ "Parameters": parameters }).to_string())
     }
 

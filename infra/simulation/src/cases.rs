@@ -1,6 +1,6 @@
 //! What is run, what must come of it, and what comes of it without one of the protections.
 
-use crate::scenario::{Ordering, Scenario, Without};
+use crate::scenario::{Ordering, Scenario, Stranger, Without};
 use crate::wire::dynamodb::Weakness;
 use crate::wire::fate::{Down, Odds, Outage, Service};
 use crate::witness::Figures;
@@ -23,11 +23,15 @@ pub enum Figure {
     Undrained,
     Stale,
     Inversions,
+    Forged,
+    Refused,
+    Delayed,
+    Unfetched,
     Amplification,
 }
 
 impl Figure {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 17] = [
         Self::Lost,
         Self::Stuck,
         Self::DoubleOutcomes,
@@ -40,6 +44,10 @@ impl Figure {
         Self::Undrained,
         Self::Stale,
         Self::Inversions,
+        Self::Forged,
+        Self::Refused,
+        Self::Delayed,
+        Self::Unfetched,
         Self::Amplification,
     ];
 
@@ -57,6 +65,10 @@ impl Figure {
             Self::Undrained => "messages left in the spill queue",
             Self::Stale => "entities not in their newest version",
             Self::Inversions => "calls before an older event",
+            Self::Forged => "events that no sender sent, or again",
+            Self::Refused => "genuine requests refused",
+            Self::Delayed => "genuine requests turned away too long",
+            Self::Unfetched => "genuine keys not fetched in time",
             Self::Amplification => "messages sent for each needed",
         }
     }
@@ -76,6 +88,10 @@ impl Figure {
             Self::Undrained => figures.undrained,
             Self::Stale => figures.stale,
             Self::Inversions => figures.inversions,
+            Self::Forged => figures.forged,
+            Self::Refused => figures.refused,
+            Self::Delayed => figures.delayed,
+            Self::Unfetched => figures.unfetched,
             Self::Amplification => return figures.amplification(),
         };
         count as f64
@@ -195,6 +211,63 @@ pub const STRICT: Case = Case {
     scenario: strict,
 };
 
+/// What holds for genuine senders, whatever a stranger does.
+const STRANGERS: &[Figure] = &[
+    Figure::Lost,
+    Figure::Stuck,
+    Figure::DoubleOutcomes,
+    Figure::DoubleEffects,
+    Figure::Hollow,
+    Figure::Unexplained,
+    Figure::BadHistories,
+    Figure::FalseConflicts,
+    Figure::Early,
+    Figure::Undrained,
+    Figure::Forged,
+    Figure::Refused,
+];
+
+/// Nothing else goes wrong, so that each answer is judged.
+pub const STRANGER: Case = Case {
+    name: "a stranger beside genuine senders",
+    figures: &Figure::ALL,
+    messages: 1.2,
+    scenario: stranger,
+};
+
+pub const STRANGER_AMID_TROUBLE: Case = Case {
+    name: "a stranger amid trouble",
+    figures: STRANGERS,
+    messages: f64::INFINITY,
+    scenario: stranger_amid_trouble,
+};
+
+pub fn stranger(seed: u64, events: usize) -> Scenario {
+    Scenario {
+        arrive_in_ms: 4 * HOUR_MS.unsigned_abs(),
+        stranger: Some(STRANGER_DOES),
+        ..Scenario::calm(seed, events)
+    }
+}
+
+pub fn stranger_amid_trouble(seed: u64, events: usize) -> Scenario {
+    Scenario {
+        // He sends them again.
+        duplicates: 0,
+        arrive_in_ms: 4 * HOUR_MS.unsigned_abs(),
+        stranger: Some(STRANGER_DOES),
+        ..Scenario::rough(seed, events)
+    }
+}
+
+/// More junk than what is kept of it in a day, more unknown keys than are fetched in a round.
+const STRANGER_DOES: Stranger = Stranger {
+    junk: 260,
+    unknown_keys: 3,
+    names_keys_for: 60,
+    captures: 2_500,
+};
+
 fn ordered(seed: u64, events: usize, mode: &'static str) -> Scenario {
     Scenario {
         order: Some(Ordering { mode, versions: 20 }),
@@ -292,6 +365,10 @@ pub struct Companion {
 
 /// What each protection is for.
 pub fn companions() -> Vec<Companion> {
+    [of_stores(), of_strangers()].concat()
+}
+
+fn of_stores() -> Vec<Companion> {
     let of = |without, figure, change| Companion {
         without,
         figure,
@@ -379,5 +456,37 @@ pub fn companions() -> Vec<Companion> {
                 s.weakness = Some(Weakness::PausesStay);
             },
         },
+    ]
+}
+
+/// What keeps a stranger from costing genuine senders anything.
+fn of_strangers() -> Vec<Companion> {
+    let of = |without, figure, change| Companion {
+        without,
+        figure,
+        case: STRANGER,
+        events: 105,
+        change,
+    };
+    vec![
+        of("the second look at what is known", Figure::Forged, |s| {
+            s.weakness = Some(Weakness::BlindMarker);
+        }),
+        of(
+            "a budget for keys: what is fetched",
+            Figure::Unfetched,
+            |s| {
+                s.weakness = Some(Weakness::SharedBudget);
+            },
+        ),
+        of("a budget for keys: who waits", Figure::Delayed, |s| {
+            s.weakness = Some(Weakness::SharedBudget);
+        }),
+        of("a guard on what a handshake signs", Figure::Forged, |s| {
+            s.without = Some(Without::HandshakeGuard);
+        }),
+        of("clocks that agree", Figure::Refused, |s| {
+            s.skew_ms = HOUR_MS;
+        }),
     ]
 }

@@ -7,7 +7,7 @@ use shared::clock::Millis;
 use tokio::time::Instant;
 
 /// When every simulation begins: 2026-01-05 00:00:00 UTC.
-const BEGIN: i64 = 1_767_571_200_000;
+pub const BEGIN: i64 = 1_767_571_200_000;
 
 thread_local! {
     static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };

@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::Request;
+use serde_json::{Value, json};
 use shared::outbound::{Answer, Inside, Trouble};
 use tokio::time::sleep;
 
 use crate::dice::Dice;
 use crate::hazard;
 use crate::scenario::{Nature, Scenario, Without};
-use crate::sender;
+use crate::webhook;
 use crate::world::Shared;
-
-pub const URL: &str = "https://destination.example/hook";
 
 /// What it has done.
 pub struct Destination {
@@ -108,8 +107,35 @@ pub fn inside(world: &Shared) -> Inside {
     let world = world.clone();
     Arc::new(move |request| {
         let world = world.clone();
-        Box::pin(async move { answer(&world, &request).await })
+        Box::pin(async move {
+            match request.url().host_str() {
+                Some("api.ebay.com") => Ok(keys(&world, &request)),
+                _ => answer(&world, &request).await,
+            }
+        })
     })
+}
+
+/// The API that gives out the provider's public keys, to who shows a token.
+/// <https://developer.ebay.com/api-docs/commerce/notification/resources/public_key/methods/getPublicKey>
+fn keys(world: &Shared, request: &Request) -> Answer {
+    let path = request.url().path();
+    if path == "/identity/v1/oauth2/token" {
+        return document(&json!({ "access_token": "of-the-application" }));
+    }
+    let kid = path.rsplit('/').next().unwrap_or_default();
+    if world.lock().witness.gave_out(kid) {
+        document(&json!({ "key": webhook::ebay_public_key() }))
+    } else {
+        of(404)
+    }
+}
+
+fn document(value: &Value) -> Answer {
+    Answer {
+        body: Some(value.to_string().into()),
+        ..of(200)
+    }
 }
 
 async fn answer(world: &Shared, request: &Request) -> Result<Answer, Trouble> {
@@ -124,7 +150,7 @@ async fn answer(world: &Shared, request: &Request) -> Result<Answer, Trouble> {
         .body()
         .and_then(reqwest::Body::as_bytes)
         .unwrap_or_default();
-    let Some(event) = sender::event_of(body) else {
+    let Some(event) = webhook::event_of(body) else {
         return Ok(of(400));
     };
     let attempt = header("mitt-attempt").parse().unwrap_or(0);

@@ -17,6 +17,8 @@ pub mod run;
 pub mod sandbox;
 pub mod scenario;
 pub mod sender;
+pub mod stranger;
+pub mod webhook;
 pub mod wire;
 pub mod witness;
 pub mod world;

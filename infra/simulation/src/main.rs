@@ -7,7 +7,9 @@ use std::thread::{self, available_parallelism};
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
-use simulation::cases::{Case, LATEST, MONTH, ROUGH, STOPPED, STRICT, companions};
+use simulation::cases::{
+    Case, LATEST, MONTH, ROUGH, STOPPED, STRANGER, STRANGER_AMID_TROUBLE, STRICT, companions,
+};
 use simulation::report::{Line, Tooth, table};
 use simulation::run::{Found, run};
 use simulation::scenario::Scenario;
@@ -26,8 +28,19 @@ const ORDERED: usize = 2_000;
 const MONTH_EVENTS: usize = 3_000;
 const STOPPED_EVENTS: usize = 2_000;
 
+/// Events beside a stranger. He makes more requests than the senders do.
+const STRANGER_EVENTS: usize = 1_400;
+
 /// The cases that are judged; the companions come behind them.
-const JUDGED: [Case; 5] = [ROUGH, MONTH, STOPPED, LATEST, STRICT];
+const JUDGED: [Case; 7] = [
+    ROUGH,
+    MONTH,
+    STOPPED,
+    LATEST,
+    STRICT,
+    STRANGER,
+    STRANGER_AMID_TROUBLE,
+];
 const CASES: usize = JUDGED.len();
 
 #[expect(
@@ -131,6 +144,10 @@ fn all(options: &Options) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
             let events = ORDERED.min(ordered - world * ORDERED);
             add(place, (case.scenario)(options.seed(1_000 + world), events));
         }
+    }
+    for (place, case) in [(5, STRANGER), (6, STRANGER_AMID_TROUBLE)] {
+        let events = STRANGER_EVENTS.min(options.events);
+        add(place, (case.scenario)(options.seed(2_000 + place), events));
     }
     for world in 0..worlds {
         let events = WORLD.min(options.events - world * WORLD);

@@ -16,13 +16,13 @@ use tokio::time::sleep;
 use crate::clock;
 use crate::hazard::{Ended, Role, at_risk};
 use crate::mapping::Mapping;
-use crate::sandbox::{Sandbox, Sandboxes};
+use crate::sandbox::{API_SECRET, Sandbox, Sandboxes};
 use crate::scenario::{Scenario, Without};
 use crate::wire::dynamodb::{Item, Value};
 use crate::wire::fate::Down;
 use crate::witness::Figures;
 use crate::world::{Shared, World};
-use crate::{mapping, sender};
+use crate::{mapping, sender, stranger, webhook};
 
 /// Catchers that answer side by side.
 const CATCHERS: usize = 4;
@@ -73,9 +73,14 @@ async fn simulate(scenario: Scenario) -> anyhow::Result<Found> {
     let world = Shared::new(scenario);
     {
         let mut world = world.lock();
+        for source in webhook::SOURCES {
+            world
+                .secrets
+                .insert(source.to_owned(), webhook::SECRET.to_owned());
+        }
         world
             .secrets
-            .insert(crate::sandbox::SOURCE.to_owned(), sender::SECRET.to_owned());
+            .insert(API_SECRET.to_owned(), "application:secret".to_owned());
         world.secrets.insert(
             "destination".to_owned(),
             "whsec_c2ltdWxhdGVkLWRlc3RpbmF0aW9u".to_owned(),
@@ -100,6 +105,7 @@ async fn simulate(scenario: Scenario) -> anyhow::Result<Found> {
     });
     tokio::task::spawn_local(mapping::map(run.clone(), run.mapping.clone()));
     tokio::task::spawn_local(purge(run.clone()));
+    tokio::task::spawn_local(stranger::act(run.clone()));
     while !run.is_over() && clock::elapsed() < ends_after {
         sleep(TICK).await;
         run.schedule()?;
@@ -153,6 +159,16 @@ impl Run {
         self.failed.borrow_mut().get_or_insert(error);
     }
 
+    /// How many requests were sent: of each one, another number.
+    pub fn next_turn(&self) -> usize {
+        self.turn.get()
+    }
+
+    /// Whether each event was sent at least once.
+    pub fn all_are_sent(&self) -> bool {
+        self.all_sent.get()
+    }
+
     fn is_over(&self) -> bool {
         let world = self.world.lock();
         let quiet = self.all_sent.get() && self.senders.get() == 0 && self.mapping.is_idle();
@@ -197,7 +213,9 @@ impl Run {
             let mut world = self.world.lock();
             let without = world.scenario.without;
             let down = world.is_down(Down::Sweep);
-            if !down && without != Some(Without::Sweep) && world.table.has_open_rows() {
+            // It also fetches what refused requests wait for.
+            let due = world.table.has_open_rows() || world.scenario.stranger.is_some();
+            if !down && without != Some(Without::Sweep) && due {
                 tasks.push(Task::Sweep);
             }
             let waits = !world.queues.spill.is_empty() || !world.queues.backlog.is_empty();

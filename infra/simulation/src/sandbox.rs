@@ -10,6 +10,7 @@ use catcher::Catcher;
 use processor::Processor;
 use shared::aws::{Aws, Patience};
 use shared::config::Config;
+use shared::fetch_back::FetchBack;
 use shared::inbox::Inbox;
 use shared::keyring::Keyring;
 use shared::ledger::Ledger;
@@ -22,13 +23,17 @@ use shared::spill::Spill;
 
 use crate::clock;
 use crate::destination;
+use crate::webhook::{self, EBAY};
 use crate::wire;
 use crate::world::{SECRETS_PATH, Shared};
 
-/// The one source that sends.
+/// The one source that sends, where there is no stranger.
 pub const SOURCE: &str = "stripe-main";
 
 const TABLE: &str = "inbox";
+
+/// The name of the credentials with which keys are asked for.
+pub const API_SECRET: &str = "ebay-api";
 
 /// Makes functions.
 pub struct Sandboxes {
@@ -111,8 +116,9 @@ impl Sandboxes {
         Ok(Parts {
             config,
             secrets: Secrets::new(aws.ssm(), SECRETS_PATH),
-            ingress: None,
+            ingress: Some(Secrets::new(aws.ssm(), SECRETS_PATH)),
             keyring: Keyring::new(aws.dynamodb(), TABLE),
+            fetch_back: FetchBack::new(aws.dynamodb(), TABLE),
             quarantine: Quarantine::new(aws.dynamodb(), TABLE),
             spill: Spill::new(aws.sqs(), "https://simulated/spill"),
             table: TABLE.to_owned(),
@@ -140,26 +146,48 @@ impl Sandboxes {
 }
 
 fn sources(world: &Shared) -> String {
-    let mode = world
-        .lock()
-        .scenario
-        .order
-        .map_or("none", |order| order.mode);
-    format!(
+    let (mode, strangers) = {
+        let scenario = &world.lock().scenario;
+        let mode = scenario.order.map_or("none", |order| order.mode);
+        (mode, scenario.stranger.is_some())
+    };
+    let head = format!(
         r#"
         schema = 1
         [forward]
         allow_hosts = ["destination.example"]
-        [[source]]
-        name = "{SOURCE}"
-        preset = "stripe"
-        secret = "{SOURCE}"
+        {}
         order = {{ mode = "{mode}" }}
-        [[source.action]]
-        kind = "http"
-        url = "{}"
-        secret = "destination"
+        {ACTION}
         "#,
-        destination::URL
-    )
+        source(SOURCE)
+    );
+    let others = webhook::SOURCES.iter().filter(|name| **name != SOURCE);
+    let others = others.filter(|_| strangers).map(|name| {
+        let trust = if *name == EBAY {
+            format!("trust = {{ api_secret = \"{API_SECRET}\" }}")
+        } else {
+            String::new()
+        };
+        format!("{}\n{trust}\n{ACTION}", source(name))
+    });
+    head + &others.collect::<String>()
 }
+
+/// The source of this name, which says its preset.
+fn source(name: &str) -> String {
+    let preset = name.trim_end_matches("-main");
+    let preset = if preset == "woo" {
+        "woocommerce"
+    } else {
+        preset
+    };
+    format!("[[source]]\nname = \"{name}\"\npreset = \"{preset}\"\nsecret = \"{name}\"")
+}
+
+const ACTION: &str = r#"
+[[source.action]]
+kind = "http"
+url = "https://destination.example/hook"
+secret = "destination"
+"#;

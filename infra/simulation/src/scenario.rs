@@ -43,6 +43,20 @@ pub struct Scenario {
     pub order: Option<Ordering>,
     pub weakness: Option<Weakness>,
     pub without: Option<Without>,
+    /// A caller without a secret, beside genuine senders of several sources.
+    pub stranger: Option<Stranger>,
+}
+
+/// What a caller without a secret does, within bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stranger {
+    /// Unsigned requests, each day, to the source whose keys are fetched. Others get a tenth of it.
+    pub junk: u64,
+    /// Keys that do not exist which he names each minute, and for how many minutes.
+    pub unknown_keys: u64,
+    pub names_keys_for: u64,
+    /// Acknowledged requests, of ten thousand, that he has a copy of and posts again.
+    pub captures: u64,
 }
 
 /// How the events of a source are ordered.
@@ -76,6 +90,8 @@ pub enum Without {
     DepthGate,
     /// The destination says that it has done something, and has not.
     Deed,
+    /// A handshake signs any text for the caller, and not only what looks like a challenge.
+    HandshakeGuard,
 }
 
 /// What an event does to those who touch it.
@@ -110,6 +126,7 @@ impl Scenario {
             order: None,
             weakness: None,
             without: None,
+            stranger: None,
         }
     }
 

@@ -1,38 +1,23 @@
-//! The provider: sends each event until it is acknowledged, and some of them again.
+//! The providers: each event is sent until it is acknowledged, and some are sent again.
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use catcher::Request;
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use serde_json::json;
-use sha2::Sha256;
 use tokio::time::sleep;
 
 use crate::clock;
 use crate::dice::Dice;
 use crate::hazard::{Ended, Role, at_risk};
 use crate::run::Run;
-use crate::sandbox::SOURCE;
 use crate::scenario::{RETRIES_MS, Scenario, Without, second_delivery_ms};
+use crate::stranger;
+use crate::webhook::{self, MAILGUN, Webhook};
 
-/// What the sender signs with.
-pub const SECRET: &str = "whsec_of_the_simulated_sender";
-
-/// How long it waits for an answer.
+/// How long a sender waits for an answer.
 const WAITS: Duration = Duration::from_secs(10);
 
-pub fn id_of(event: usize) -> String {
-    format!("evt_{event:09}")
-}
-
-/// The event whose id stands in a body.
-pub fn event_of(body: &[u8]) -> Option<usize> {
-    let text = std::str::from_utf8(body).ok()?;
-    let (_, rest) = text.split_once("\"evt_")?;
-    rest.get(..9)?.parse().ok()
-}
+/// Mailgun signs a time once and gives up before the signature is too old.
+const GIVES_UP: Duration = Duration::from_secs(8 * 3600);
 
 /// The event that a doorbell names.
 pub fn event_of_doorbell(body: &str) -> Option<usize> {
@@ -40,50 +25,26 @@ pub fn event_of_doorbell(body: &str) -> Option<usize> {
     rest.get(..9)?.parse().ok()
 }
 
-/// Small, larger than a row takes along, or larger than a row may be.
-fn body_of(scenario: &Scenario, event: usize) -> String {
-    let mut dice = Dice::new(scenario.seed, 0x62_6f64_7900 + event as u64);
-    let len = match dice.below(1_000) {
-        0 => 60_000,
-        1..20 => 3_000,
-        _ => dice.between(20, 200),
-    };
-    // Noise, so that it does not compress.
-    let noise = (0..len).map(|_| char::from(b'a' + u8::try_from(dice.below(26)).unwrap_or(0)));
-    let noise: String = noise.collect();
-    let (entity, version) = scenario
-        .order
-        .map_or((event, 0), |order| order.place(event));
-    format!(
-        r#"{{"id":"{}","object":"event","type":"invoice.paid","created":{},"data":{{"object":{{"id":"in_{entity}"}},"noise":"{noise}"}}}}"#,
-        id_of(event),
-        1_767_571_200 + version,
-    )
-}
-
 /// All first deliveries in their time.
 pub async fn send_all(run: Rc<Run>) {
-    let (line, span, seed) = {
+    let (line, scenario) = {
         let world = run.world.lock();
-        let scenario = &world.scenario;
-        (line(scenario), scenario.arrive_in_ms, scenario.seed)
+        (line(&world.scenario), world.scenario.clone())
     };
-    let mut dice = Dice::new(seed, 3);
-    let events = line.len();
+    let mut dice = Dice::new(scenario.seed, 3);
     for (place, event) in line.into_iter().enumerate() {
-        let at = span * place as u64 / events.max(1) as u64;
+        let at = webhook::first_sent_ms(&scenario, place);
         let wait = Duration::from_millis(at).saturating_sub(clock::elapsed());
         if !wait.is_zero() {
             sleep(wait).await;
         }
         spawn(&run, event, Duration::ZERO);
-        let duplicates = run.world.lock().scenario.duplicates;
-        if dice.hits(duplicates) {
-            spawn(
-                &run,
-                event,
-                Duration::from_millis(second_delivery_ms(&mut dice)),
-            );
+        if dice.hits(scenario.duplicates) {
+            let later = Duration::from_millis(second_delivery_ms(&mut dice));
+            let lasting = webhook::source_of(&scenario, event) != MAILGUN;
+            if lasting || later < GIVES_UP {
+                spawn(&run, event, later);
+            }
         }
     }
 }
@@ -114,52 +75,52 @@ fn spawn(run: &Rc<Run>, event: usize, wait: Duration) {
     });
 }
 
-async fn until_acknowledged(run: &Run, event: usize) -> anyhow::Result<()> {
+async fn until_acknowledged(run: &Rc<Run>, event: usize) -> anyhow::Result<()> {
+    let scenario = run.world.lock().scenario.clone();
+    let gives_up = webhook::source_of(&scenario, event) == MAILGUN;
+    let began = clock::elapsed();
     for wait in RETRIES_MS {
-        if deliver(run, event).await? {
+        let webhook = webhook::genuine(&scenario, event);
+        let answer = send(run, &webhook).await?;
+        let status = answer.map(|answer| answer.status);
+        run.world.lock().told(event, status);
+        let dishonest = scenario.without == Some(Without::HonestAnswer) && status.is_some();
+        if dishonest || status.is_some_and(|status| (200..300).contains(&status)) {
             run.world.lock().witness.acknowledged(event);
+            stranger::may_capture(run, event, webhook);
             return Ok(());
         }
-        sleep(Duration::from_millis(wait)).await;
+        let wait = Duration::from_millis(wait);
+        if gives_up && clock::elapsed() + wait > began + GIVES_UP {
+            return Ok(());
+        }
+        sleep(wait).await;
     }
     Ok(())
 }
 
-/// Whether it was answered with 2xx in time.
-async fn deliver(run: &Run, event: usize) -> anyhow::Result<bool> {
-    let body = body_of(&run.world.lock().scenario, event);
-    let request = request(&body)?;
+/// What a sender was answered.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub body: String,
+}
+
+/// Sends a request; `None` where no answer comes in time.
+pub async fn send(run: &Run, webhook: &Webhook) -> anyhow::Result<Option<Answer>> {
+    let request = webhook.request()?;
     let sandbox = run.catcher()?;
     let answering = Box::pin(sandbox.function.answer(request));
     let answering = at_risk(Role::Catcher, answering, sandbox.skew_ms, WAITS, &run.world);
     let answered = tokio::time::timeout(WAITS, answering).await;
-    let dishonest = run.world.lock().scenario.without == Some(Without::HonestAnswer);
     Ok(match answered {
-        Ok(Ended::Returned { value, .. }) => dishonest || (200..300).contains(&value.status_code),
+        Ok(Ended::Returned { value, .. }) => Some(Answer {
+            status: value.status_code,
+            body: value.body,
+        }),
         Ok(Ended::Died) | Err(_) => {
             run.forget_catcher(&sandbox);
-            false
+            None
         }
     })
-}
-
-/// As the HTTP API passes it.
-fn request(body: &str) -> anyhow::Result<Request> {
-    let at = clock::true_ms() / 1000;
-    let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes()).context("any key is a key")?;
-    mac.update(format!("{at}.{body}").as_bytes());
-    let signature = hex::encode(mac.finalize().into_bytes());
-    let event = json!({
-        "version": "2.0",
-        "rawPath": format!("/in/{SOURCE}"),
-        "rawQueryString": "",
-        "headers": {
-            "content-type": "application/json",
-            "stripe-signature": format!("t={at},v1={signature}"),
-        },
-        "requestContext": { "domainName": "simulated.example", "http": { "method": "POST" } },
-        "body": body,
-        "isBase64Encoded": false,
-    });
-    serde_json::from_value(event).context("a request of the HTTP API")
 }

@@ -1,11 +1,33 @@
 //! Sees every write and every answer, and judges by them. It shares no code with production.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+use shared::timing::ROUND_EVERY;
 
 use crate::clock;
+use crate::scenario::Scenario;
 use crate::sender;
+use crate::webhook;
 use crate::wire::dynamodb::{Changed, Item, Value};
 use crate::wire::sqs::Message;
+
+/// The key of a genuine request is fetched within so many rounds of backup-sync, whatever others
+/// name: an hour.
+pub const KEY_ROUNDS: u32 = 12;
+
+/// A catcher reads what was fetched at most this much later.
+const KEY_READ: Duration = Duration::from_secs(60);
+
+/// A key that a genuine request named: when first, and when it was given out.
+#[derive(Clone, Copy, Debug)]
+struct Named {
+    at: i64,
+    given_out_at: Option<i64>,
+}
 
 /// What is known of one event.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +65,15 @@ pub struct Witness {
     /// Calls for an event while an older one of its entity stood open that had been there before
     /// the attempt began.
     pub inversions: u64,
+    /// The event of each body that a genuine sender sends, by its hash as rows have it. Empty where
+    /// there is no stranger.
+    genuine: HashMap<String, usize>,
+    /// The first row of each event that may run.
+    homes: HashMap<usize, String>,
+    /// The keys that genuine senders sign with.
+    named: BTreeMap<String, Named>,
+    refused: u64,
+    delayed: u64,
 }
 
 /// What is to be zero, and what is to be small.
@@ -74,6 +105,14 @@ pub struct Figures {
     pub stale: u64,
     /// Calls for an event before an older one of its entity that had arrived.
     pub inversions: u64,
+    /// Rows that may run and that no genuine sender caused, or a second time.
+    pub forged: u64,
+    /// Genuine requests that were refused as if they were not.
+    pub refused: u64,
+    /// Genuine requests that were turned away for longer than it takes to fetch a key.
+    pub delayed: u64,
+    /// Keys of genuine senders that were not fetched in time.
+    pub unfetched: u64,
     /// Messages left in the spill queue at the end.
     pub undrained: u64,
     /// Doorbells that were sent, to either queue. One that goes over from the backlog is no other.
@@ -86,6 +125,8 @@ pub struct Figures {
     pub needed: u64,
     pub calls: u64,
 }
+
+const QUARANTINED: &str = "quarantined";
 
 fn text<'i>(item: &'i Item, name: &str) -> &'i str {
     item.get(name).and_then(Value::text).unwrap_or_default()
@@ -106,6 +147,88 @@ fn event_of(pk: &str) -> Option<usize> {
 }
 
 impl Witness {
+    /// Where there is a stranger, it has to know which bodies are not his.
+    pub fn of(scenario: &Scenario) -> Self {
+        let events = match scenario.stranger {
+            Some(_) => scenario.events,
+            None => 0,
+        };
+        let genuine = (0..events).map(|event| {
+            let body = webhook::body_of(scenario, event);
+            (STANDARD.encode(Sha256::digest(body)), event)
+        });
+        Self {
+            genuine: genuine.collect(),
+            ..Self::default()
+        }
+    }
+
+    /// What a genuine sender was answered to a request, which may name a key.
+    pub fn told(&mut self, status: Option<u16>, kid: Option<String>) {
+        let now = clock::true_ms();
+        let waits_from = kid.map(|kid| {
+            let named = Named {
+                at: now,
+                given_out_at: None,
+            };
+            self.named.entry(kid).or_insert(named).at
+        });
+        match status {
+            Some(200..300) => {}
+            Some(400..500) => self.refused += 1,
+            _ => {
+                let patience = (ROUND_EVERY * KEY_ROUNDS + KEY_READ).as_millis();
+                let late = |from: i64| u128::from((now - from).unsigned_abs()) > patience;
+                self.delayed += u64::from(waits_from.is_none_or(late));
+            }
+        }
+    }
+
+    /// Whether the provider has a key of this name.
+    pub fn gave_out(&mut self, kid: &str) -> bool {
+        let named = self.named.get_mut(kid);
+        let now = clock::true_ms();
+        named
+            .map(|named| named.given_out_at.get_or_insert(now))
+            .is_some()
+    }
+
+    /// Whether the event is in the ledger.
+    pub fn has_row(&self, event: usize) -> bool {
+        self.homes.contains_key(&event)
+    }
+
+    /// The event that a row is of, if it may run. Where there is a stranger, names are his choice:
+    /// it is the body that tells, and one row of each.
+    fn event_of_row(&mut self, pk: &str, row: &Item) -> Option<usize> {
+        if self.genuine.is_empty() {
+            return event_of(pk);
+        }
+        if text(row, "st") == QUARANTINED {
+            return None;
+        }
+        let event = self.sent(row)?;
+        let home = self.homes.entry(event).or_insert_with(|| pk.to_owned());
+        (home == pk).then_some(event)
+    }
+
+    fn sent(&self, row: &Item) -> Option<usize> {
+        match row.get("sha")? {
+            Value::B(sha) => self.genuine.get(sha).copied(),
+            _ => None,
+        }
+    }
+
+    /// The key of each event that a genuine sender named must have been fetched in time.
+    fn unfetched(&self) -> u64 {
+        let patience = (ROUND_EVERY * KEY_ROUNDS).as_millis();
+        let late = |named: &&Named| {
+            let took = named.given_out_at.map(|at| (at - named.at).unsigned_abs());
+            took.is_none_or(|took| u128::from(took) > patience)
+        };
+        self.named.values().filter(late).count() as u64
+    }
+
     pub fn acknowledged(&mut self, event: usize) {
         self.known.entry(event).or_default().acknowledged = true;
     }
@@ -155,7 +278,11 @@ impl Witness {
 
     /// A write that was applied, by this invocation.
     pub fn saw(&mut self, changed: &Changed, invocation: u64) {
-        let (Some(event), "M") = (event_of(&changed.pk), changed.sk.as_str()) else {
+        let row = changed.new.as_ref().or(changed.old.as_ref());
+        let (Some(row), "M") = (row, changed.sk.as_str()) else {
+            return;
+        };
+        let Some(event) = self.event_of_row(&changed.pk, row) else {
             return;
         };
         let nothing = Item::new();
@@ -227,15 +354,20 @@ impl Witness {
             early: self.early,
             bad_histories: self.backward,
             inversions: self.inversions,
+            refused: self.refused,
+            delayed: self.delayed,
+            unfetched: self.unfetched(),
             ..Figures::default()
         };
         let mut rows_of: HashMap<usize, &Item> = HashMap::new();
         for (pk, row) in rows {
-            match event_of(pk) {
-                Some(event) => {
+            match self.judged(pk, row) {
+                Judged::Of(event) => {
                     rows_of.insert(event, row);
                 }
-                None => figures.false_conflicts += 1,
+                Judged::Quarantined => {}
+                Judged::Forged => figures.forged += 1,
+                Judged::KeptApart => figures.false_conflicts += 1,
             }
         }
         let nothing = Known::default();
@@ -267,6 +399,34 @@ impl Witness {
             figures.bad_histories += u64::from(!fits(row));
         }
         figures
+    }
+}
+
+/// What a row is to the judge.
+enum Judged {
+    Of(usize),
+    /// The stranger caused it, and it does not run.
+    Quarantined,
+    /// The stranger caused it, and it may run.
+    Forged,
+    /// Where there is no stranger, no row may be named otherwise.
+    KeptApart,
+}
+
+impl Witness {
+    fn judged(&self, pk: &str, row: &Item) -> Judged {
+        if self.genuine.is_empty() {
+            return event_of(pk).map_or(Judged::KeptApart, Judged::Of);
+        }
+        if text(row, "st") == QUARANTINED {
+            return Judged::Quarantined;
+        }
+        match self.sent(row) {
+            Some(event) if self.homes.get(&event).is_some_and(|home| home == pk) => {
+                Judged::Of(event)
+            }
+            _ => Judged::Forged,
+        }
     }
 }
 
@@ -329,6 +489,10 @@ impl Figures {
             early: self.early + other.early,
             stale: self.stale + other.stale,
             inversions: self.inversions + other.inversions,
+            forged: self.forged + other.forged,
+            refused: self.refused + other.refused,
+            delayed: self.delayed + other.delayed,
+            unfetched: self.unfetched + other.unfetched,
             undrained: self.undrained + other.undrained,
             sent: self.sent + other.sent,
             moved: self.moved + other.moved,

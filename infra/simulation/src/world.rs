@@ -14,6 +14,7 @@ use crate::destination::Destination;
 use crate::dice::Dice;
 use crate::hazard::Role;
 use crate::scenario::{Scenario, Without};
+use crate::webhook;
 use crate::wire::dynamodb::{Refusal, Table, Value};
 use crate::wire::fate::{Down, Fate, Service};
 use crate::wire::sqs::{Name, Queues};
@@ -75,13 +76,22 @@ impl World {
             secrets: BTreeMap::new(),
             objects: HashMap::new(),
             destination: Destination::new(&scenario),
-            witness: Witness::default(),
+            witness: Witness::of(&scenario),
             dice: Dice::new(scenario.seed, 1),
             trace: 0xcbf2_9ce4_8422_2325,
             calls: 0,
             invocations: 0,
             unknown: Vec::new(),
             scenario,
+        }
+    }
+
+    /// What a genuine sender was answered. Without a stranger, only trouble of our own refuses it.
+    pub fn told(&mut self, event: usize, status: Option<u16>) {
+        if self.scenario.stranger.is_some() {
+            let kid = webhook::source_of(&self.scenario, event) == webhook::EBAY;
+            let kid = kid.then(|| webhook::kid_of(&self.scenario, event));
+            self.witness.told(status, kid);
         }
     }
 

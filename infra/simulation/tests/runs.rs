@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
 
-use simulation::cases::{Figure, LATEST, MONTH, ROUGH, STRICT, companions};
+use simulation::cases::{
+    Figure, LATEST, MONTH, ROUGH, STRANGER, STRANGER_AMID_TROUBLE, STRICT, companions,
+};
 use simulation::report::{Line, Tooth};
 use simulation::run::{Found, run};
 use simulation::scenario::Scenario;
@@ -54,6 +56,21 @@ fn versions_that_come_shuffled_leave_the_newest_state() {
     }
 }
 
+/// Fifteen events of each of seven sources; the key of one of them changes in the middle.
+#[test]
+fn a_stranger_costs_genuine_senders_nothing() {
+    for case in [STRANGER, STRANGER_AMID_TROUBLE] {
+        let figures = found((case.scenario)(1, 105)).figures;
+        let line = Line { case, figures };
+        assert!(
+            line.holds(),
+            "{}: {}: {figures:?}",
+            case.name,
+            case.broken(&figures)
+        );
+    }
+}
+
 #[test]
 fn one_seed_is_one_run() {
     let of = |seed| found(Scenario::rough(seed, 60));
@@ -80,12 +97,20 @@ fn every_figure_is_broken_by_something() {
 /// The companions that need few events; `make simulate` runs all of them.
 #[test]
 fn without_a_protection_its_figure_does_not_hold() {
-    let quick = [Figure::DoubleEffects, Figure::Stale, Figure::Inversions];
+    let quick = [
+        Figure::DoubleEffects,
+        Figure::Stale,
+        Figure::Inversions,
+        Figure::Forged,
+        Figure::Refused,
+        Figure::Unfetched,
+    ];
     for companion in companions()
         .into_iter()
         .filter(|companion| quick.contains(&companion.figure))
     {
-        let mut scenario = (companion.case.scenario)(3, EVENTS);
+        let events = EVENTS.min(companion.events);
+        let mut scenario = (companion.case.scenario)(3, events);
         (companion.change)(&mut scenario);
         let tooth = Tooth {
             companion,

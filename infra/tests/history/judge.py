@@ -4,7 +4,7 @@ import math
 from collections import Counter, defaultdict, namedtuple
 from itertools import product
 
-from record import ENDS, event_of, fields
+from record import ENDS, event_of, fields, name
 
 Violation = namedtuple("Violation", "rule event text")
 
@@ -25,6 +25,7 @@ def found(rule, event, text):
 
 
 def every_acknowledged_event_has_a_row(history):
+    """Also where what answered it was a handshake: to its sender, that is an acknowledgement."""
     for event in sorted(history.acked - history.rows.keys()):
         yield found("lost", event, "it was answered with 2xx and has no row")
 
@@ -43,6 +44,24 @@ def nothing_waits_in_a_spill(history):
             yield found("stuck", queue, f"{left} messages are left in it")
 
 
+# ------------------------------------------------------------------ each sender is served
+
+
+def no_genuine_request_is_refused(history):
+    for event in sorted(history.refused["event"]):
+        yield found("refused", event, "it is genuine, and was answered with 4xx")
+
+
+def no_handshake_is_refused(history):
+    for event in sorted(history.refused["handshake"]):
+        yield found("handshake", event, "a handshake was answered with 4xx")
+
+
+def no_handshake_is_an_event(history):
+    for event in sorted(history.accepted["handshake"] & (history.rows.keys() | history.set_aside.keys())):
+        yield found("handshake", event, "a handshake has a row")
+
+
 # ------------------------------------------------------------------ nothing is made up
 
 
@@ -57,6 +76,12 @@ def every_row_has_a_sender(history):
 def every_forgery_is_refused(history):
     for event in sorted(history.accepted_forgeries):
         yield found("unsent", event, "a forged request was answered with 2xx")
+
+
+def what_is_set_aside_is_not_done(history):
+    for event in sorted(history.set_aside.keys() & history.arrivals.keys()):
+        if event not in history.rows:
+            yield found("unsent", event, "the downstream was told of an event that was set aside")
 
 
 def every_effect_is_of_what_was_sent(history):
@@ -232,6 +257,24 @@ def answers_come_in_time(history):
             yield found("late", event, f"answered after {answer['took_ms']} ms")
 
 
+def what_is_due_is_settled_in_time(history):
+    """An event that recovers hours after the last fault was late, though nothing of it was lost."""
+    limit, calm = history.run.get("recover_ms"), history.run.get("calm_at")
+    if limit is None or calm is None:
+        return
+    received = {name(request): request["at"] for request in reversed(history.sent) if request["valid"]}
+    for event in sorted(history.acked & history.rows.keys()):
+        ended = [w["at"] for w in history.by_row[event] if w["after"]["st"] in ENDS]
+        if not ended:
+            # Where it never ended, or who ended it was not seen, another rule has the word.
+            continue
+        # Its retries have their times, which its attempts asked for.
+        retries = [w["after"].get("due") or 0 for w in history.by_row[event]]
+        due = max([calm, received[event], *retries])
+        if ended[0] > due + limit:
+            yield found("overdue", event, f"settled {(ended[0] - due) / 1000:.0f} s after it was due")
+
+
 # ------------------------------------------------------------------ releases
 
 
@@ -293,10 +336,14 @@ def strings(value):
 
 RULES = [
     every_acknowledged_event_has_a_row,
+    no_genuine_request_is_refused,
+    no_handshake_is_refused,
+    no_handshake_is_an_event,
     every_row_comes_to_an_end,
     nothing_waits_in_a_spill,
     every_row_has_a_sender,
     every_forgery_is_refused,
+    what_is_set_aside_is_not_done,
     every_effect_is_of_what_was_sent,
     an_epoch_is_claimed_once_and_settled_once,
     no_worker_writes_after_a_newer_claim,
@@ -309,6 +356,7 @@ RULES = [
     only_what_deserves_it_is_given_up,
     a_killer_kills_a_few_times,
     answers_come_in_time,
+    what_is_due_is_settled_in_time,
     what_is_not_known_is_kept,
     releases_have_met,
     nothing_secret_is_told,

@@ -1,7 +1,9 @@
 """The history of a run, as the files in its folder tell it.
 
     run.json          the limits that hold, the planted secrets, and what was done to the system
-    sent.jsonl        every request: at, source, id, delivery, sha, kind, valid
+    sent.jsonl        every request: at, source, id, delivery, sha, kind, valid, and its role: an
+                      `event`, signed by its provider; `forged`; a `copy`, which carries the
+                      signature of a captured request; a `handshake`, which is no event
     answers.jsonl     what each was answered: at, source, id, delivery, status or null, took_ms
     downstream.jsonl  every arrival there: at, action, key, source, id, sha, answer, applied
     writes.jsonl      every write of a state row that the table applied, as a proxy saw it pass,
@@ -23,6 +25,7 @@ from dataclasses import dataclass, field
 
 STATE_ROW = "M"
 ENDS = {"done", "dead_letter"}
+QUARANTINED = "quarantined"
 
 
 @dataclass
@@ -40,24 +43,34 @@ class History:
     queues: dict = field(default_factory=dict)
 
     def __post_init__(self):
-        self.rows = {}
+        # Sources to which a stranger posted captured requests again.
+        self.copied = {r["source"] for r in self.sent if role(r) == "copy"}
+        # The rows of events that run, and of copies that were set aside and do not.
+        self.rows, self.set_aside = {}, {}
         for item in self.table:
             event = event_of(item["pk"])
             if event and item["sk"] == STATE_ROW:
-                self.rows[event] = item
+                aside = item["st"] == QUARANTINED and event[0] in self.copied
+                (self.set_aside if aside else self.rows)[event] = item
         # What a provider truly sent, and what it is: {(source, id): kind}
         self.events = {name(r): r["kind"] for r in self.sent if r["valid"]}
-        self.forged = {name(r) for r in self.sent} - self.events.keys()
+        self.forged = {name(r) for r in self.sent if role(r) == "forged"} - self.events.keys()
         self.bodies = defaultdict(set)
         for request in self.sent:
             if request["valid"]:
                 self.bodies[name(request)].add(request["sha"])
-        valid = {(r["source"], r["id"], r["delivery"]): r["valid"] for r in self.sent}
-        self.acked, self.accepted_forgeries = set(), set()
+        roles = {(r["source"], r["id"], r["delivery"]): role(r) for r in self.sent}
+        # What was answered with 2xx, and what was refused as not genuine, by role.
+        self.accepted, self.refused = defaultdict(set), defaultdict(set)
         for answer in self.answers:
-            if answer["status"] is not None and 200 <= answer["status"] < 300:
-                genuine = valid.get((answer["source"], answer["id"], answer["delivery"]))
-                (self.acked if genuine else self.accepted_forgeries).add(name(answer))
+            if answer["status"] is None:
+                continue
+            of = roles.get((answer["source"], answer["id"], answer["delivery"]), "forged")
+            if 200 <= answer["status"] < 300:
+                self.accepted[of].add(name(answer))
+            elif 400 <= answer["status"] < 500:
+                self.refused[of].add(name(answer))
+        self.acked, self.accepted_forgeries = self.accepted["event"], self.accepted["forged"]
         self.arrivals = defaultdict(list)
         for arrival in self.downstream:
             self.arrivals[name(arrival)].append(arrival)
@@ -115,6 +128,11 @@ def lines(path):
 
 def name(record):
     return record["source"], record["id"]
+
+
+def role(request):
+    """What a request is. A history of before there were strangers says only whether it is genuine."""
+    return request.get("role", "event" if request["valid"] else "forged")
 
 
 def event_of(pk):

@@ -20,6 +20,7 @@ def table(history, violations):
         ("done", states.pop("done", 0)),
     ]
     states.pop("dead_letter", None)
+    lines += [("copies set aside", len(history.set_aside))] if history.set_aside else []
     lines += [(f"dead: {reason}", count) for reason, count in sorted(reasons.items(), key=str)]
     innocent = sum(
         row["st"] == "dead_letter" and history.events.get(event) not in ("poison", "permanent")

@@ -34,7 +34,7 @@ pub fn method(scheme: &Scheme) -> String {
             let names: Vec<String> = algs.iter().map(|alg| format!("{alg:?}")).collect();
             format!("signed token, {}", names.join(" or "))
         }
-        Kind::FetchBack => "nothing; what it names is fetched".to_owned(),
+        Kind::FetchBack => "unsigned notice; what it names is fetched".to_owned(),
         Kind::None => "nothing".to_owned(),
         Kind::Code(_) => "a scheme of its own".to_owned(),
     }
@@ -80,6 +80,9 @@ pub fn message(scheme: &Scheme) -> String {
 
 /// What the proof is worth, as a sentence without its end.
 pub fn proven(scheme: &Scheme) -> &'static str {
+    if scheme.kind == Kind::FetchBack {
+        return "the notice proves nothing; the event is the answer of the provider's API";
+    }
     match scheme.proves.as_str() {
         "body" => "the whole body is covered",
         "fields" => "some fields are covered, not the body",
@@ -134,6 +137,7 @@ pub fn secret(scheme: &Scheme) -> &'static str {
     if !scheme.needs_secret() {
         return match scheme.kind {
             Kind::Jwt => "none; `trust.jwks` holds the key set of the provider",
+            Kind::FetchBack => "none; `trust.api_secret` names the key of the provider's API",
             _ => "none",
         };
     }
@@ -163,6 +167,21 @@ pub fn key_set(scheme: &Scheme) -> Option<&str> {
         KeySource::Jwks(url) if !url.is_empty() => Some(url),
         _ => None,
     }
+}
+
+/// What is fetched for a notice, and what names the event that is made from the answer.
+pub fn fetched(scheme: &Scheme) -> Option<String> {
+    let fetch = scheme.fetch.as_ref()?;
+    let varies: Vec<String> = fetch.varies.iter().map(ToString::to_string).collect();
+    let without = match varies.as_slice() {
+        [] => String::new(),
+        varies => format!(" without {}", varies.join(", ")),
+    };
+    Some(format!(
+        "{}, with the key as bearer token; the event is named by the id and the hash of the \
+         answer{without}, its type is {}",
+        fetch.url, fetch.kind
+    ))
 }
 
 /// What `send` signs with, or why it cannot.

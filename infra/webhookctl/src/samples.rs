@@ -9,10 +9,10 @@ mod canvas;
 mod draft;
 mod fill;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use bytes::Bytes;
 use shared::clock::Millis;
-use shared::preset::Preset;
+use shared::preset::{Preset, Scheme};
 
 pub use draft::{Draft, Signed, Signer};
 use fill::Filler;
@@ -113,12 +113,33 @@ pub fn draft(
     let scheme = preset
         .scheme(variant)
         .with_context(|| format!("no variant {variant:?}"))?;
+    if let Some(id) = id {
+        check_id(preset, scheme, id)?;
+    }
     match Sample::find(&preset.id, kind) {
         Some(sample) if sample.is_form() == build::is_form(scheme) || kind.is_some() => {
             sample.draft(id, now)
         }
         _ => build::build(preset, scheme, id, kind, now),
     }
+}
+
+/// An id of another form is refused by the receiver.
+fn check_id(preset: &Preset, scheme: &Scheme, id: &str) -> anyhow::Result<()> {
+    let at = preset.event.id.0.iter().chain(&preset.event.composite);
+    for location in at {
+        let shape = scheme.shapes.iter().find(|shape| shape.from == *location);
+        if let Some(shape) = shape
+            && !shape.allow.is_match(id)
+        {
+            bail!(
+                "{id:?} is not an id of preset {}: {location} has to match {}",
+                preset.id,
+                shape.allow.as_str()
+            );
+        }
+    }
+    Ok(())
 }
 
 /// The types that are sent of a preset when none is asked for, and those that there are samples

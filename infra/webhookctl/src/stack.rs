@@ -18,6 +18,7 @@ pub mod lambda;
 pub mod names;
 mod poller;
 pub mod preflight;
+mod rights;
 mod s3;
 pub mod schedule;
 mod secrets_manager;
@@ -28,6 +29,7 @@ pub mod template;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::{Context, bail};
@@ -43,6 +45,9 @@ pub use lambda::{FunctionError, Invocation, Outcome};
 use lambda::{FunctionSpec, Functions};
 use names::{ACCESS_KEY, REGION, SECRET_KEY};
 use poller::Poller;
+use rights::Guard;
+pub use rights::Rights;
+use template::FunctionDefinition;
 pub use template::{Naming, TableDefinition, Template, create_table};
 
 /// How to start a stack.
@@ -69,6 +74,8 @@ pub struct Options {
     pub freeze: bool,
     /// More variables for every function, in place of the stack's own.
     pub function_env: BTreeMap<String, String>,
+    /// Whether a function may do what its role in the template permits, and no more.
+    pub rights: Option<Rights>,
 }
 
 impl Options {
@@ -86,6 +93,7 @@ impl Options {
             max_processes: 10,
             freeze: false,
             function_env: BTreeMap::new(),
+            rights: None,
         }
     }
 }
@@ -98,6 +106,8 @@ pub struct Stack {
     front: Front,
     invoke: InvokeApi,
     tasks: Vec<JoinHandle<()>>,
+    /// What the functions call: the services, or the gates before them.
+    function_endpoints: Endpoints,
     // Last, because all of the above runs on it.
     emulators: Emulators,
 }
@@ -108,10 +118,17 @@ impl Stack {
         let template = load(&options.template, &options, &emulators)?;
         emulators.provision(&template).await?;
         let handle = emulators.engine.handle();
+        let guard = options.rights.as_ref();
+        let guard = guard.map(|rights| Guard::new(rights, &template.roles));
+        let guard: Option<Arc<Guard>> = guard.transpose()?;
+        let function_endpoints = match &guard {
+            Some(guard) => guard.stand_before(&handle, emulators.endpoints())?,
+            None => emulators.endpoints().clone(),
+        };
         let specs = template
             .functions
             .keys()
-            .map(|id| spec(id, &template, &options, &emulators))
+            .map(|id| spec(id, &template, &options, &emulators, &function_endpoints))
             .collect::<anyhow::Result<_>>()?;
         let functions = Functions::new(handle.clone(), specs);
         let front = Front::serve(&handle, options.port, &template.routes, functions.clone())?;
@@ -119,8 +136,10 @@ impl Stack {
         let mut tasks = Vec::new();
         for mapping in template.mappings.iter().filter(|_| options.mappings) {
             let queue = template.queue(&mapping.queue)?;
+            // Lambda polls with the rights of the function.
+            let role = access_key(template.function(&mapping.function)?, &options);
             let poller = Poller {
-                client: clients::sqs(&emulators.endpoints().sqs),
+                client: clients::sqs_as(role, &function_endpoints.sqs),
                 queue_url: queue.url.clone(),
                 queue_arn: queue.arn.clone(),
                 mapping: mapping.clone(),
@@ -140,6 +159,7 @@ impl Stack {
             front,
             invoke,
             tasks,
+            function_endpoints,
             emulators,
         })
     }
@@ -156,6 +176,12 @@ impl Stack {
 
     pub fn endpoints(&self) -> &Endpoints {
         self.emulators.endpoints()
+    }
+
+    /// What the functions are told to call, which holds their calls against their roles where
+    /// [`Options::rights`] says so.
+    pub fn function_endpoints(&self) -> &Endpoints {
+        &self.function_endpoints
     }
 
     /// Fresh clients, for the runtime they are used on.
@@ -210,7 +236,8 @@ impl Stack {
             binaries: binaries.to_owned(),
             ..self.options.clone()
         };
-        let spec = spec(function, &template, &options, &self.emulators)?;
+        let endpoints = &self.function_endpoints;
+        let spec = spec(function, &template, &options, &self.emulators, endpoints)?;
         self.functions.deploy(spec)
     }
 
@@ -256,6 +283,14 @@ impl Drop for Stack {
     }
 }
 
+/// What a function signs with: the name of its role, where its rights are looked at.
+fn access_key<'a>(function: &'a FunctionDefinition, options: &Options) -> &'a str {
+    match (&options.rights, &function.role) {
+        (Some(_), Some(role)) => role,
+        _ => ACCESS_KEY,
+    }
+}
+
 /// A template with the names of this machine.
 fn load(path: &Path, options: &Options, emulators: &Emulators) -> anyhow::Result<Template> {
     let naming = Naming {
@@ -271,6 +306,7 @@ fn spec(
     template: &Template,
     options: &Options,
     emulators: &Emulators,
+    endpoints: &Endpoints,
 ) -> anyhow::Result<FunctionSpec> {
     let function = template.function(id)?;
     let executable = options.binaries.join(&function.binary);
@@ -281,7 +317,6 @@ fn spec(
             executable.display()
         );
     };
-    let endpoints = emulators.endpoints();
     let mut environment = function.environment.clone();
     if let Some(file) = &options.sources_file {
         let file = file
@@ -298,7 +333,7 @@ fn spec(
         [
             ("AWS_REGION", REGION),
             ("AWS_DEFAULT_REGION", REGION),
-            ("AWS_ACCESS_KEY_ID", ACCESS_KEY),
+            ("AWS_ACCESS_KEY_ID", access_key(function, options)),
             ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
             ("AWS_SESSION_TOKEN", "local"),
             // A service that is not here must not be looked for at AWS.

@@ -1,15 +1,19 @@
 //! The sync, on the real binary against a stand-in of Stripe's event list: what never arrived is
 //! found once, whatever the list does in between.
 
+#[path = "support/rights.rs"]
+mod rights;
+
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use aws_sdk_ssm::types::ParameterType;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::coverage::{Counts, Day};
 use shared::event::{EventKey, Via};
-use shared::ledger::Ledger;
+use shared::ledger::{Again, Ledger, Replayed, State};
 use webhookctl::demo::provider::Failure;
 use webhookctl::demo::{DemoSecrets, StandIns};
 use webhookctl::stack::{Options, Stack};
@@ -76,6 +80,47 @@ async fn a_run_that_breaks_off_goes_on_where_it_was_and_nothing_is_found_twice()
     world.end().await
 }
 
+/// Lambda passes on no request of more than 6 MB, so only the sync can bring these.
+#[tokio::test]
+async fn a_body_larger_than_a_webhook_is_worked_on_and_replayed() -> anyhow::Result<()> {
+    let world = World::start("large").await?;
+    let now = Millis::now();
+    for (id, mebibytes) in [("evt_5_mib", 5), ("evt_15_mib", 15)] {
+        // Nothing that zstd makes small: it has to be whole in the bucket.
+        let mut noise = vec![0; mebibytes * 1024 * 1024 * 3 / 4 - 1024];
+        getrandom::fill(&mut noise)?;
+        let text = STANDARD.encode(noise);
+        let event = json!({"id": id, "object": "event", "created": now.secs() - 600, "type": "a", "text": text});
+        let event = event.to_string();
+        world.stand_ins.provider.happen(&event.clone().into())?;
+        let report = world.sync().await?;
+        assert_eq!(report["found"].as_u64(), Some(1), "{report}");
+        let key = EventKey::new("stripe-main", id);
+        let body = world
+            .ledger
+            .event_body(&key)
+            .await?
+            .context("it is there")?;
+        assert!(body.is_ok_and(|body| body.0 == event.as_bytes()), "{id}");
+        let epoch = world.is_done(&key).await?;
+        let expires = now + std::time::Duration::from_secs(86_400);
+        let (plan, planned) = (format!("rpl_{id}"), [(key.clone(), epoch)]);
+        world.ledger.plan_events(&plan, &planned, expires).await?;
+        let again = Again {
+            plan: &plan,
+            seen: epoch,
+            new_effects: true,
+        };
+        let replayed = world.ledger.replay(&key, &again, Millis::now()).await?;
+        assert_eq!(replayed, Replayed::Again, "{id}");
+        world.ring(&key, 1).await?;
+        world.is_done(&key).await?;
+        // A page of both would be more than is read of an answer.
+        world.stand_ins.provider.forget();
+    }
+    world.end().await
+}
+
 #[tokio::test]
 async fn what_came_and_what_never_came_is_counted_when_its_time_is_over() -> anyhow::Result<()> {
     let world = World::start("coverage").await?;
@@ -132,7 +177,7 @@ async fn a_run_in_two_parts_counts_each_page_once() -> anyhow::Result<()> {
 async fn what_happened_before_the_first_run_was_not_missed() -> anyhow::Result<()> {
     let world = World::start("coverage-first").await?;
     let now = Millis::now();
-    world.happen("evt_before", now.secs() - 3_600)?;
+    world.happen("evt_before", now.secs() - 1_800)?;
     let first = world.sync().await?;
     // The next run asks for what was before the first one, too, as with a long overlap.
     world.synced_at(now.secs() - 7_200).await?;
@@ -304,7 +349,7 @@ async fn the_sweep_rings_for_what_lost_its_doorbell() -> anyhow::Result<()> {
             .await?
             .context("it is there")?;
         if !row.is_open() {
-            assert_eq!(row.state, shared::ledger::State::Done);
+            assert_eq!(row.state, State::Done);
             break;
         }
         ensure!(
@@ -334,6 +379,7 @@ impl World {
         );
         let stack = Stack::start(Options {
             sources_file: Some(sources),
+            rights: Some(rights::enforced()),
             ..Options::new(template, binaries)
         })
         .await?;
@@ -437,6 +483,30 @@ impl World {
     /// The report of the one source with a sync.
     async fn sync(&self) -> anyhow::Result<Value> {
         Ok(self.invoke(json!({"task": "sync"})).await?["sources"][0].clone())
+    }
+
+    async fn ring(&self, key: &EventKey, run: u64) -> anyhow::Result<()> {
+        let sqs = self.stack.clients().sqs;
+        let body = json!({"v": 1, "key": key.pk(), "run": run});
+        let send = sqs
+            .send_message()
+            .queue_url(self.stack.queue_url("Doorbell")?);
+        send.message_body(body.to_string()).send().await?;
+        Ok(())
+    }
+
+    /// Waits until an event is settled, and well. Its fencing token then.
+    async fn is_done(&self, key: &EventKey) -> anyhow::Result<u64> {
+        let patience = Millis::now() + std::time::Duration::from_secs(60);
+        loop {
+            let row = self.ledger.event(key).await?.context("it is there")?;
+            ensure!(row.state != State::DeadLetter, "{:?}", row.history);
+            if row.state == State::Done {
+                return Ok(row.epoch);
+            }
+            ensure!(Millis::now() < patience, "still {:?}", row.state);
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
     }
 
     async fn in_ledger(&self, events: u64) -> anyhow::Result<u64> {

@@ -14,7 +14,8 @@ use super::retention::FileRetention;
 use super::retry::FileRetry;
 use super::sync::FileSync;
 use super::{
-    Action, Endpoint, Forward, Reconcile, SecretStore, SourceSync, check_name, check_url, quiet,
+    Action, Endpoint, Forward, Reconcile, SecretStore, SourceSync, check_name, check_url,
+    public_url, quiet,
 };
 use crate::backoff::Backoff;
 use crate::ledger::Retention;
@@ -72,6 +73,7 @@ pub(super) struct FileSource {
     params: BTreeMap<String, String>,
     #[serde(default)]
     trust: Trust,
+    public_url: Option<String>,
     max_body: Option<usize>,
     #[serde(default)]
     quarantine: FileQuarantine,
@@ -91,8 +93,9 @@ pub(super) struct FileSource {
 }
 
 impl FileSource {
-    pub(super) fn checked(self, forward: &Forward, hash: &str) -> anyhow::Result<Source> {
+    pub(super) fn checked(mut self, forward: &Forward, hash: &str) -> anyhow::Result<Source> {
         check_name("a source's name", &self.name)?;
+        self.trust.public_url = public_url::checked(self.public_url.take())?;
         let mut preset = Preset::embedded(&self.preset, &self.params)?;
         let Some(scheme) = preset.scheme(&self.variant) else {
             let known: Vec<_> = preset
@@ -135,17 +138,7 @@ impl FileSource {
             !self.action.is_empty(),
             "it has no action; `kind = \"keep\"` says that keeping the event is all"
         );
-        let mut actions = Vec::new();
-        let mut names = BTreeSet::new();
-        for action in self.action {
-            let action = action.checked(&self.name, forward)?;
-            ensure!(
-                names.insert(action.name.clone()),
-                "two actions are named {:?}",
-                action.name
-            );
-            actions.push(action);
-        }
+        let actions = all_actions(self.action, &self.name, forward)?;
         let sync = self
             .sync
             .map(|sync| sync.checked(&preset, &self.name, forward))
@@ -194,6 +187,25 @@ impl FileSource {
             order,
         })
     }
+}
+
+/// Each under a name of its own.
+fn all_actions(
+    actions: Vec<FileAction>,
+    source: &str,
+    forward: &Forward,
+) -> anyhow::Result<Vec<Action>> {
+    let mut names = BTreeSet::new();
+    let checked = actions.into_iter().map(|action| {
+        let action = action.checked(source, forward)?;
+        ensure!(
+            names.insert(action.name.clone()),
+            "two actions are named {:?}",
+            action.name
+        );
+        Ok(action)
+    });
+    checked.collect()
 }
 
 fn default_variant() -> String {

@@ -19,7 +19,7 @@ pub(crate) struct Part {
     pub(crate) key: EventKey,
     pub(crate) content: Sha,
     pub(crate) secret: Option<String>,
-    pub(crate) once_per_body: bool,
+    pub(crate) once: Option<Sha>,
     /// The request's body as if it held nothing else.
     pub(crate) body: Bytes,
 }
@@ -70,7 +70,7 @@ impl Part {
             body: self.body.clone(),
             content: self.content,
             secret: self.secret.clone(),
-            once_per_body: self.once_per_body,
+            once: self.once,
             ..common.clone()
         }
     }

@@ -21,8 +21,9 @@ const LARGEST_ROW: usize = 32 * 1024;
 /// In a larger body its own repetitions weigh more than what a dictionary knows.
 const LARGEST_WITH_DICTIONARY: usize = 64 * 1024;
 
-/// No body is larger: a stored one that claims to be is not read.
-const LARGEST: u64 = 4 * 1024 * 1024;
+/// The largest body that is kept and read again, in bytes: as much as is read of a provider's answer. A
+/// webhook's is smaller, because Lambda passes on no more than 6 MB of a request.
+pub const LARGEST_BODY: usize = 16 * 1024 * 1024;
 
 /// How hard zstd tries: what most of its gain costs little for.
 pub(super) const LEVEL: i32 = 3;
@@ -130,16 +131,21 @@ impl Packed {
 
 impl Ledger {
     /// Adds the body to the state row, or keeps it in a row of its own that the state row points
-    /// to. What is pointed to is durable first, so that no row ever points to nothing.
+    /// to. What is pointed to is durable first, so that no row ever points to nothing. One that is
+    /// `held` does not expire.
     pub(super) async fn keep_body(
         &self,
         event: &Event,
         placed: &Placed,
         row: &mut Item,
+        held: bool,
         now: Millis,
     ) -> anyhow::Result<()> {
         let packed = match &placed.at {
             Place::Bucket(key) => {
+                if held {
+                    Box::pin(self.hold_object(key)).await?;
+                }
                 row.insert("bref".into(), item::s(format!("s3:{key}")));
                 return Ok(());
             }
@@ -149,16 +155,23 @@ impl Ledger {
             return Ok(());
         }
         let expires = now + self.retention(event.key.source()).bodies;
-        let body = Item::from([
+        let mut body = Item::from([
             ("pk".to_owned(), item::s(event.key.pk())),
             ("sk".to_owned(), item::s(body_sk(&event.sha))),
             ("b".to_owned(), item::b(packed.bytes.as_slice())),
             ("enc".to_owned(), item::s(packed.encoding.word())),
             ("n".to_owned(), item::n(placed.len)),
-            ("ttl".to_owned(), item::n(expires.secs())),
         ]);
-        // One that is held has no time to expire, and must not get one from a second delivery.
-        let condition = ("attribute_not_exists(held)", Item::new());
+        // One that is held has no time to expire, and must not get one from a second delivery. Nor
+        // does a second delivery hold one that may expire: its row may be settled by now.
+        let condition = if held {
+            body.insert("held".into(), item::n(1));
+            "attribute_not_exists(pk)"
+        } else {
+            body.insert("ttl".into(), item::n(expires.secs()));
+            "attribute_not_exists(held)"
+        };
+        let condition = (condition, Item::new());
         self.put("put the body into the ledger", body, Some(condition))
             .await?;
         row.insert("bref".into(), item::s("d"));
@@ -221,7 +234,7 @@ impl Ledger {
         };
         Ok(packed
             .ok_or(NoBody::Gone)
-            .and_then(|(bytes, encoding)| unpack(&bytes, encoding, row.body_len, &sha)))
+            .and_then(|(bytes, encoding)| unpack(bytes, encoding, row.body_len, &sha)))
     }
 
     /// The body of an event that has no row yet, if it is in the bucket.
@@ -235,7 +248,7 @@ impl Ledger {
         };
         let packed = self.bucket_body(key).await?;
         let len = u64::try_from(placed.len)?;
-        Ok(packed.and_then(|(bytes, encoding)| unpack(&bytes, encoding, len, sha).ok()))
+        Ok(packed.and_then(|(bytes, encoding)| unpack(bytes, encoding, len, sha).ok()))
     }
 
     async fn bucket_body(&self, key: &str) -> anyhow::Result<Option<(Vec<u8>, Encoding)>> {
@@ -283,21 +296,23 @@ fn stored(item: &Item) -> anyhow::Result<Option<(Vec<u8>, Encoding)>> {
 /// The output is capped by what was said to be in it, and then compared with the hash: a stored
 /// body can neither fill the memory nor pass for another.
 pub(crate) fn unpack(
-    bytes: &[u8],
+    bytes: Vec<u8>,
     encoding: Encoding,
     len: u64,
     sha: &Sha,
 ) -> Result<Body, NoBody> {
     let capped = |reader: std::io::Result<Box<dyn std::io::Read + '_>>| {
         let mut out = Vec::new();
-        let read =
-            reader.and_then(|reader| reader.take(len.min(LARGEST) + 1).read_to_end(&mut out));
+        let most = len.min(LARGEST_BODY as u64) + 1;
+        let read = reader.and_then(|reader| reader.take(most).read_to_end(&mut out));
         read.map(|_| out).map_err(|_| NoBody::Damaged)
     };
     let body = match encoding {
-        Encoding::Raw => bytes.to_vec(),
-        Encoding::Zstd => capped(Decoder::new(bytes).map(|reader| Box::new(reader) as _))?,
-        Encoding::Zstd1 => capped(dictionary::reader(bytes).map(|reader| Box::new(reader) as _))?,
+        Encoding::Raw => bytes,
+        Encoding::Zstd => {
+            capped(Decoder::new(bytes.as_slice()).map(|reader| Box::new(reader) as _))?
+        }
+        Encoding::Zstd1 => capped(dictionary::reader(&bytes).map(|reader| Box::new(reader) as _))?,
     };
     if Sha::of(&body) == *sha {
         Ok(Body(body.into()))
@@ -354,7 +369,7 @@ mod tests {
             for packed in [Packed::new(&body), with_dictionary] {
                 let (len, sha) = (body.len() as u64, Sha::of(&body));
                 assert_eq!(
-                    unpack(&packed.bytes, packed.encoding, len, &sha),
+                    unpack(packed.bytes.clone(), packed.encoding, len, &sha),
                     Ok(Body(body.clone().into())),
                     "{:?}",
                     packed.encoding
@@ -377,11 +392,11 @@ mod tests {
         let sha = Sha::of(b"small");
         for encoding in [Encoding::Zstd, Encoding::Zstd1] {
             let damaged = Err(NoBody::Damaged);
-            assert_eq!(unpack(&bomb, encoding, 5, &sha), damaged);
-            assert_eq!(unpack(&bomb, encoding, u64::MAX, &sha), damaged);
-            assert_eq!(unpack(b"no zstd", encoding, 5, &sha), damaged);
+            assert_eq!(unpack(bomb.clone(), encoding, 5, &sha), damaged);
+            assert_eq!(unpack(bomb.clone(), encoding, u64::MAX, &sha), damaged);
+            assert_eq!(unpack(b"no zstd".to_vec(), encoding, 5, &sha), damaged);
         }
-        let raw = unpack(b"smell", Encoding::Raw, 5, &sha);
+        let raw = unpack(b"smell".to_vec(), Encoding::Raw, 5, &sha);
         assert_eq!(raw, Err(NoBody::Damaged));
     }
 

@@ -70,6 +70,13 @@ impl Ledger {
         Ok(item.map(|item| Cursor::of(&item)).unwrap_or_default())
     }
 
+    /// When the sync of a source was last begun; `None` before the first time, and where only older
+    /// code began it.
+    pub async fn sync_served(&self, source: &str) -> anyhow::Result<Option<Millis>> {
+        let item = self.read(&pk(source), "CURSOR", false).await?;
+        Ok(item.and_then(|item| item::time(&item, "srv")))
+    }
+
     /// Notes that every event up to this page is in the ledger. `false`: another run took over.
     pub async fn sync_page(
         &self,

@@ -1,41 +1,54 @@
-//! How many dead letters there are, from their part of the `work` index. The queue is never asked:
+//! How many dead letters and quarantined events there are, from their parts of the `work` index. The queue is never asked:
 //! to look at a message of it is to receive it.
 
 use anyhow::Context as _;
 use aws_sdk_dynamodb::types::Select;
 
-use super::transition::WORK_SHARDS;
+use super::transition::{QUARANTINED, WORK_SHARDS};
 use super::{Ledger, item};
 
 impl Ledger {
     /// How many dead letters there are. Once it is more than `most`, no more are counted.
     pub async fn count_dead_letters(&self, most: u64) -> anyhow::Result<u64> {
-        let mut count = 0;
-        for shard in 0..WORK_SHARDS {
-            let mut place = None;
-            loop {
-                let page = self
-                    .dynamodb
-                    .query()
-                    .table_name(&self.table)
-                    .index_name("work")
-                    .key_condition_expression("gpk = :shard")
-                    .expression_attribute_values(":shard", item::s(format!("D#{shard}")))
-                    .select(Select::Count)
-                    .set_exclusive_start_key(place)
-                    .send()
-                    .await
-                    .context("count the dead letters")?;
-                count += u64::try_from(page.count).unwrap_or(0);
-                place = page.last_evaluated_key;
-                if count > most {
-                    return Ok(count);
-                }
-                if place.is_none() {
-                    break;
+        let count = Box::pin(async {
+            let mut count = 0;
+            for shard in 0..WORK_SHARDS {
+                if count <= most {
+                    count += self.count_part(format!("D#{shard}"), most - count).await?;
                 }
             }
+            anyhow::Ok(count)
+        });
+        let count = count.await;
+        count.context("count the dead letters")
+    }
+
+    /// How many quarantined events wait for a decision. Once it is more than `most`, no more are
+    /// counted.
+    pub async fn count_quarantined(&self, most: u64) -> anyhow::Result<u64> {
+        let count = Box::pin(self.count_part(QUARANTINED.to_owned(), most)).await;
+        count.context("count the quarantined events")
+    }
+
+    async fn count_part(&self, part: String, most: u64) -> anyhow::Result<u64> {
+        let (mut count, mut place) = (0, None);
+        loop {
+            let page = self
+                .dynamodb
+                .query()
+                .table_name(&self.table)
+                .index_name("work")
+                .key_condition_expression("gpk = :part")
+                .expression_attribute_values(":part", item::s(part.clone()))
+                .select(Select::Count)
+                .set_exclusive_start_key(place)
+                .send()
+                .await?;
+            count += u64::try_from(page.count).unwrap_or(0);
+            place = page.last_evaluated_key;
+            if count > most || place.is_none() {
+                return Ok(count);
+            }
         }
-        Ok(count)
     }
 }

@@ -58,11 +58,18 @@ impl Ledger {
     }
 
     /// Those of these events that are open and stand in no part of the `work` index, as of a moment
-    /// ago.
-    pub async fn unwatched(&self, keys: &[EventKey]) -> anyhow::Result<(Vec<EventKey>, Cost)> {
-        let (rows, cost) = self.state_rows(keys, Some("pk, st, gpk")).await?;
+    /// ago, and when each was received.
+    pub async fn unwatched(
+        &self,
+        keys: &[EventKey],
+    ) -> anyhow::Result<(Vec<(EventKey, Millis)>, Cost)> {
+        let (rows, cost) = self.state_rows(keys, Some("pk, st, gpk, rcv")).await?;
         let open = rows.iter().filter(|row| is_unwatched(row));
-        Ok((open.filter_map(key_of).collect(), cost))
+        let open = open.filter_map(|row| {
+            let received_at = item::time(row, "rcv").unwrap_or(Millis(0));
+            Some((key_of(row)?, received_at))
+        });
+        Ok((open.collect(), cost))
     }
 
     /// Gives an open event its place in the `work` index, to be looked at now. `false`: it has one,
@@ -118,7 +125,7 @@ impl Ledger {
                 }
                 seen += keys.len();
                 let (open, cost) = self.unwatched(keys).await?;
-                fresh.open.extend(open);
+                fresh.open.extend(open.into_iter().map(|(key, _)| key));
                 fresh.cost += cost;
             }
             start = page.next;

@@ -3,14 +3,15 @@
 //! All rows of the inbox are in one DynamoDB table, defined in `template.yaml`. What a change
 //! asks for and does is in [`transition`], as pure functions; what a refused change means is
 //! decided over rows, beside the method that made it. Besides this module only
-//! [`quarantine`](crate::quarantine), [`keyring`](crate::keyring), [`breaker`](crate::breaker) and
-//! [`rates`](crate::rates) talk to the table, each to items of its own.
+//! [`quarantine`](crate::quarantine), [`keyring`](crate::keyring),
+//! [`fetch_back`](crate::fetch_back), [`breaker`](crate::breaker) and [`rates`](crate::rates) talk to the table, each to items of its own.
 //!
 //! | item | pk | sk |
 //! |---|---|---|
 //! | state row | `E#{source}#{event id}` | `M` |
 //! | body | same | `B#{first 16 hex digits of its hash}` |
 //! | body seen | `E#{source}#~{hash of the body}` | `S` |
+//! | copies and tallies of quarantined events | `Q#{source}#…` | see `apart.rs` |
 //! | event of a replay plan | `R#{plan}` | `I#{pk of the event}` |
 //! | what operators did | `LOG#{yyyymm}` | `{time}#{random}` |
 //! | bodies of dead letters | `SYS` | `HELD` |
@@ -72,8 +73,8 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 use crate::aws::Lazy;
 use crate::order::Order;
 pub use also::{AlsoSeen, Seen};
-pub use apart::Decided;
-pub use body::{Body, NoBody, Placed};
+pub use apart::{Crowded, Decided, MOST_OF_DAY, MOST_OF_ONE};
+pub use body::{Body, LARGEST_BODY, NoBody, Placed};
 pub(crate) use body::{Encoding, Packed, Place, unpack};
 pub use claim::{Abandoned, Claim, Lease};
 pub use coverage::{Comparison, DayCount};
@@ -97,7 +98,7 @@ pub use retention::{BODY_DAYS, Retention, Retentions};
 pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
 pub use search::Stored;
 pub use settle::{Settled, Settlement};
-pub use sweep::{Look, Room, Space, Swept};
+pub use sweep::{Look, Room, Space, Swept, Wanted};
 pub use sync_state::{Lost, SyncState};
 use transition::Change;
 
@@ -251,9 +252,24 @@ impl Ledger {
     }
 }
 
-/// Whether DynamoDB refused the event as such: it is there, and would refuse it again.
+/// Whether DynamoDB failed: it did not answer, or refused what it would accept later. An error of S3, such as
+/// `AccessDenied` on a body, concerns one event and says nothing about the table.
+pub fn is_unavailable(error: &anyhow::Error) -> bool {
+    use aws_sdk_dynamodb::operation::{get_item, put_item, query, update_item};
+    let of_dynamodb = error.is::<SdkError<put_item::PutItemError>>()
+        || error.is::<SdkError<update_item::UpdateItemError>>()
+        || error.is::<SdkError<get_item::GetItemError>>()
+        || error.is::<SdkError<query::QueryError>>();
+    of_dynamodb && !refuses_as_such(error)
+}
+
+/// Whether the event was refused as such, by DynamoDB or by a bound of ours: the ledger is there,
+/// and would refuse it again.
 pub fn refuses_as_such(error: &anyhow::Error) -> bool {
     use aws_sdk_dynamodb::operation::put_item::PutItemError;
+    if error.is::<Crowded>() {
+        return true;
+    }
     let Some(error) = error.downcast_ref::<SdkError<PutItemError>>() else {
         return false;
     };

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
+use super::apart::Why;
 use super::body::Placed;
-use super::transition::work_partition;
+use super::transition::{QUARANTINED, work_partition};
 use super::{Item, Ledger, Row, SCHEMA, State, Watched, Write, item};
 use crate::clock::Millis;
-use crate::event::{Event, EventKey, Via};
+use crate::event::{Event, EventKey, Sha, Via};
 use crate::timing::FIRST_LOOK;
 
 /// A duplicate of an open event is rung for again unless somebody rang this recently.
@@ -24,14 +25,17 @@ pub enum Received {
     Open { silent: bool, run: u64 },
     /// It is known and settled.
     Settled,
-    /// Another body came before under the same id, or the same body under another id. It is
-    /// kept apart under this key, for a human.
+    /// Another body came before under the same id, or the same signature with another id or body.
+    /// It is quarantined under this key, until a human decides.
     Conflict(EventKey),
+    /// The same conflict once more: what it carries is in the row with this key, and this copy was
+    /// counted.
+    Repeated(EventKey),
 }
 
 /// What an event is in its first row.
 #[derive(Clone, Copy, Debug)]
-enum New<'n> {
+pub(super) enum New<'n> {
     Received(Watched),
     /// Kept apart, for this reason.
     Apart(&'n str),
@@ -48,7 +52,7 @@ impl New<'_> {
 
 /// What a refused put means.
 #[derive(Debug, PartialEq, Eq)]
-enum Refusal {
+pub(super) enum Refusal {
     /// Our own put, applied before its answer was lost.
     Own,
     Known(Received),
@@ -73,10 +77,16 @@ impl Ledger {
         watched: Watched,
         now: Millis,
     ) -> anyhow::Result<Received> {
-        if event.once_per_body && !self.first_with_this_body(event, now).await? {
-            return self
-                .keep_apart(event, placed, "a known body under another id", now)
-                .await;
+        if let Some(mark) = &event.once
+            && !self.is_first_with(mark, event, now).await?
+        {
+            let why = if *mark == event.content {
+                Why::KnownBody(*mark)
+            } else {
+                Why::KnownSignature(*mark)
+            };
+            // In a box, for it is rare, and what is waited for in it is deep.
+            return Box::pin(self.keep_apart(event, placed, why, now)).await;
         }
         if let Some(pointer) = self.pointer_of(event, placed).await? {
             self.line_up(&pointer, now).await?;
@@ -88,34 +98,13 @@ impl Ledger {
             None | Some(Refusal::Own) => Ok(Received::New),
             Some(Refusal::Known(known)) => Ok(known),
             Some(Refusal::OtherBody) => {
-                self.keep_apart(event, placed, "another body under a known id", now)
-                    .await
+                Box::pin(self.keep_apart(event, placed, Why::OtherBody, now)).await
             }
         }
     }
 
-    async fn keep_apart(
-        &self,
-        event: &Event,
-        placed: &Placed,
-        reason: &str,
-        now: Millis,
-    ) -> anyhow::Result<Received> {
-        let key = event.key.conflicting(&event.content);
-        // In a place of its own, so that an erasure of either leaves the other.
-        let own = if placed.is_in_bucket() && !event.body.is_empty() {
-            Some(self.place(&event.under(key.clone())).await?)
-        } else {
-            None
-        };
-        let placed = own.as_ref().unwrap_or(placed);
-        self.put_event(event, &key, placed, New::Apart(reason), now)
-            .await?;
-        Ok(Received::Conflict(key))
-    }
-
     /// Body first, then the row that points to it.
-    async fn put_event(
+    pub(super) async fn put_event(
         &self,
         event: &Event,
         key: &EventKey,
@@ -126,7 +115,8 @@ impl Ledger {
         let event = &event.under(key.clone());
         let write_id = write_id()?;
         let mut row = state_row(event, placed.len, new, &write_id, now);
-        self.keep_body(event, placed, &mut row, now).await?;
+        let held = matches!(new, New::Apart(_));
+        self.keep_body(event, placed, &mut row, held, now).await?;
         let condition = ("attribute_not_exists(pk)", Item::new());
         match self
             .put("put an event into the ledger", row, Some(condition))
@@ -147,14 +137,14 @@ impl Ledger {
         }
     }
 
-    /// Whether no other event had this body. Written before the event, so that of two ids with
-    /// one body only one is first; the same id may come again.
-    async fn first_with_this_body(&self, event: &Event, now: Millis) -> anyhow::Result<bool> {
+    /// Whether no other event had this mark. Written before the event, so that of two ids with
+    /// one mark only one is first; the same id may come again.
+    async fn is_first_with(&self, mark: &Sha, event: &Event, now: Millis) -> anyhow::Result<bool> {
         let keep = self.retention(event.key.source()).rows;
         let marker = Item::from([
             (
                 "pk".to_owned(),
-                item::s(format!("E#{}#~{}", event.key.source(), event.content.hex())),
+                item::s(format!("E#{}#~{}", event.key.source(), mark.hex())),
             ),
             ("sk".to_owned(), item::s("S")),
             ("ek".to_owned(), item::s(event.key.pk())),
@@ -164,7 +154,11 @@ impl Ledger {
         let same = Item::from([(":ek".to_owned(), item::s(event.key.pk()))]);
         let condition = ("attribute_not_exists(pk) OR ek = :ek", same);
         let answer = self
-            .put("note a body in the ledger", marker, Some(condition))
+            .put(
+                "note what was signed in the ledger",
+                marker,
+                Some(condition),
+            )
             .await?;
         Ok(matches!(answer, Write::Applied(_)))
     }
@@ -172,7 +166,7 @@ impl Ledger {
 
 impl Event {
     /// The same under another key.
-    fn under(&self, key: EventKey) -> Self {
+    pub(super) fn under(&self, key: EventKey) -> Self {
         Self {
             key,
             ..self.clone()
@@ -255,6 +249,8 @@ fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: Milli
         }
         New::Apart(reason) => {
             row.insert("reason".into(), item::s(reason));
+            row.insert("gpk".into(), item::s(QUARANTINED));
+            row.insert("gsk".into(), item::ms(now));
         }
     }
     let headers: HashMap<_, _> = event

@@ -119,7 +119,7 @@ impl Ledger {
     pub(super) async fn release_body(&self, row: &Row, now: Millis) -> anyhow::Result<()> {
         let retention = self.retention(row.key.source());
         let old = now.since(row.received_at) > HOLD_AFTER;
-        if !old && row.run == 0 {
+        if !old && row.run == 0 && !row.key.is_conflicting() {
             return Ok(());
         }
         match (&row.body_at, &row.sha) {
@@ -136,6 +136,22 @@ impl Ledger {
             (BodyAt::Inline, _) | (BodyAt::Row, None) => {}
         }
         Ok(())
+    }
+
+    /// The object waits for a decision, however long it takes.
+    pub(super) async fn hold_object(&self, key: &str) -> anyhow::Result<()> {
+        self.tag(key, HELD).await
+    }
+
+    /// No row points to the object: the rule with the fewest days removes it. What fails is
+    /// removed later, by the rule that it has.
+    pub(super) async fn drop_object(&self, key: &str) {
+        if let Err(error) = self.tag(key, &BODY_DAYS[0].to_string()).await {
+            tracing::warn!(
+                error = format!("{error:#}"),
+                "could not shorten the time of a body that belongs to no row"
+            );
+        }
     }
 
     async fn tag(&self, key: &str, value: &str) -> anyhow::Result<()> {
@@ -158,11 +174,15 @@ impl Ledger {
     /// stays out of all rules.
     pub(super) async fn hold_again(&self, row: &Row, now: Millis) {
         let open = row.is_open() && now.since(row.received_at) > HOLD_AFTER;
-        if !(open || row.state == State::DeadLetter) {
+        let held = open || matches!(row.state, State::DeadLetter | State::Quarantined);
+        // A conflicting delivery was held before its row turned out to be settled.
+        let let_go = row.state == State::Done && row.key.is_conflicting();
+        if !(held || let_go) {
             return;
         }
+        let days = self.body_days(row.key.source()).to_string();
         if let BodyAt::Bucket(key) = &row.body_at
-            && let Err(error) = self.tag(key, HELD).await
+            && let Err(error) = self.tag(key, if held { HELD } else { &days }).await
         {
             tracing::warn!(event.id = %row.id(), error = format!("{error:#}"), "could not hold a body");
         }

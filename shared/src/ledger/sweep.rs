@@ -11,6 +11,11 @@ use crate::backoff::CRASHES;
 use crate::clock::Millis;
 use crate::event::EventKey;
 use crate::queue::{Doorbell, Lane};
+use crate::timing::SWEEP_LEASE;
+
+/// Where it stands which sweep rings now.
+const SWEEP_PK: &str = "SYS";
+const SWEEP_SK: &str = "SWEEP";
 
 /// The longest pause between two looks at a row that stays open.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
@@ -70,8 +75,20 @@ pub enum Space {
     Full,
 }
 
+/// What a row asks for when its doorbell is to be rung.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The queue where it belongs.
+    pub lane: Lane,
+    /// How often the sweep has rung for it.
+    pub rings: u32,
+    /// The first ring for a retry: no message for it can be waiting.
+    pub first: bool,
+    pub delay: Duration,
+}
+
 impl Space {
-    fn takes(self, rings: u32) -> bool {
+    pub fn takes(self, rings: u32) -> bool {
         match self {
             Self::Free => true,
             Self::Covered => rings == 0,
@@ -159,14 +176,27 @@ impl Ledger {
         limit: i32,
         place: Option<Item>,
     ) -> anyhow::Result<(Vec<(EventKey, Millis)>, Option<Item>)> {
+        self.to_look_at_between(shard, (Millis(0), now), limit, place)
+            .await
+    }
+
+    /// The same of those whose time came between these two.
+    pub async fn to_look_at_between(
+        &self,
+        shard: u8,
+        (from, to): (Millis, Millis),
+        limit: i32,
+        place: Option<Item>,
+    ) -> anyhow::Result<(Vec<(EventKey, Millis)>, Option<Item>)> {
         let answer = self
             .dynamodb
             .query()
             .table_name(&self.table)
             .index_name("work")
-            .key_condition_expression("gpk = :shard AND gsk <= :now")
+            .key_condition_expression("gpk = :shard AND gsk BETWEEN :from AND :to")
             .expression_attribute_values(":shard", item::s(format!("W#{}", shard % WORK_SHARDS)))
-            .expression_attribute_values(":now", item::ms(now))
+            .expression_attribute_values(":from", item::ms(from))
+            .expression_attribute_values(":to", item::ms(to))
             .limit(limit)
             .set_exclusive_start_key(place)
             .send()
@@ -211,6 +241,21 @@ impl Ledger {
         now: Millis,
     ) -> anyhow::Result<Swept> {
         let room = room.into();
+        let admit = |wanted: Wanted| wanted.first || room.takes(wanted.lane, wanted.rings);
+        self.look_if(key, seen, attempts, now, admit).await
+    }
+
+    /// The same, where `admit` says whether the queue takes a doorbell. It is asked once the row is
+    /// read and before anything is written, so that a caller who looks at many rows at once can
+    /// count each place in the queue when it is given, and not when its message is sent.
+    pub async fn look_if(
+        &self,
+        key: &EventKey,
+        seen: Millis,
+        attempts: u32,
+        now: Millis,
+        admit: impl FnOnce(Wanted) -> bool,
+    ) -> anyhow::Result<Swept> {
         let pk = key.pk();
         let Some(old) = self.get(&pk, "M").await? else {
             return Ok(Swept::Left);
@@ -233,10 +278,18 @@ impl Ledger {
                     Swept::Left
                 });
             }
-            Look::Ring { first: false, .. } if !room.takes(lane, row.rings) => {
-                return Ok(Swept::HeldBack(lane));
+            Look::Ring { delay, next, first } => {
+                let wanted = Wanted {
+                    lane,
+                    rings: row.rings,
+                    first,
+                    delay,
+                };
+                if !admit(wanted) {
+                    return Ok(Swept::HeldBack(lane));
+                }
+                (transition::sweep_ring(seen, next, now), delay)
             }
-            Look::Ring { delay, next, .. } => (transition::sweep_ring(seen, next, now), delay),
         };
         match self.change(&pk, change.0).await? {
             Write::Applied(_) => Ok(Swept::Ring(
@@ -249,6 +302,21 @@ impl Ledger {
             )),
             Write::Refused(_) => Ok(Swept::Left),
         }
+    }
+
+    /// Takes the right to ring for what is due, or renews it. `false`: another sweep has it. Two that
+    /// count the room in a queue by themselves would fill it twice.
+    pub async fn sweep_lease(&self, owner: &str, now: Millis) -> anyhow::Result<bool> {
+        let change = transition::sweep_lease(owner, now, now + SWEEP_LEASE);
+        let answer = self.change_item(SWEEP_PK, SWEEP_SK, change).await?;
+        Ok(matches!(answer, Write::Applied(_)))
+    }
+
+    /// Gives it back.
+    pub async fn sweep_release(&self, owner: &str) -> anyhow::Result<()> {
+        let change = transition::sweep_release(owner);
+        self.change_item(SWEEP_PK, SWEEP_SK, change).await?;
+        Ok(())
     }
 }
 

@@ -251,12 +251,18 @@ pub fn erase(row: &Row, rest: &Scrubbed, now: Millis, keep: Duration) -> Change 
     } else {
         ", #ttl = :ttl"
     };
+    // It no longer waits for a decision.
+    let decided = if row.state == State::Quarantined {
+        ", gpk, gsk"
+    } else {
+        ""
+    };
     let change = Change::new(
         "erase an event",
         // Nobody claimed it since, so that nobody is at work on it, and it is in the state it was in.
         "epoch = :seen",
         &format!(
-            "SET {ends}erased_at = :now, h = :h, fx = :fx{expires} REMOVE hdr, err, b, due \
+            "SET {ends}erased_at = :now, h = :h, fx = :fx{expires} REMOVE hdr, err, b, due{decided} \
              ADD epoch :one"
         ),
     )
@@ -382,6 +388,29 @@ fn turn(what: &'static str, owner: &str, now: Millis, until: Millis) -> Change {
     .with(":one", item::n(1))
 }
 
+/// Free, over, or ours already → held. One that ends later than any lease can was written by a clock
+/// that was wrong, and must not keep every sweep away until then.
+pub fn sweep_lease(owner: &str, now: Millis, until: Millis) -> Change {
+    Change::new(
+        "take the lease of the sweep",
+        "attribute_not_exists(lu) OR own = :own OR lu < :over OR lu > :wrong",
+        "SET own = :own, lu = :lu",
+    )
+    .with(":over", item::ms(now - CLOCK_MARGIN))
+    .with(":wrong", item::ms(until + LONGEST_SKEW))
+    .with(":own", item::s(owner))
+    .with(":lu", item::ms(until))
+}
+
+/// Held by us → free.
+pub fn sweep_release(owner: &str) -> Change {
+    let what = "release the lease of the sweep";
+    Change::new(what, "own = :own", "REMOVE own, lu").with(":own", item::s(owner))
+}
+
+/// No clock that works is wrong by more.
+const LONGEST_SKEW: Duration = Duration::from_secs(600);
+
 const SYNC_FENCE: &str = "own = :own AND epoch = :epoch";
 
 /// Asked for `most` times at the most → asked for once more.
@@ -504,6 +533,11 @@ pub fn work_partition(pk: &str) -> String {
 pub fn dead_partition(pk: &str) -> String {
     format!("D#{}", shard(pk))
 }
+
+/// The part of the `work` index that a quarantined event is in until it is decided about. A source has few of
+/// them in a day, so that one part is enough, and cheap to count. Rows of version 1 that were written before this
+/// part existed are in none: they are listed and decided about as before, and are not counted.
+pub const QUARANTINED: &str = "Q#0";
 
 /// FNV-1a: the same on every machine and in every version, which is all that is asked of it.
 pub(super) fn hash(pk: &str) -> u64 {

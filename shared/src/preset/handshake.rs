@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use anyhow::ensure;
-use regex_lite::Regex;
+use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use super::{Location, Part, Template};
-use crate::envelope::{Envelope, form_fields};
+use super::pattern::Pattern;
+use super::{Kind, Location, Part, Scheme, Template};
+use crate::envelope::Envelope;
 use crate::json_path::JsonPath;
 use crate::secrets::Secret;
 
@@ -24,9 +24,13 @@ pub struct Handshake {
     /// Answer only while the source waits for its first secret, and never after.
     #[serde(default)]
     pub arming_only: bool,
+    /// The provider may sign it, also with a key that is not the account's: its form alone
+    /// decides. Without this, a request that carries a signature is verified first, and is an
+    /// event if the signature holds.
+    #[serde(default)]
+    pub ignores_signature: bool,
     /// What a text of the sender must look like to be repeated or signed.
-    #[serde(default, deserialize_with = "super::scheme::regex")]
-    pub charset: Option<Regex>,
+    pub charset: Option<Pattern>,
     /// Where the sender puts the secret of all that follows.
     pub store_secret_from: Option<Location>,
     pub(crate) reply: ReplyAt,
@@ -43,8 +47,10 @@ struct When {
     query: Conditions,
     #[serde(default)]
     json: Conditions,
-    #[serde(default)]
-    form: Conditions,
+    /// The media type of the body, without its parameters.
+    content_type: Option<String>,
+    /// The whole body.
+    body: Option<Pattern>,
 }
 
 /// A list of names that must be there, or a table of names and what they must be.
@@ -111,7 +117,7 @@ impl Reply {
 }
 
 impl Handshake {
-    pub(super) fn check(&self) -> anyhow::Result<()> {
+    pub(super) fn check(&self, schemes: &[Scheme]) -> anyhow::Result<()> {
         ensure!(
             (200..500).contains(&self.reply.status),
             "the status of a reply is between 200 and 499"
@@ -121,14 +127,14 @@ impl Handshake {
             "a reply has a body or json, not both"
         );
         ensure!(
-            !self.signs() || self.charset.is_some(),
-            "an answer that signs the sender's text needs a charset"
-        );
-        ensure!(
             self.store_secret_from.is_none() || self.arming_only,
             "store_secret_from goes with arming_only"
         );
-        let all = [&self.when.header, &self.when.query, &self.when.form];
+        ensure!(
+            !(self.ignores_signature && self.require_signature),
+            "ignores_signature and require_signature exclude each other"
+        );
+        let all = [&self.when.header, &self.when.query];
         ensure!(
             all.iter()
                 .all(|conditions| conditions.each().all(|(name, _)| !name.is_empty())),
@@ -141,6 +147,48 @@ impl Handshake {
                 .all(|(path, _)| JsonPath::parse(path).is_some()),
             "a condition has no good path"
         );
+        let whole = self.when.body.is_some() || !self.when.json.is_empty();
+        ensure!(
+            self.require_signature || self.arming_only || self.when.method != "POST" || whole,
+            "an unsigned handshake that is posted needs when.body or when.json, so that no event \
+             is taken for it"
+        );
+        if self.signs() {
+            for scheme in schemes {
+                self.check_signing(scheme)
+                    .with_context(|| format!("variant {:?}", scheme.variant))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The answer must not be a signature of an event. What is signed for the sender is a text of
+    /// the charset alone, which is never a message of the scheme.
+    fn check_signing(&self, scheme: &Scheme) -> anyhow::Result<()> {
+        let charset = self.charset.as_ref();
+        let charset = charset.context("an answer that signs the sender's text needs a charset")?;
+        let alone = |part: &Part| match part {
+            Part::HmacHex(parts) | Part::HmacBase64(parts) => {
+                !matches!(parts.as_slice(), [Part::At(_)])
+            }
+            _ => false,
+        };
+        let templates = self.reply.templates();
+        ensure!(
+            !templates.into_iter().any(|template| template.any(&alone)),
+            "an answer signs one value of the request and nothing beside it"
+        );
+        let allowed = charset.reach().bytes;
+        let apart = |part: &Part| matches!(part, Part::Literal(text) if allowed.lack_one_of(text));
+        let rejected = scheme.reject_message_regex.as_ref();
+        ensure!(
+            scheme.kind != Kind::Hmac
+                || scheme.message.0.iter().any(apart)
+                || rejected.is_some_and(|rejected| rejected.as_str() == charset.as_str()),
+            "the answer would be the signature of an event: the scheme needs a \
+             reject_message_regex that is the charset of the handshake, or a message with a \
+             literal outside of it"
+        );
         Ok(())
     }
 
@@ -151,15 +199,21 @@ impl Handshake {
                 value.map(str::to_owned)
             })
             && self.when.query.hold(|name| envelope.query(name))
-            && (self.when.json.is_empty() || self.when.json.hold(|path| json(envelope, path)))
-            && (self.when.form.is_empty() || {
-                let fields = form_fields(&envelope.body);
-                self.when.form.hold(|name| {
-                    let mut values = fields.iter().filter(|(key, _)| key == name.as_bytes());
-                    let (_, value) = values.next()?;
-                    Some(String::from_utf8_lossy(value).into_owned())
-                })
+            && self.when.content_type.as_ref().is_none_or(|expected| {
+                let value = envelope.headers.all("content-type").next();
+                let media_type = value.and_then(|value| value.split(';').next());
+                media_type.is_some_and(|sent| sent.trim().eq_ignore_ascii_case(expected))
             })
+            && self.when.body.as_ref().is_none_or(|pattern| {
+                let text = std::str::from_utf8(&envelope.body);
+                text.is_ok_and(|text| pattern.is_match(text))
+            })
+            && (self.when.json.is_empty() || self.when.json.hold(|path| json(envelope, path)))
+    }
+
+    /// Whether it is decided by its form alone, without the secrets.
+    pub(crate) fn is_open(&self) -> bool {
+        !(self.require_signature || self.arming_only || self.signs())
     }
 
     /// Whether an answer takes the secret, to sign the sender's text with it.
@@ -180,15 +234,11 @@ impl fmt::Display for Handshake {
             header,
             query,
             json,
-            form,
+            content_type,
+            body,
         } = &self.when;
         f.write_str(method)?;
-        let places = [
-            ("header", header),
-            ("query", query),
-            ("body", json),
-            ("form", form),
-        ];
+        let places = [("header", header), ("query", query), ("body", json)];
         let mut before = " with";
         for (place, conditions) in places {
             for (name, condition) in conditions.each() {
@@ -202,6 +252,13 @@ impl fmt::Display for Handshake {
                 }
                 before = " and";
             }
+        }
+        if let Some(content_type) = content_type {
+            write!(f, "{before} content type {content_type}")?;
+            before = " and";
+        }
+        if let Some(body) = body {
+            write!(f, "{before} body {}", body.as_str())?;
         }
         write!(f, " → {}", self.reply.status)
     }

@@ -112,8 +112,8 @@ impl Location {
                 Some(item) => path.scalar(item.get().as_bytes()).map_err(Unreadable::from),
                 None => Ok(None),
             },
-            Self::Form(name) => Ok(form(envelope, name)),
-            Self::FormXml(name, tag) => Ok(form(envelope, name).and_then(|text| xml(&text, tag))),
+            Self::Form(name) => form(envelope, name),
+            Self::FormXml(name, tag) => Ok(form(envelope, name)?.and_then(|text| xml(&text, tag))),
             Self::Query(name) => Ok(envelope.query(name)),
             Self::Jwt(claim) => match place.claims.and_then(|claims| claims.get(claim)) {
                 Some(serde_json::Value::String(text)) => Ok(Some(text.clone())),
@@ -156,10 +156,15 @@ impl fmt::Display for Location {
     }
 }
 
-fn form(envelope: &Envelope, name: &str) -> Option<String> {
-    let mut fields = form_fields(&envelope.body).into_iter();
-    let (_, value) = fields.find(|(key, _)| key == name.as_bytes())?;
-    String::from_utf8(value).ok()
+fn form(envelope: &Envelope, name: &str) -> Result<Option<String>, Unreadable> {
+    let fields = form_fields(&envelope.body).into_iter();
+    let mut values = fields.filter(|(key, _)| key == name.as_bytes());
+    let first = values.next();
+    // Which of them a handler reads depends on its library.
+    if values.next().is_some() {
+        return Err(Unreadable::RepeatedField);
+    }
+    Ok(first.and_then(|(_, value)| String::from_utf8(value).ok()))
 }
 
 /// The text of the first element of this name that stands right below the root.
@@ -200,6 +205,7 @@ impl TryFrom<String> for Location {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     RepeatedHeader,
+    RepeatedField,
     NoJson,
     NoScalar,
 }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use regex_lite::Regex;
 use serde::{Deserialize, Deserializer};
 
+use super::pattern::Pattern;
 use super::{
-    Code, Encoding, Hash, Jwt, KeyForm, KeySource, Kind, Location, Part, Signature, Template,
+    Code, Encoding, Fetch, Hash, Jwt, KeyForm, KeySource, Kind, Location, Part, Signature, Template,
 };
 use crate::event::Proven;
 use crate::json_path::JsonPath;
@@ -43,9 +44,19 @@ pub struct Scheme {
     pub require_signed: Vec<String>,
     /// Each of these items is signed by itself. All have to hold, and there has to be one.
     pub for_each: Option<JsonPath>,
-    /// What a value of the message has to look like, so that nobody can move what is before its
-    /// end behind it, or the other way.
-    pub shape: Option<Shape>,
+    /// What values of the message have to look like, so that no bytes can move from one part of
+    /// it to the next.
+    #[serde(default)]
+    pub shapes: Vec<Shape>,
+    /// The fields of an urlencoded body, each of which stands in it once. There is no other.
+    #[serde(default)]
+    pub only_fields: Vec<String>,
+    /// Which bytes can move from one part of the message to the next all the same, and what is
+    /// done about it: a sentence.
+    pub ambiguity: Option<String>,
+    /// That the provider sends one proof with many requests, and where it says so: a sentence.
+    /// Requests with one proof are different events then; else they are one.
+    pub shared_proof: Option<String>,
     /// A message of this shape is never accepted, however it is signed.
     #[serde(default, deserialize_with = "regex")]
     pub reject_message_regex: Option<Regex>,
@@ -95,6 +106,16 @@ impl Scheme {
             "with for_each, the message has {{item:…}} and no {{json:…}}"
         );
         ensure!(!self.url_forms.is_empty(), "url_forms is empty");
+        for sentence in [&self.ambiguity, &self.shared_proof].into_iter().flatten() {
+            ensure!(
+                !sentence.trim().is_empty(),
+                "ambiguity and shared_proof are sentences; leave out what is not so"
+            );
+        }
+        if self.signs_message() {
+            super::joins::check(self)?;
+        }
+        self.check_fetch()?;
         if let Some(ts) = &self.ts {
             ensure!(
                 ts.past >= 0 && ts.future >= 0,
@@ -102,6 +123,74 @@ impl Scheme {
             );
         }
         Ok(())
+    }
+
+    /// Whether its message is what is signed. Other kinds show a secret, or are code.
+    fn signs_message(&self) -> bool {
+        let message = matches!(
+            self.kind,
+            Kind::Hmac | Kind::Hash | Kind::Ed25519 | Kind::EcdsaP256 | Kind::RsaSha256
+        );
+        message || self.kind == Kind::Code(Code::PayPal)
+    }
+
+    /// Whether the sender proves each request by a signature of its own, and not by a secret or a
+    /// token that would prove any other request as well.
+    pub(crate) fn is_signature(&self) -> bool {
+        let shown = matches!(
+            self.kind,
+            Kind::Token | Kind::Basic | Kind::FetchBack | Kind::None
+        );
+        !shown && self.shared_proof.is_none()
+    }
+
+    /// Whether other bytes of the body need another signature.
+    pub(crate) fn covers_body(&self) -> bool {
+        match &self.kind {
+            Kind::Code(code) => matches!(code, Code::Ebay | Code::Keygen(_)),
+            Kind::Jwt => {
+                let claim = |jwt: &Jwt| jwt.body_sha256_claim.is_some();
+                self.jwt.as_ref().is_some_and(claim)
+            }
+            Kind::Token | Kind::Basic | Kind::FetchBack | Kind::None => false,
+            _ => {
+                let exact = [Part::Body, Part::BodySha256Hex];
+                let whole = self.message.0.iter().any(|part| exact.contains(part));
+                self.body_hash.is_some() || self.for_each.is_none() && whole
+            }
+        }
+    }
+
+    /// Whether a field of an urlencoded body is signed so that only one body has it.
+    pub(crate) fn covers_field(&self, name: &str) -> bool {
+        let signed = |part: &Part| match part {
+            Part::FormSorted => true,
+            Part::At(Location::Form(signed)) => signed == name,
+            _ => false,
+        };
+        self.only_fields.iter().any(|only| only == name) && self.message.0.iter().any(signed)
+    }
+
+    /// A notice without a signature is worth nothing until what it names is fetched.
+    fn check_fetch(&self) -> anyhow::Result<()> {
+        match (&self.kind, &self.fetch) {
+            (Kind::FetchBack, None) => bail!(
+                "kind = \"fetch-back\" needs the table fetch, with url, auth, allow, id and type: \
+                 the event is made from what is fetched"
+            ),
+            (Kind::FetchBack, Some(fetch)) => {
+                ensure!(
+                    self.proves == Proven::Origin,
+                    "kind = \"fetch-back\" has proves = \"origin\": what is fetched comes from the \
+                     provider"
+                );
+                fetch.check()
+            }
+            (_, Some(_)) => {
+                bail!("the table fetch goes with kind = \"fetch-back\", and only there")
+            }
+            (_, None) => Ok(()),
+        }
     }
 
     /// Why a source with this trust cannot use it, as a sentence.
@@ -113,6 +202,12 @@ impl Scheme {
             Kind::Code(Code::Ebay) if trust.keys.is_empty() && trust.api_secret.is_none() => Some(
                 "it needs trust.api_secret, the name of the credentials to fetch public keys \
                  with, or trust.keys, the public key of each kid"
+                    .to_owned(),
+            ),
+            Kind::FetchBack if trust.api_secret.is_none() => Some(
+                "it needs trust.api_secret, the name of the API key with which the objects that a \
+                 notice names are fetched; store the key with `aws ssm put-parameter --type \
+                 SecureString --name /<stack>/provider-api/NAME/current --value file://api-key`"
                     .to_owned(),
             ),
             Kind::Jwt => {
@@ -191,19 +286,7 @@ pub struct BodyHash {
 #[serde(deny_unknown_fields)]
 pub struct Shape {
     pub from: Location,
-    #[serde(deserialize_with = "needed_regex")]
-    pub allow: Regex,
-}
-
-/// What an unsigned notice refers to.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Fetch {
-    pub url: Template,
-    pub auth: String,
-    /// What each value put into the URL must look like.
-    #[serde(deserialize_with = "needed_regex")]
-    pub allow: Regex,
+    pub allow: Pattern,
 }
 
 /// The signed time and how far it may be from ours. Both ends of the window are inside it.
@@ -233,6 +316,9 @@ pub enum Unit {
     /// Milliseconds from 13 digits on, seconds below: a wrong reading is decades off.
     Auto,
     Rfc3339,
+    /// A date of HTTP, such as `Mon, 23 Nov 2026 10:00:00 GMT`, or one of RFC 3339.
+    #[serde(rename = "http-date")]
+    HttpDate,
 }
 
 /// Compiles a pattern of a preset.

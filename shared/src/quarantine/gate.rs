@@ -1,9 +1,9 @@
-//! What one process allows itself, before anybody is asked: pure, and per source.
+//! What one process allows itself, before anybody is asked: pure, and per source; for requests that
+//! wait for a document, per source and sender.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::day;
 use crate::clock::Millis;
 
 /// Requests of a source that a process keeps at once.
@@ -15,6 +15,10 @@ const PER_SECOND: f64 = 5.0;
 /// A table that failed is left alone for so long: a flood meets it no more often than this.
 const PAUSE: Duration = Duration::from_secs(30);
 
+/// Doors that are remembered. A flood from more senders makes all of them forgotten, which lets in
+/// too many for a moment: the table has bounds of its own.
+const MOST_DOORS: usize = 4_096;
+
 #[derive(Debug, Default)]
 pub(super) struct Gate(HashMap<String, Door>);
 
@@ -23,19 +27,20 @@ struct Door {
     allowance: f64,
     filled_at: Millis,
     paused_at: Option<Millis>,
-    /// The day whose budget was seen to be spent.
+    /// The day, or the hour, whose budget was seen to be spent.
     full_on: Option<String>,
 }
 
 impl Gate {
-    /// Whether the table may be asked for one more of this source.
-    pub(super) fn lets_in(&mut self, source: &str, now: Millis) -> bool {
-        let door = self.door(source, now);
+    /// Whether the table may be asked for one more of this source, or sender. `span` names the day,
+    /// or the hour, that its budget is of.
+    pub(super) fn lets_in(&mut self, name: &str, span: &str, now: Millis) -> bool {
+        let door = self.door(name, now);
         let earned = now.since(door.filled_at).as_secs_f64() * PER_SECOND;
         door.allowance = (door.allowance + earned).min(BURST);
         door.filled_at = now;
         let paused = door.paused_at.is_some_and(|at| now.since(at) < PAUSE);
-        let full = door.full_on.as_ref().is_some_and(|full| *full == day(now));
+        let full = door.full_on.as_deref() == Some(span);
         if paused || full || door.allowance < 1.0 {
             return false;
         }
@@ -43,17 +48,19 @@ impl Gate {
         true
     }
 
-    pub(super) fn is_full(&mut self, source: &str, at: Millis) {
-        self.door(source, at).full_on = Some(day(at));
+    pub(super) fn is_full(&mut self, name: &str, span: &str, now: Millis) {
+        self.door(name, now).full_on = Some(span.to_owned());
     }
 
-    pub(super) fn failed(&mut self, source: &str, now: Millis) {
-        self.door(source, now).paused_at = Some(now);
+    pub(super) fn failed(&mut self, name: &str, now: Millis) {
+        self.door(name, now).paused_at = Some(now);
     }
 
-    fn door(&mut self, source: &str, now: Millis) -> &mut Door {
-        // Sources are configured, never a sender's choice: they are few.
-        self.0.entry(source.to_owned()).or_insert(Door {
+    fn door(&mut self, name: &str, now: Millis) -> &mut Door {
+        if self.0.len() >= MOST_DOORS && !self.0.contains_key(name) {
+            self.0.clear();
+        }
+        self.0.entry(name.to_owned()).or_insert(Door {
             allowance: BURST,
             filled_at: now,
             paused_at: None,
@@ -69,8 +76,11 @@ mod tests {
     /// Shortly before midnight.
     const NOW: Millis = Millis(1_795_219_195_000);
 
+    const TODAY: &str = "20261120";
+
     fn let_in(gate: &mut Gate, tries: u32, now: Millis) -> usize {
-        (0..tries).filter(|_| gate.lets_in("s", now)).count()
+        let tries = (0..tries).filter(|_| gate.lets_in("s", TODAY, now));
+        tries.count()
     }
 
     #[test]
@@ -80,7 +90,7 @@ mod tests {
         assert_eq!(let_in(&mut gate, 1_000, NOW + Duration::from_secs(1)), 5);
         // A clock that goes backwards earns nothing.
         assert_eq!(let_in(&mut gate, 1_000, NOW), 0);
-        assert!(gate.lets_in("another source", NOW));
+        assert!(gate.lets_in("another source", TODAY, NOW));
         let days = Duration::from_secs(1_000_000);
         assert_eq!(let_in(&mut gate, 1_000, NOW + days), 50);
     }
@@ -88,10 +98,19 @@ mod tests {
     #[test]
     fn a_spent_budget_is_asked_for_again_on_the_next_day_only() {
         let mut gate = Gate::default();
-        gate.is_full("s", NOW);
+        gate.is_full("s", TODAY, NOW);
         assert_eq!(let_in(&mut gate, 10, NOW), 0);
-        assert!(gate.lets_in("another source", NOW));
-        assert!(gate.lets_in("s", NOW + Duration::from_secs(10)));
+        assert!(gate.lets_in("another source", TODAY, NOW));
+        assert!(gate.lets_in("s", "20261121", NOW + Duration::from_secs(10)));
+    }
+
+    #[test]
+    fn the_doors_that_are_remembered_are_bounded() {
+        let mut gate = Gate::default();
+        for name in 0..10_000 {
+            assert!(gate.lets_in(&name.to_string(), TODAY, NOW));
+        }
+        assert!(gate.0.len() <= MOST_DOORS);
     }
 
     #[test]
@@ -99,6 +118,6 @@ mod tests {
         let mut gate = Gate::default();
         gate.failed("s", NOW);
         assert_eq!(let_in(&mut gate, 10, NOW + Duration::from_secs(29)), 0);
-        assert!(gate.lets_in("s", NOW + Duration::from_secs(30)));
+        assert!(gate.lets_in("s", TODAY, NOW + Duration::from_secs(30)));
     }
 }

@@ -58,15 +58,13 @@ impl Held {
 
     /// The exact bytes, checked against their hash.
     pub fn body(&self) -> Result<Bytes, NoBody> {
-        crate::ledger::unpack(&self.packed, self.encoding, self.body_len, &self.sha)
+        crate::ledger::unpack(self.packed.clone(), self.encoding, self.body_len, &self.sha)
             .map(|body| body.0)
     }
 
     /// The address that API Gateway saw: what stands before it in the header is the sender's.
     pub fn address(&self) -> Option<&str> {
-        let chain = self.headers.all("x-forwarded-for").last()?;
-        let last = chain.rsplit(',').next()?.trim();
-        (!last.is_empty()).then_some(last)
+        super::named::address(&self.headers)
     }
 
     /// Reads an item. One that cannot be read is no reason to show none of the others.

@@ -39,6 +39,8 @@ impl Held {
         let Ok(envelope) = self.envelope() else {
             return Verdict::Damaged;
         };
+        // It may have come before `public_url` was set.
+        let envelope = verifier.at_public_url(envelope);
         match verifier.verify(&envelope, secrets) {
             Ok(Arrival::Event(event)) => Verdict::Genuine(event),
             Ok(Arrival::Handshake(_)) => Verdict::Handshake,
@@ -61,7 +63,7 @@ impl Quarantine {
         let entered = kept.iter().map(|kept| match &kept.received {
             Received::New => (Entered::New, &kept.key),
             Received::Open { .. } | Received::Settled => (Entered::Known, &kept.key),
-            Received::Conflict(key) => (Entered::Apart, key),
+            Received::Conflict(key) | Received::Repeated(key) => (Entered::Apart, key),
         });
         // Of a batch, what is most worth to be looked at.
         let first = entered.min_by_key(|(entered, _)| *entered);

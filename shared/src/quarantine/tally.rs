@@ -7,6 +7,24 @@ use super::{KEEP, LARGEST, Limits, Quarantine, day};
 use crate::clock::Millis;
 use crate::ledger::{Item, SCHEMA, item};
 
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Budget {
+    /// Requests that were refused.
+    Refused,
+    /// Requests that wait for a document. It is as large, and what is refused takes nothing of it.
+    Waiting,
+}
+
+impl Budget {
+    fn sk(self) -> &'static str {
+        match self {
+            Self::Refused => "N",
+            Self::Waiting => "W",
+        }
+    }
+}
+
 /// The count of one day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tally {
@@ -38,6 +56,7 @@ impl Quarantine {
     /// upper bound, and stays one.
     pub(super) async fn count(
         &self,
+        budget: Budget,
         source: &str,
         at: Millis,
         bytes: Option<u64>,
@@ -62,7 +81,7 @@ impl Quarantine {
             .update_item()
             .table_name(&self.table)
             .key("pk", item::s(pk(source, &day(at))))
-            .key("sk", item::s("N"))
+            .key("sk", item::s(budget.sk()))
             .update_expression(
                 "SET sv = :sv, #ttl = if_not_exists(#ttl, :ttl), maxn = :most, maxb = :cap \
                  ADD n :one, big :big, siz :size",
@@ -85,7 +104,7 @@ impl Quarantine {
         }
     }
 
-    /// What was counted on the day of this time.
+    /// What was counted on the day of this time, of the requests that were refused.
     pub async fn tally(&self, source: &str, at: Millis) -> anyhow::Result<Option<Tally>> {
         let day = day(at);
         let answer = self
@@ -93,7 +112,7 @@ impl Quarantine {
             .get_item()
             .table_name(&self.table)
             .key("pk", item::s(pk(source, &day)))
-            .key("sk", item::s("N"))
+            .key("sk", item::s(Budget::Refused.sk()))
             .send()
             .await
             .context("read a tally of the quarantine")?;

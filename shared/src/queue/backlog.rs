@@ -3,11 +3,7 @@
 use anyhow::Context as _;
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, SendMessageBatchRequestEntry};
 
-use super::{Doorbell, Queue};
-
-/// The most messages that SQS takes or gives at once.
-/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html>
-const MOST: usize = 10;
+use super::{Doorbell, MOST_AT_ONCE as MOST, Queue};
 
 /// A message of the queue of the backlog, which nobody else sees for a while.
 #[derive(Debug)]

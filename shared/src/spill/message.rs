@@ -64,8 +64,11 @@ struct Wire {
     sha: String,
     /// Hash of what is the same whenever the event comes.
     same: String,
-    /// Whether its body counts once, whatever its id.
+    /// Whether what was signed counts once, whatever its id.
     once: bool,
+    /// What names what was signed; the hash in `same` without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mark: Option<String>,
     len: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     bat: Option<String>,
@@ -150,7 +153,11 @@ impl Wire {
             cfg: event.config.clone(),
             sha: event.sha.hex(),
             same: event.content.hex(),
-            once: event.once_per_body,
+            once: event.once.is_some(),
+            mark: event
+                .once
+                .filter(|mark| *mark != event.content)
+                .map(|mark| mark.hex()),
             len: len.unwrap_or(event.body.len()),
             bat: event.of.as_ref().map(Batch::written),
             dlv: event.delivery.clone(),
@@ -176,6 +183,11 @@ impl Wire {
             Some(text) => Some(Batch::read(text).ok_or(Unreadable::Part("batch"))?),
             None => None,
         };
+        let content = hash(&self.same).ok_or(Unreadable::Part("hash"))?;
+        let once = match &self.mark {
+            Some(mark) => Some(hash(mark).ok_or(Unreadable::Part("mark"))?),
+            None => self.once.then_some(content),
+        };
         let event = Event {
             key: EventKey::from_pk(&self.key).ok_or(Unreadable::Part("key"))?,
             provider: self.pvd,
@@ -190,12 +202,12 @@ impl Wire {
             headers: self.hdr,
             body,
             sha,
-            content: hash(&self.same).ok_or(Unreadable::Part("hash"))?,
+            content,
             received_at: Millis(self.rcv),
             via: Via::parse(&self.via).ok_or(Unreadable::Part("way"))?,
             proven: Proven::parse(&self.prv).ok_or(Unreadable::Part("proof"))?,
             secret: self.kid,
-            once_per_body: self.once,
+            once,
             config: self.cfg,
             drained_at: None,
         };
@@ -211,7 +223,7 @@ fn unpacked(text: &str, encoding: Encoding, len: usize, sha: &Sha) -> Result<Byt
     let wrong = Unreadable::Part("body");
     let packed = STANDARD.decode(text).map_err(|_| wrong)?;
     let len = u64::try_from(len).map_err(|_| wrong)?;
-    let body = unpack(&packed, encoding, len, sha).map_err(|_| wrong)?;
+    let body = unpack(packed, encoding, len, sha).map_err(|_| wrong)?;
     Ok(body.0)
 }
 

@@ -13,6 +13,13 @@ const LENIENT: GeneralPurposeConfig =
 pub(super) const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
 pub(super) const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
+/// Base64 of secrets: beside the padding, the last character may have bits that stand for nothing.
+/// The official libraries of Standard Webhooks pass over both.
+pub(super) const BASE64_SECRET: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    LENIENT.with_decode_allow_trailing_bits(true),
+);
+
 /// `None` when it is not in this encoding, or empty.
 pub(super) fn decode(encoding: Encoding, text: &str) -> Option<Vec<u8>> {
     let bytes = match encoding {

@@ -10,15 +10,12 @@ use sha2::{Digest as _, Sha256};
 use super::Verifier;
 use super::prove::Proof;
 use crate::envelope::{Envelope, Headers, form_fields};
-use crate::event::{Event, EventKey, Item, Part, Proven, Sha, Via};
+use crate::event::{Event, EventKey, Item, LONGEST_NAME, Part, Sha, Via, cut};
 use crate::json_path::{Alone, span};
-use crate::preset::{self, EventAt, Fallback, Kind, Location, OrderAt, Place, Scheme};
+use crate::preset::{self, EventAt, Fallback, Location, OrderAt, Place, Scheme};
 
 /// The longest value of a header that is kept with an event.
 const LONGEST_HEADER: usize = 512;
-
-/// The longest name of a type, and of a delivery.
-const LONGEST_NAME: usize = 128;
 
 /// A batch of more items than this is kept as one event, as is one that would be larger than any
 /// body may be if each item had what stands around it.
@@ -38,29 +35,31 @@ impl Verifier {
         let things: Vec<Thing<'_>> = match alone.as_slice() {
             [] => {
                 let content = content(at, &envelope.body, || sha);
-                vec![self.thing(scheme, whole, content)]
+                vec![self.thing(scheme, whole, content, all_of(&proof.marks))]
             }
             items => items
                 .iter()
-                .map(|alone| {
+                .enumerate()
+                .map(|(index, alone)| {
                     let item = Some(alone.value);
                     let raw = alone.value.get().as_bytes();
                     let content = content(at, raw, || Sha::of(raw));
-                    self.thing(scheme, Place { item, ..whole }, content)
+                    let mark = proof.marks.get(index).copied();
+                    self.thing(scheme, Place { item, ..whole }, content, mark)
                 })
                 .collect(),
         };
-        let (key, content, once_per_body) = match things.as_slice() {
-            [thing] => (thing.key.clone(), thing.content, thing.once_per_body),
+        let (key, content, once) = match things.as_slice() {
+            [thing] => (thing.key.clone(), thing.content, thing.once),
             // It names the request: no row has this key.
-            _ => (self.key(&format!("sha256:{}", sha.hex())), sha, false),
+            _ => (self.key(&format!("sha256:{}", sha.hex())), sha, None),
         };
         let parts = things.iter().zip(&alone).enumerate();
         let parts = parts.map(|(index, (thing, alone))| Part {
             key: thing.key.clone(),
             content: thing.content,
             secret: proof.items.get(index).or(proof.secret.as_ref()).cloned(),
-            once_per_body: thing.once_per_body,
+            once: thing.once,
             body: rewritten(at, alone.document(&document)),
         });
         let parts = if things.len() > 1 {
@@ -96,7 +95,7 @@ impl Verifier {
             via: Via::Webhook,
             proven: scheme.proves,
             secret: proof.secret.clone(),
-            once_per_body,
+            once,
             config: self.config.clone(),
             drained_at: None,
         }
@@ -130,13 +129,24 @@ impl Verifier {
     /// A composite goes before an id, which may then be that of an entity. Where there is
     /// neither, the hash of its content is the name: a constant would collapse all events into
     /// one.
-    fn thing<'p>(&self, scheme: &Scheme, place: Place<'p>, content: Sha) -> Thing<'p> {
+    ///
+    /// Where something in the name is not signed, the signature counts once: by the hash of the
+    /// body where it is over all of it, else by the mark of what it is over.
+    fn thing<'p>(
+        &self,
+        scheme: &Scheme,
+        place: Place<'p>,
+        content: Sha,
+        mark: Option<Sha>,
+    ) -> Thing<'p> {
         let at = &self.preset.event;
         let named = |key: EventKey, unsigned: bool| Thing {
             place,
             key,
             content,
-            once_per_body: unsigned && scheme.is_signature(),
+            once: mark
+                .or(scheme.covers_body().then_some(content))
+                .filter(|_| unsigned && scheme.is_signature()),
         };
         let parts = at.composite.iter().map(|location| {
             let value = location.find(place).ok().flatten();
@@ -144,12 +154,12 @@ impl Verifier {
         });
         match parts.collect::<Option<Vec<String>>>() {
             Some(parts) if !parts.is_empty() => {
-                let unsigned = at.composite.iter().any(|at| !covers(scheme, at));
+                let unsigned = at.composite.iter().any(|at| !self.covers(scheme, at));
                 return named(self.key(&parts.join("/")), unsigned);
             }
             Some(_) => {
                 if let Some((location, id)) = self.id(place) {
-                    return named(self.key(&id), !covers(scheme, location));
+                    return named(self.key(&id), !self.covers(scheme, location));
                 }
             }
             None => {}
@@ -161,7 +171,16 @@ impl Verifier {
             }
             Fallback::BodyHash => format!("sha256:{hash}"),
         };
-        named(self.key(&id), false)
+        let field = at.batch_field.as_deref();
+        let signed_item =
+            place.item.is_some() && field.is_some_and(|field| scheme.covers_field(field));
+        // What has no id now may have come with one, which only had to be left out.
+        let mut names = at.composite.iter().chain(&at.id.0);
+        let removable = names.any(|at| !self.covers(scheme, at));
+        named(
+            self.key(&id),
+            removable || !(scheme.covers_body() || signed_item),
+        )
     }
 
     /// What of the headers is kept: what the preset names, so that a request can be verified
@@ -208,39 +227,42 @@ impl Verifier {
     }
 }
 
-impl Scheme {
-    /// Whether the sender proves itself by a signature, and not by showing a secret or a token
-    /// that would prove any other request as well.
-    fn is_signature(&self) -> bool {
-        let shown = matches!(
-            self.kind,
-            Kind::Token | Kind::Basic | Kind::FetchBack | Kind::None
-        );
-        !shown && (self.kind != Kind::Jwt || self.proves == Proven::Body)
+impl Verifier {
+    /// Whether the signature covers what stands at this location.
+    fn covers(&self, scheme: &Scheme, location: &Location) -> bool {
+        let named = |part: &preset::Part| match (part, location) {
+            (preset::Part::Url, Location::Query(_)) => true,
+            (preset::Part::At(named) | preset::Part::Lower(named), location) => named == location,
+            _ => false,
+        };
+        let covered = match location {
+            Location::Json(_) | Location::BodySha256 => scheme.covers_body(),
+            Location::Form(field) | Location::FormXml(field, _) => {
+                scheme.covers_body() || scheme.covers_field(field)
+            }
+            Location::Item(_) => {
+                let field = self.preset.event.batch_field.as_deref();
+                scheme.covers_body() || field.is_some_and(|field| scheme.covers_field(field))
+            }
+            Location::Header(names) => names
+                .iter()
+                .all(|name| scheme.require_signed.contains(name)),
+            Location::Jwt(_) | Location::Const(_) => true,
+            Location::HeaderNumbered(_) | Location::Sig(_) | Location::Query(_) => false,
+        };
+        covered || scheme.message.any(&named)
     }
 }
 
-/// Whether the signature covers what stands at this location.
-fn covers(scheme: &Scheme, location: &Location) -> bool {
-    let in_body = matches!(
-        location,
-        Location::Json(_) | Location::Item(_) | Location::Form(_) | Location::BodySha256
-    );
-    let named = |part: &preset::Part| match (part, location) {
-        (preset::Part::Url, Location::Query(_)) => true,
-        (preset::Part::At(named) | preset::Part::Lower(named), location) => named == location,
-        _ => false,
-    };
-    let signed_header = match location {
-        Location::Header(names) => names
-            .iter()
-            .all(|name| scheme.require_signed.contains(name)),
-        _ => false,
-    };
-    matches!(location, Location::Jwt(_) | Location::Const(_))
-        || in_body && scheme.proves == Proven::Body
-        || signed_header
-        || scheme.message.any(&named)
+/// One name for what several signatures are over.
+fn all_of(marks: &[Sha]) -> Option<Sha> {
+    match marks {
+        [] => None,
+        [mark] => Some(*mark),
+        marks => Some(Sha::of(
+            &marks.iter().flat_map(|mark| mark.0).collect::<Vec<u8>>(),
+        )),
+    }
 }
 
 /// One of the things that a request tells of.
@@ -248,7 +270,7 @@ struct Thing<'p> {
     place: Place<'p>,
     key: EventKey,
     content: Sha,
-    once_per_body: bool,
+    once: Option<Sha>,
 }
 
 /// The document that holds the items: the body, or a field of it.
@@ -281,7 +303,7 @@ fn items<'b>(at: &EventAt, document: &'b [u8]) -> Vec<Alone<'b>> {
 }
 
 /// The hash of what is the same whenever the thing comes: of all of it, if nothing varies.
-fn content(at: &EventAt, raw: &[u8], of_all: impl FnOnce() -> Sha) -> Sha {
+pub(crate) fn content(at: &EventAt, raw: &[u8], of_all: impl FnOnce() -> Sha) -> Sha {
     let varies = at.varies.iter().filter_map(|path| path.all(raw).ok());
     let mut gaps: Vec<_> = varies
         .flatten()
@@ -300,12 +322,4 @@ fn content(at: &EventAt, raw: &[u8], of_all: impl FnOnce() -> Sha) -> Sha {
     }
     hash.update(raw.get(from..).unwrap_or_default());
     Sha(hash.finalize().into())
-}
-
-fn cut(text: &str, longest: usize) -> &str {
-    let mut end = longest.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    &text[..end]
 }

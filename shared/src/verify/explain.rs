@@ -120,7 +120,7 @@ impl Verifier {
             steps = self.steps(scheme, envelope, secrets);
             // A message that could be read in two ways is none, however it is signed.
             if let (Some(Ok(_)), Err(Rejected(reason))) =
-                (&steps.message, super::prove::shape(scheme, envelope))
+                (&steps.message, super::joined::check_all(scheme, envelope))
             {
                 steps.message = Some(Err(reason));
             }

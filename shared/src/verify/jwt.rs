@@ -122,9 +122,14 @@ pub(super) fn token(
     let claims: Map<String, Value> =
         serde_json::from_slice(&decoded(claims)?).map_err(|_| malformed)?;
     check(jwt, &claims, envelope)?;
+    let many = scheme.is_signature() && !scheme.covers_body();
     Ok(Proof {
         secret,
         claims: Some(claims),
+        marks: many
+            .then(|| mac::mark(&[], &[signed.as_bytes().into()]))
+            .into_iter()
+            .collect(),
         ..Proof::default()
     })
 }

@@ -8,7 +8,7 @@ use sha1::{Digest as _, Sha1};
 use webpki::RawPublicKeyEntity;
 use webpki::ring::{ECDSA_P256_SHA256, ED25519 as ED25519_SPKI, RSA_PKCS1_2048_8192_SHA256};
 
-use super::decode::BASE64;
+use super::decode::{BASE64, BASE64_SECRET};
 use crate::preset::{KeyForm, Kind};
 
 /// The key that a secret stands for. An empty or undecodable secret is none: the empty key is
@@ -25,10 +25,10 @@ pub(crate) fn key(form: KeyForm, secret: &str) -> Option<Vec<u8>> {
         KeyForm::Whsec => {
             let secret = secret.strip_prefix("v1,").unwrap_or(secret);
             let encoded = secret.strip_prefix("whsec_").unwrap_or(secret);
-            BASE64.decode(encoded).ok()?
+            BASE64_SECRET.decode(encoded).ok()?
         }
         KeyForm::WhsecOrUtf8 => match secret.strip_prefix("whsec_") {
-            Some(encoded) => BASE64.decode(encoded).ok()?,
+            Some(encoded) => BASE64_SECRET.decode(encoded).ok()?,
             None => secret.as_bytes().to_vec(),
         },
         KeyForm::Sha1OfUtf8 => Sha1::digest(secret).to_vec(),
@@ -67,4 +67,26 @@ pub(super) fn signed_by(kind: &Kind, key: &[u8], message: &[u8], signature: &[u8
     let der = SubjectPublicKeyInfoDer::from(key);
     RawPublicKeyEntity::try_from(&der)
         .is_ok_and(|key| key.verify_signature(alg, message, signature).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_decoded_as_official_libraries_decode_it() {
+        let full = key(KeyForm::Whsec, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwBg==");
+        assert_eq!(full.as_ref().map(Vec::len), Some(25));
+        for lenient in [
+            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwBg",
+            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwBr",
+            "v1,whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwBr==",
+        ] {
+            assert_eq!(key(KeyForm::Whsec, lenient), full, "{lenient}");
+            if !lenient.starts_with("v1,") {
+                assert_eq!(key(KeyForm::WhsecOrUtf8, lenient), full, "{lenient}");
+            }
+        }
+        assert_eq!(key(KeyForm::Whsec, "whsec_not base64"), None);
+    }
 }

@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256, Sha512};
 use subtle::ConstantTimeEq as _;
 
 use super::message::Piece;
+use crate::event::Sha;
 use crate::preset::Hash;
 
 /// Whether one of the signatures is that of the message under the key, in constant time. The
@@ -35,6 +36,19 @@ pub(super) fn hashes(hash: Hash, message: &[Piece<'_>], signatures: &[Vec<u8>]) 
     signatures
         .iter()
         .any(|signature| bool::from(signature.ct_eq(&digest)))
+}
+
+/// Names what a key has signed, so that other bytes under the same signature are known. It is
+/// made with the key, so that nothing is learned from it, and is no signature of any provider.
+pub(super) fn mark(key: &[u8], message: &[Piece<'_>]) -> Sha {
+    let label = Piece::Borrowed(b"mitt signed message\0".as_slice());
+    let pieces: Vec<Piece<'_>> = std::iter::once(label)
+        .chain(message.iter().cloned())
+        .collect();
+    let bytes = sign(Hash::Sha256, key, &pieces);
+    bytes
+        .try_into()
+        .map_or_else(|bytes: Vec<u8>| Sha::of(&bytes), Sha)
 }
 
 /// Whether two texts are the same, in constant time and whatever their lengths are.

@@ -119,8 +119,20 @@ fn piece<'c>(
             let names = names.ok_or(Rejected(Reason::MissingHeader))?;
             let names: Vec<&str> = names.split(',').map(str::trim).collect();
             let headers = signed_headers(scheme, &names, context)?;
-            let pairs = headers.into_iter().map(|(n, v)| format!("{n}:{v}"));
-            owned(pairs.collect::<Vec<_>>().join(";"))
+            let pairs: Vec<String> = headers
+                .into_iter()
+                .map(|(n, v)| format!("{n}:{v}"))
+                .collect();
+            let joined = pairs.join(";");
+            // A value that holds the name of the next one could end there as well.
+            let once = |pair: &String| {
+                let name = pair.split(':').next().unwrap_or_default();
+                joined.matches(&format!(";{name}:")).count() <= 1
+            };
+            if !pairs.iter().all(once) {
+                return Err(Rejected(Reason::MalformedSignature));
+            }
+            owned(joined)
         }
         Part::At(location) => owned(value(location, context)?),
         Part::Lower(location) => owned(value(location, context)?.to_lowercase()),
@@ -156,7 +168,9 @@ fn signed_headers<'c>(
         .require_signed
         .iter()
         .all(|name| names.contains(name));
-    if !covered || names.len() > MOST_HEADERS {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    let is_name = |name: &String| !name.is_empty() && name.bytes().all(plain);
+    if !covered || names.len() > MOST_HEADERS || !names.iter().all(is_name) {
         return Err(Rejected(Reason::MalformedSignature));
     }
     let headers = &context.place.envelope.headers;

@@ -11,6 +11,7 @@ pub(crate) mod code;
 mod decode;
 mod event;
 mod explain;
+mod joined;
 mod jwks;
 mod jwt;
 mod key;
@@ -25,7 +26,9 @@ mod window;
 
 use crate::envelope::Envelope;
 use crate::event::{Event, words};
-use crate::preset::{Code, Handshake, Kind, Part, Preset, Reply, Scheme, Unreadable};
+use crate::preset::{
+    Code, Fetch, Handshake, Kind, Location, Part, Preset, Reply, Scheme, Unreadable,
+};
 use crate::secrets::Secret;
 pub use explain::{
     Compared, Explained, Message, NearMiss, Of, Other, Piece, Show, Steps, Time, Tried,
@@ -84,8 +87,8 @@ words! {
         TopicNotAllowed = "topic_not_allowed",
         /// Our own fault: there is no secret to compare with. The sender is not refused for it.
         NoSecret = "no_secret",
-        /// Nothing is decided: the certificate or key that the sender names is not here yet.
-        /// [`Verifier::wanted`] says where it is to be fetched.
+        /// Nothing is decided: the certificate, key or object that the sender names is not here yet.
+        /// [`Verifier::wanted`] and [`Verifier::notice`] say what is to be fetched.
         NotFetched = "not_fetched",
     }
 }
@@ -110,16 +113,31 @@ impl Verifier {
     /// one. It needs no secrets, so that it can be had while their store is down.
     pub fn greet(&self, envelope: &Envelope) -> Option<Reply> {
         let handshake = self.handshake(envelope)?;
-        let open = !(handshake.require_signature || handshake.arming_only || handshake.signs());
-        if !open {
+        if !handshake.is_open() || self.is_decided_by_signature(handshake, envelope) {
             return None;
         }
         self.reply(handshake, envelope, &[]).ok()
     }
 
+    /// Whether a request that looks like a handshake may be an event: it carries a signature.
+    fn is_decided_by_signature(&self, handshake: &Handshake, envelope: &Envelope) -> bool {
+        let Some(scheme) = self.preset.scheme(&self.variant) else {
+            return false;
+        };
+        !(handshake.require_signature || handshake.ignores_signature)
+            && is_event_method(scheme, envelope)
+            && carries_signature(scheme, envelope)
+    }
+
     /// Whether the request is a handshake, whatever its method.
     pub fn is_handshake(&self, envelope: &Envelope) -> bool {
         self.handshake(envelope).is_some()
+    }
+
+    /// Whether the sender sets the secret by its first request.
+    pub fn is_armed_by_handshake(&self) -> bool {
+        let handshakes = &self.preset.handshakes;
+        handshakes.iter().any(|handshake| handshake.arming_only)
     }
 
     /// Proves a request. Nothing else makes an [`Event`] of an [`Envelope`].
@@ -128,7 +146,10 @@ impl Verifier {
             .preset
             .scheme(&self.variant)
             .ok_or(Rejected(Reason::NoSecret))?;
-        if let Some(handshake) = self.handshake(envelope) {
+        let handshake = self.handshake(envelope);
+        let handshake =
+            handshake.filter(|handshake| !self.is_decided_by_signature(handshake, envelope));
+        if let Some(handshake) = handshake {
             let armed = self.trust.arming.unwrap_or(secrets.is_empty());
             if handshake.arming_only && !armed {
                 return Ok(Arrival::Handshake(Reply::empty(401)));
@@ -140,15 +161,25 @@ impl Verifier {
                 .reply(handshake, envelope, secrets)
                 .map(Arrival::Handshake);
         }
-        // Webhooks are posted. Another method counts only where it is signed itself.
-        let method = |part: &Part| *part == Part::Method;
-        if envelope.method != "POST" && !scheme.message.any(&method) {
+        if !is_event_method(scheme, envelope) {
             return Ok(Arrival::Handshake(Reply::empty(405)));
         }
         let proof = prove::prove(scheme, &self.trust, envelope, secrets)?;
+        joined::event_fields(&self.preset.event, envelope)?;
         Ok(Arrival::Event(Box::new(
             self.event(scheme, envelope, &proof),
         )))
+    }
+
+    /// The request at the URL that the provider posted to. Behind a proxy the catcher sees
+    /// another host; the query is the one that arrived.
+    #[must_use]
+    pub fn at_public_url(&self, mut envelope: Envelope) -> Envelope {
+        if let Some(public) = &self.trust.public_url {
+            let query = envelope.url.find('?').map_or("", |at| &envelope.url[at..]);
+            envelope.url = format!("{public}{query}");
+        }
+        envelope
     }
 
     /// Whether requests are judged by documents that are fetched, so that a request may have to
@@ -157,6 +188,22 @@ impl Verifier {
         self.preset
             .scheme(&self.variant)
             .is_some_and(|scheme| scheme.fetches(&self.trust))
+    }
+
+    /// The object that a request names, where the scheme is `fetch-back`: such a request is a notice,
+    /// and only what is fetched makes an event. `None` where requests prove themselves.
+    pub fn notice(&self, envelope: &Envelope) -> Option<Result<String, Rejected>> {
+        let scheme = self.preset.scheme(&self.variant)?;
+        (scheme.kind == Kind::FetchBack).then(|| prove::object(scheme, envelope))
+    }
+
+    /// How what a notice names is fetched, where the scheme is `fetch-back`.
+    pub fn fetch(&self) -> Option<&Fetch> {
+        let scheme = self.preset.scheme(&self.variant)?;
+        scheme
+            .fetch
+            .as_ref()
+            .filter(|_| scheme.kind == Kind::FetchBack)
     }
 
     /// The document that a request is judged by, if this preset may fetch it. Where the request
@@ -205,10 +252,48 @@ impl Verifier {
     }
 }
 
+/// Webhooks are posted. Another method counts only where it is signed itself.
+fn is_event_method(scheme: &Scheme, envelope: &Envelope) -> bool {
+    let method = |part: &Part| *part == Part::Method;
+    envelope.method == "POST" || scheme.message.any(&method)
+}
+
+/// Whether something stands where the scheme has its signature, or what it has in place of one.
+fn carries_signature(scheme: &Scheme, envelope: &Envelope) -> bool {
+    let header = |name: &str| Location::Header(vec![name.to_owned()]);
+    let places = match (&scheme.kind, &scheme.jwt) {
+        (Kind::FetchBack | Kind::None, _) => Vec::new(),
+        (Kind::Basic, _) => vec![header("authorization")],
+        (Kind::Jwt, Some(jwt)) => vec![jwt.from.clone()],
+        (Kind::Code(Code::Ebay), _) => vec![header("x-ebay-signature")],
+        (Kind::Code(Code::Keygen(_)), _) => vec![header("keygen-signature")],
+        _ => {
+            let from = std::iter::once(&scheme.sig.from);
+            from.chain(&scheme.sig.also).cloned().collect()
+        }
+    };
+    places.iter().any(|place| match place {
+        Location::Header(names) => names.iter().any(|name| {
+            let mut values = envelope.headers.all(name);
+            values.any(|value| !value.is_empty())
+        }),
+        Location::HeaderNumbered(prefix) => {
+            let mut headers = envelope.headers.iter();
+            headers.any(|(name, value)| name.starts_with(prefix) && !value.is_empty())
+        }
+        place => match place.find_all(envelope) {
+            Ok(values) => values.into_iter().flatten().any(|value| !value.is_empty()),
+            // It is there, and is not what it should be.
+            Err(Unreadable::NoJson) => false,
+            Err(_) => true,
+        },
+    })
+}
+
 fn unreadable(error: Unreadable) -> Rejected {
     Rejected(match error {
         Unreadable::RepeatedHeader => Reason::DuplicateHeader,
-        Unreadable::NoJson => Reason::MalformedBody,
+        Unreadable::RepeatedField | Unreadable::NoJson => Reason::MalformedBody,
         Unreadable::NoScalar => Reason::MissingField,
     })
 }
@@ -216,6 +301,7 @@ fn unreadable(error: Unreadable) -> Rejected {
 pub(crate) use candidates::Group;
 pub(crate) use code::qsh::canonical;
 pub(crate) use decode::encode;
+pub(crate) use event::content;
 pub(crate) use key::key;
 pub(crate) use mac::{digest, sign as mac_sign};
 pub(crate) use message::{Context, message};

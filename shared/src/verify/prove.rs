@@ -8,9 +8,10 @@ use super::candidates::{Group, candidates};
 use super::decode::decode;
 use super::key::{key, signed_by};
 use super::message::{Context, Piece, message};
-use super::{Reason, Rejected, Trust, code, jwt, mac, token, unreadable, url, window};
+use super::{Reason, Rejected, Trust, code, joined, jwt, mac, token, unreadable, url, window};
 use crate::envelope::Envelope;
-use crate::preset::{Code, Kind, Part, Place, Scheme};
+use crate::event::Sha;
+use crate::preset::{Code, Kind, Place, Scheme};
 use crate::secrets::Secret;
 
 /// More items than this are no batch.
@@ -23,8 +24,33 @@ pub(super) struct Proof {
     pub(super) secret: Option<String>,
     /// The labels of all items, where each is proven by itself.
     pub(super) items: Vec<String>,
+    /// Names what was signed, once for each item that is proven by itself, where other bytes of
+    /// the body can have the same signature. Else there is none.
+    pub(super) marks: Vec<Sha>,
     /// What the token claims that proved it.
     pub(super) claims: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+/// A secret that proved a request, or an item of it.
+pub(super) struct Owner<'s> {
+    pub(super) secret: &'s Secret,
+    mark: Option<Sha>,
+}
+
+impl<'s> Owner<'s> {
+    /// One whose signature is over these pieces.
+    pub(super) fn new(scheme: &Scheme, (secret, key): &Key<'s>, message: &[Piece<'_>]) -> Self {
+        let many = scheme.is_signature() && !scheme.covers_body();
+        Self {
+            secret,
+            mark: many.then(|| mac::mark(key, message)),
+        }
+    }
+
+    /// One that was shown, or whose signature is over the whole body.
+    fn plain(secret: &'s Secret) -> Self {
+        Self { secret, mark: None }
+    }
 }
 
 /// A secret and the key that it stands for.
@@ -41,31 +67,38 @@ pub(super) fn prove(
         return Err(Rejected(Reason::NoSecret));
     }
     require_headers(scheme, envelope)?;
-    shape(scheme, envelope)?;
+    joined::check(scheme, Place::from(envelope))?;
     let owners = match &scheme.kind {
         Kind::Hmac | Kind::Hash | Kind::Ed25519 | Kind::EcdsaP256 | Kind::RsaSha256 => {
             signature(scheme, envelope, &keys)?
         }
-        Kind::Token => token::token(scheme, envelope, &keys)?,
-        Kind::Basic => vec![token::basic(envelope, &keys)?],
+        Kind::Token => {
+            let owners = token::token(scheme, envelope, &keys)?;
+            owners.into_iter().map(Owner::plain).collect()
+        }
+        Kind::Basic => vec![Owner::plain(token::basic(envelope, &keys)?)],
         Kind::Jwt => return jwt::token(scheme, trust, envelope, &keys),
+        // A notice proves nothing: what it names has to be fetched, and makes the event.
         Kind::FetchBack => {
-            fetchable(scheme, envelope)?;
-            return Ok(Proof::default());
+            object(scheme, envelope)?;
+            return Err(Rejected(Reason::NotFetched));
         }
         Kind::None => return Ok(Proof::default()),
         Kind::Code(Code::PayPal) => vec![code::paypal::prove(scheme, trust, envelope, &keys)?],
-        Kind::Code(Code::Sns) => vec![code::sns::prove(trust, envelope, &keys)?],
+        Kind::Code(Code::Sns) => vec![code::sns::prove(scheme, trust, envelope, &keys)?],
         Kind::Code(Code::Ebay) => return code::ebay::prove(trust, envelope),
         Kind::Code(Code::Plivo) => vec![code::plivo::prove(scheme, envelope, &keys)?],
-        Kind::Code(Code::Keygen(kind)) => vec![code::keygen::prove(kind, envelope, &keys)?],
+        Kind::Code(Code::Keygen(kind)) => {
+            vec![Owner::plain(code::keygen::prove(kind, envelope, &keys)?)]
+        }
         // A configuration that selects it is refused.
         Kind::Code(Code::Missing(_)) => return Err(Rejected(Reason::NoSecret)),
     };
     body_hash(scheme, envelope)?;
-    let labels = owners.iter().map(|secret| secret.label().to_owned());
+    let labels = owners.iter().map(|owner| owner.secret.label().to_owned());
     let mut proof = Proof {
-        secret: owners.first().map(|secret| secret.label().to_owned()),
+        secret: owners.first().map(|owner| owner.secret.label().to_owned()),
+        marks: owners.iter().filter_map(|owner| owner.mark).collect(),
         ..Proof::default()
     };
     if owners.len() > 1 {
@@ -85,7 +118,7 @@ fn signature<'s>(
     scheme: &Scheme,
     envelope: &Envelope,
     keys: &[Key<'s>],
-) -> Result<Vec<&'s Secret>, Rejected> {
+) -> Result<Vec<Owner<'s>>, Rejected> {
     let place = Place::from(envelope);
     let Some(path) = &scheme.for_each else {
         return Ok(vec![one(scheme, place, keys)?]);
@@ -100,7 +133,9 @@ fn signature<'s>(
     }
     let signed = items.into_iter().map(|item| {
         let item = Some(item.ok_or(Rejected(Reason::MissingField))?);
-        one(scheme, Place { item, ..place }, keys)
+        let place = Place { item, ..place };
+        joined::check(scheme, place)?;
+        one(scheme, place, keys)
     });
     signed.collect()
 }
@@ -110,18 +145,18 @@ pub(super) fn one<'s>(
     scheme: &Scheme,
     place: Place<'_>,
     keys: &[Key<'s>],
-) -> Result<&'s Secret, Rejected> {
+) -> Result<Owner<'s>, Rejected> {
     let now = place.envelope.received_at;
     let mut verdict = Rejected(Reason::BadSignature);
     for group in &candidates(scheme, place)? {
         let judged = judge(scheme, place, group, keys);
         let rejected = match judged {
-            Ok((secret, ts)) => match (&scheme.ts, ts) {
+            Ok((owner, ts)) => match (&scheme.ts, ts) {
                 (Some(ts), Some(text)) => match window::check(ts, &text, now) {
-                    Ok(()) => return Ok(secret),
+                    Ok(()) => return Ok(owner),
                     Err(rejected) => rejected,
                 },
-                _ => return Ok(secret),
+                _ => return Ok(owner),
             },
             Err(rejected) => rejected,
         };
@@ -139,7 +174,7 @@ pub(super) fn judge<'s>(
     place: Place<'_>,
     group: &Group,
     keys: &[Key<'s>],
-) -> Result<(&'s Secret, Option<String>), Rejected> {
+) -> Result<(Owner<'s>, Option<String>), Rejected> {
     let time = || {
         let ts = scheme.ts.as_ref();
         ts.map(|ts| window::text(ts, place, Some(group)))
@@ -149,7 +184,7 @@ pub(super) fn judge<'s>(
     let signed_time = scheme.message.needs_timestamp();
     let mut ts = if signed_time { time()? } else { None };
     for url in url::forms(scheme, &place.envelope.url) {
-        for (secret, key) in keys {
+        for owner @ (_, key) in keys {
             let context = Context {
                 url: &url,
                 ts: ts.as_deref(),
@@ -161,11 +196,12 @@ pub(super) fn judge<'s>(
                 refuse(regex, &message)?;
             }
             if holds(scheme, key, &message, &group.signatures) {
+                let owner = Owner::new(scheme, owner, &message);
                 let enforced = scheme.ts.as_ref().is_some_and(|ts| ts.enforce);
                 if !signed_time && enforced {
                     ts = time()?;
                 }
-                return Ok((secret, ts));
+                return Ok((owner, ts));
             }
         }
     }
@@ -197,19 +233,6 @@ pub(super) fn refuse(regex: &Regex, message: &[Piece<'_>]) -> Result<(), Rejecte
     Ok(())
 }
 
-/// A value that is absent is missed where it is read.
-pub(super) fn shape(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
-    let Some(shape) = &scheme.shape else {
-        return Ok(());
-    };
-    match shape.from.find(envelope).map_err(unreadable)? {
-        Some(value) if !value.is_empty() && !shape.allow.is_match(&value) => {
-            Err(Rejected(Reason::MalformedSignature))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// A header may hold more than the value, separated by commas.
 fn require_headers(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     for (name, expected) in &scheme.require_header {
@@ -237,19 +260,15 @@ fn body_hash(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     }
 }
 
-/// Whether what an unsigned notice names may be put into the URL that is fetched for it.
-fn fetchable(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
-    let Some(fetch) = &scheme.fetch else {
-        return Ok(());
-    };
-    for part in &fetch.url.0 {
-        if let Part::At(location) = part {
-            let value = location.find(envelope).map_err(unreadable)?;
-            let value = value.ok_or(Rejected(Reason::MissingField))?;
-            if value.len() > 256 || !fetch.allow.is_match(&value) {
-                return Err(Rejected(Reason::MalformedBody));
-            }
-        }
+/// The object that an unsigned notice names, if its name may be put into the URL that is fetched.
+pub(super) fn object(scheme: &Scheme, envelope: &Envelope) -> Result<String, Rejected> {
+    let fetch = scheme.fetch.as_ref().ok_or(Rejected(Reason::NoSecret))?;
+    let place = fetch.place().ok_or(Rejected(Reason::NoSecret))?;
+    let name = place.find(envelope).map_err(unreadable)?;
+    let name = name.ok_or(Rejected(Reason::MissingField))?;
+    if fetch.allows(&name) {
+        Ok(name)
+    } else {
+        Err(Rejected(Reason::MalformedBody))
     }
-    Ok(())
 }

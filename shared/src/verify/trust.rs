@@ -28,13 +28,18 @@ pub struct Trust {
     #[serde(default)]
     pub(crate) keys: Keys,
     /// The name of the credentials, below the path of backup-sync, with which public keys are
-    /// fetched where the provider asks for them: `client-id:secret`.
+    /// fetched where the provider asks for them: `client-id:secret`. Or of the API key with which
+    /// the objects that unsigned notices name are fetched.
     pub api_secret: Option<String>,
     #[serde(default)]
     certificates: Certificates,
     /// A mirror: scheme and host that certificates and key sets are fetched from, in place of the
     /// provider's own. For networks that let nothing out, and for tests.
     pub fetch_from: Option<String>,
+    /// The URL that the provider posts to, without its query, where that is not the one that the
+    /// catcher sees: `public_url` of the source.
+    #[serde(skip)]
+    pub public_url: Option<String>,
     #[serde(skip)]
     published: Published,
 }

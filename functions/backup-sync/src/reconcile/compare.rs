@@ -1,11 +1,12 @@
 //! Both sides held against each other, and what differs looked at once more.
 
+use std::time::Duration;
+
 use futures::StreamExt as _;
 use shared::clock::{Clock, Millis};
 use shared::config::{Reconcile, Source};
 use shared::reconcile::{Counts, Drift, Drifted, Report, Sides, drift};
 
-use super::LAST_LOOK;
 use super::local::{Listed, Ours};
 use super::provider;
 use crate::api::Api;
@@ -23,6 +24,8 @@ pub(super) struct Run<'r> {
     pub(super) provider: Api<'r>,
     pub(super) ours: Ours<'r>,
     pub(super) ends: Millis,
+    /// With less time than this left, nothing is read a second time.
+    pub(super) last_look: Duration,
     pub(super) started: Millis,
 }
 
@@ -34,7 +37,7 @@ impl Run<'_> {
         let found = self.first_look(&there, &here, &mut report.counts);
         let again = futures::stream::iter(found.iter().take(MOST_AGAIN))
             .map(async |drift| {
-                if clock() + LAST_LOOK > self.ends {
+                if clock() + self.last_look > self.ends {
                     return Ok(None);
                 }
                 self.second_look(drift, &here).await.map(Some)

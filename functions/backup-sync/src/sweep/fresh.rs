@@ -12,7 +12,7 @@ use shared::ledger::{HourPart, Marks, Sum};
 use shared::timing::{FIRST_LOOK, LAST_LOOK};
 use tokio::time::Instant;
 
-use crate::BackupSync;
+use crate::{BackupSync, RunTime};
 
 /// For how long one sweep goes over what came. The next one goes on.
 const BUDGET: Duration = Duration::from_secs(60);
@@ -43,9 +43,11 @@ enum What {
 #[derive(Debug, Default)]
 struct Gone {
     sum: Sum,
-    /// What was open, and has its place in the index now.
-    open: Vec<EventKey>,
+    /// What was open, and has its place in the index now; and when it was received.
+    open: Vec<(Millis, EventKey)>,
     failed: u64,
+    /// There was no time for all of it.
+    was_cut: bool,
 }
 
 impl Gone {
@@ -55,28 +57,38 @@ impl Gone {
             sum: self.sum.and(other.sum),
             open: self.open,
             failed: self.failed + other.failed,
+            was_cut: self.was_cut || other.was_cut,
         }
     }
 }
 
 impl BackupSync {
-    /// Gives what is open and in no index its place there, and returns it, to be looked at. What
-    /// fails is tried again by the next sweep; how often it failed comes along.
-    pub(super) async fn go_over_what_came(&self, now: Millis) -> (Vec<EventKey>, u64) {
+    /// Gives what is open and in no index its place there, and returns it, to be looked at, oldest
+    /// first. What fails is tried again by the next sweep; how often it failed comes along.
+    pub(super) async fn go_over_what_came(
+        &self,
+        now: Millis,
+        time: RunTime,
+    ) -> (Vec<EventKey>, u64) {
         let mut gone = Gone::default();
-        if let Err(error) = self.move_marks(now, &mut gone).await {
+        if let Err(error) = self.move_marks(now, time.until(BUDGET), &mut gone).await {
             say(&error);
             gone.failed += 1;
         }
-        (gone.open, gone.failed)
+        gone.open.sort_unstable();
+        let open = gone.open.into_iter().map(|(_, key)| key);
+        (open.collect(), gone.failed)
     }
 
-    async fn move_marks(&self, now: Millis, gone: &mut Gone) -> anyhow::Result<()> {
+    async fn move_marks(&self, now: Millis, until: Instant, gone: &mut Gone) -> anyhow::Result<()> {
         let ledger = &self.parts.inbox.ledger;
-        let mut marks = ledger.marks().await?.unwrap_or_else(|| Marks::new(now));
+        let mut marks = match ledger.marks().await? {
+            Some(marks) => marks,
+            // Stored at once: the next sweep would otherwise begin later, if this one is killed.
+            None => ledger.begin_marks(now).await?,
+        };
         let configured = self.parts.config.sources().map(|one| one.name.as_str());
         let sources = marks.sources(configured, now);
-        let until = Instant::now() + BUDGET;
         self.go_on(&mut marks, &sources, now, until, gone).await;
         self.check_hours(&mut marks, &sources, now, until, gone)
             .await;
@@ -97,7 +109,12 @@ impl BackupSync {
             let from = Millis(at.0 + 1);
             let hour = Hour::of(from);
             let to = last.min(at + STEP).min(Millis(hour.ends().0 - 1));
-            let mut step = self.go(What::Watch, from, to, sources, now).await;
+            let mut step = self.go(What::Watch, (from, to), sources, now, until).await;
+            // What is in the index by now stays there, and costs the next sweep a read.
+            if step.was_cut {
+                *gone = std::mem::take(gone).and(step);
+                return;
+            }
             if step.failed > 0 {
                 step.sum = step.sum.and(Sum::UNSURE);
                 whole &= now.since(to) > PATIENCE;
@@ -126,13 +143,20 @@ impl BackupSync {
             if to + LAST_LOOK >= now || to > marks.at {
                 return;
             }
-            let shown = self.go(What::Sum, from, to, sources, now).await;
+            let shown = self.go(What::Sum, (from, to), sources, now, until).await;
+            if shown.was_cut {
+                return;
+            }
             let mut failed = shown.failed;
             let was_all = marks.was_all_of(hour, shown.sum);
             if failed == 0 && !was_all {
-                let again = self.go(What::Watch, from, to, sources, now).await;
+                let again = self.go(What::Watch, (from, to), sources, now, until).await;
+                let was_cut = again.was_cut;
                 failed = again.failed;
                 *gone = std::mem::take(gone).and(again);
+                if was_cut {
+                    return;
+                }
             }
             if failed > 0 {
                 // It is gone over in the next sweep.
@@ -147,26 +171,30 @@ impl BackupSync {
     async fn go(
         &self,
         what: What,
-        from: Millis,
-        to: Millis,
+        (from, to): (Millis, Millis),
         sources: &[String],
         now: Millis,
+        until: Instant,
     ) -> Gone {
         let parts = sources.iter().flat_map(|source| {
             let hours = hours::cut(from, to).into_iter();
             hours.flat_map(move |(from, to)| HourPart::of(source, from, to))
         });
         let gone: Vec<Gone> = stream::iter(parts)
-            .map(|part| self.part(what, part, now))
+            .map(|part| self.part(what, part, now, until))
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
         gone.into_iter().fold(Gone::default(), Gone::and)
     }
 
-    async fn part(&self, what: What, part: HourPart, now: Millis) -> Gone {
+    async fn part(&self, what: What, part: HourPart, now: Millis, until: Instant) -> Gone {
         let (mut gone, mut start) = (Gone::default(), None);
         loop {
+            if Instant::now() >= until {
+                gone.was_cut = true;
+                return gone;
+            }
             let page = self.parts.inbox.ledger.keys_of_hour(&part, start).await;
             let page = match page {
                 Ok(page) => page,
@@ -179,6 +207,10 @@ impl BackupSync {
             gone.sum = gone.sum.and(Sum::of(&page.found));
             if what == What::Watch {
                 for keys in page.found.chunks(A_BATCH) {
+                    if Instant::now() >= until {
+                        gone.was_cut = true;
+                        return gone;
+                    }
                     self.watch_open(keys, now, &mut gone).await;
                 }
             }
@@ -199,17 +231,17 @@ impl BackupSync {
                 return;
             }
         };
-        let watched: Vec<(EventKey, anyhow::Result<bool>)> = stream::iter(open)
-            .map(async |key| {
+        let watched: Vec<_> = stream::iter(open)
+            .map(async |(key, received_at)| {
                 let watched = ledger.watch(&key, now).await;
-                (key, watched)
+                ((received_at, key), watched)
             })
             .buffer_unordered(AT_ONCE)
             .collect()
             .await;
-        for (key, watched) in watched {
+        for (event, watched) in watched {
             match watched {
-                Ok(true) => gone.open.push(key),
+                Ok(true) => gone.open.push(event),
                 Ok(false) => {}
                 Err(error) => {
                     say(&error);

@@ -1,6 +1,7 @@
 //! Events that can go nowhere are left asleep: a doorbell for each, again and again through an
 //! outage of hours, would find every time what the breakers say already.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ impl BackupSync {
         &self,
         source: &Source,
         now: Millis,
-        ahead: &mut BTreeSet<String>,
+        ahead: &RefCell<BTreeSet<String>>,
     ) -> Option<Millis> {
         let mut positions = Vec::new();
         for action in &source.actions {
@@ -37,7 +38,7 @@ impl BackupSync {
             }
         }
         match wait(&positions, now, jitter())? {
-            Wait::ForProbe(_) if ahead.insert(source.name.clone()) => None,
+            Wait::ForProbe(_) if ahead.borrow_mut().insert(source.name.clone()) => None,
             Wait::Until(at) | Wait::ForProbe(at) => Some(at),
         }
     }

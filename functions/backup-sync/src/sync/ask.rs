@@ -7,6 +7,7 @@ use bytes::Bytes;
 use shared::clock::Millis;
 use shared::outbound::{Answer, Call, Method, Trouble};
 use shared::preset::Auth;
+use tokio::time::timeout;
 
 use super::Run;
 use super::github_app;
@@ -37,7 +38,19 @@ impl BackupSync {
             if !self.pause(run, wait).await {
                 return Ok(None);
             }
-            let answer = self.send(run, question).await?;
+            let left = run.ends.since((self.clock)());
+            let Ok(answer) = timeout(left, self.send(run, question)).await else {
+                // A provider that is this slow at the first page of each turn never gets any further, which
+                // must not look like a run that goes on.
+                return if run.report.pages > 0 {
+                    Ok(None)
+                } else {
+                    Err(Refused::Final(anyhow::anyhow!(
+                        "the provider's list did not answer before its turn was over"
+                    )))
+                };
+            };
+            let answer = answer?;
             let who = ("the provider's list", run.settings.secret.as_str());
             let (body, link) = judge(answer, who, question.also)?;
             let read = read(&body, link.as_deref()).map_err(|error| Refused::Later(error, None))?;
@@ -51,10 +64,11 @@ impl BackupSync {
 
     /// Waits for this long, and until the provider takes the next request; `false` when the run
     /// has no time for it.
-    async fn pause(&self, run: &Run<'_>, wait: Duration) -> bool {
+    async fn pause(&self, run: &mut Run<'_>, wait: Duration) -> bool {
         let now = (self.clock)();
         let until = run.pace.map_or(now + wait, |at| at.max(now + wait));
         if until > run.ends {
+            run.has_to_wait = true;
             return false;
         }
         let wait = until.since(now);

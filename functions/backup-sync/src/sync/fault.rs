@@ -12,7 +12,7 @@ pub(crate) enum Fault {
     Repeats,
     /// The next page is said to be at another place than the list.
     Elsewhere,
-    /// An id or a type is longer than any is.
+    /// An id is longer than any is.
     TooLong,
     /// An event is said to happen more than a day from now.
     Future,

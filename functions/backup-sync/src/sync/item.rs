@@ -4,14 +4,14 @@ use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use shared::clock::Millis;
-use shared::event::Sha;
+use shared::event::{LONGEST_NAME, Sha, cut};
 use shared::json_path::{JsonPath, scalar};
 use shared::preset::{Location, Locations, Sync, SyncKind};
 
 /// The type of an event that says that something has changed.
 const CHANGED: &str = "mitt.changed";
 
-/// The longest id or type of an event that is kept, in bytes.
+/// The longest id of an event that is kept, in bytes.
 const LONGEST: usize = 1024;
 
 /// One event of a list.
@@ -19,6 +19,7 @@ const LONGEST: usize = 1024;
 pub(super) struct Item {
     /// The id of the event, as the webhook would have it.
     pub(super) id: String,
+    /// Cut as a webhook's is, so that a long type never keeps the cursor from moving.
     pub(super) kind: String,
     /// When it happened, where the list says it.
     pub(super) at: Option<Millis>,
@@ -41,7 +42,7 @@ impl Item {
             (format!("changed:{id}"), CHANGED.to_owned())
         } else {
             let kind = first(&sync.event_type, raw).context("an event's type")?;
-            (id, kind.unwrap_or_default())
+            (id, cut(&kind.unwrap_or_default(), LONGEST_NAME).to_owned())
         };
         let at = match &sync.time {
             None => None,
@@ -68,9 +69,9 @@ impl Item {
         })
     }
 
-    /// Whether no row could hold what it is called.
+    /// Whether its id is longer than any provider's is.
     pub(super) fn is_too_long(&self) -> bool {
-        self.id.len().max(self.kind.len()) > LONGEST
+        self.id.len() > LONGEST
     }
 
     /// The body of the event, from the item and from what was fetched for it; `None` when the

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use shared::clock::Millis;
 use shared::config::Missing;
 use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Received, Seen};
+use shared::ledger::{LARGEST_BODY, Received, Seen};
 use shared::preset::Request;
 
 use super::fault::Fault;
@@ -31,12 +31,18 @@ enum One {
     Has(Bytes),
     /// The provider lists it, and does not have it any more.
     Gone,
+    /// It is larger than what is kept of an event.
+    TooLarge,
     OutOfTime,
 }
 
 impl From<Option<Bytes>> for One {
     fn from(found: Option<Bytes>) -> Self {
-        found.map_or(Self::Gone, Self::Has)
+        match found {
+            None => Self::Gone,
+            Some(body) if body.len() > LARGEST_BODY => Self::TooLarge,
+            Some(body) => Self::Has(body),
+        }
     }
 }
 
@@ -45,10 +51,7 @@ impl Run<'_> {
     /// cursor stays. Where a list is read from a place, that has to be now.
     fn found_too_long(&mut self, item: &Item) -> anyhow::Result<()> {
         if self.sync.mark.is_some() {
-            let error = anyhow!(
-                "an id or a type of {} bytes",
-                item.id.len().max(item.kind.len())
-            );
+            let error = anyhow!("an id of {} bytes", item.id.len());
             return Err(error.context(Fault::TooLong));
         }
         self.fault = Some(Fault::TooLong);
@@ -138,6 +141,12 @@ impl BackupSync {
                 tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived, and its provider does not have it any more");
                 return Ok(true);
             }
+            One::TooLarge => {
+                run.report.gone += 1;
+                run.missed(&key, item, (self.clock)());
+                tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, limit = LARGEST_BODY, "event {key} never arrived, and is not kept: its body is larger than {LARGEST_BODY} bytes");
+                return Ok(true);
+            }
             One::OutOfTime => return Ok(false),
         };
         let preset = &run.source.verifier.preset;
@@ -203,7 +212,8 @@ impl BackupSync {
                 run.report.gone += 1;
                 tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived, and its provider does not deliver it again");
             }
-            One::Has(_) => {
+            // It was asked for, whatever the answer says.
+            One::Has(_) | One::TooLarge => {
                 run.report.asked += 1;
                 tracing::warn!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived: asked for it to be delivered again");
             }
@@ -226,6 +236,7 @@ impl BackupSync {
             Ok(Some(answer)) => Ok(answer.into()),
             Ok(None) => Ok(One::OutOfTime),
             Err(Refused::Request(404 | 410 | 422, _)) => Ok(One::Gone),
+            Err(Refused::TooLarge(_)) => Ok(One::TooLarge),
             Err(refused) => Err(refused.error().context(format!("ask for {}", item.id))),
         }
     }

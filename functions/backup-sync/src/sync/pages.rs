@@ -72,6 +72,9 @@ impl BackupSync {
             run.report.pages += 1;
             shown.events(&listing)?;
             for item in &listing.items {
+                if (self.clock)() > run.ends {
+                    return Ok(None);
+                }
                 if run.wants(item, span) && !self.take(run, item).await? {
                     return Ok(None);
                 }
@@ -125,7 +128,7 @@ impl BackupSync {
         paused: &Paused,
     ) -> anyhow::Result<()> {
         self.keep_counting(&mut run.counting, &paused.token).await;
-        let until = run.ends + Duration::from_secs(60);
+        let until = run.lease;
         let ledger = &self.parts.inbox.ledger;
         if !ledger.sync_page(lease, paused, until).await? {
             bail!("another run took over");

@@ -59,6 +59,29 @@ pub struct SyncReport {
     pub missing: Vec<Named>,
 }
 
+impl SyncReport {
+    /// Adds what a later turn in the same run did.
+    pub(super) fn go_on(&mut self, later: &Self) {
+        self.pages += later.pages;
+        self.listed += later.listed;
+        self.found += later.found;
+        self.asked += later.asked;
+        self.gone += later.gone;
+        self.complete = later.complete;
+        self.unreachable_s = self.unreachable_s.max(later.unreachable_s);
+    }
+}
+
+/// Sources for which no time was left. The next run begins with them.
+pub(super) fn say_left(sources: &[&str]) {
+    let (left, names) = (sources.len(), sources.join(" "));
+    tracing::warn!(
+        left,
+        sources = names,
+        "no time is left in this run to sync {names}; the next one begins there"
+    );
+}
+
 pub(super) fn say_done(report: &SyncReport, order: &Order) {
     let but = if order.dry_run {
         "; nothing was added"

@@ -26,6 +26,8 @@ struct Metadata<'w> {
     r#type: &'w str,
     provider: &'w str,
     received_at: String,
+    /// What is known of where it came from: `body`, `fields`, `origin`, `token` or `nothing`.
+    proven: &'static str,
     content_type: Option<&'w str>,
     /// What it is about, and how new that is, where the source orders its events.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,6 +76,7 @@ fn document(work: &Work<'_>, key: &str, body: Body<'_>) -> Result<String, serde_
             r#type: &row.kind,
             provider: &row.provider,
             received_at: row.received_at.rfc3339(),
+            proven: row.proven.as_str(),
             content_type: row.content_type.as_deref(),
             entity: work.entity.map(|entity| entity.name.as_str()),
             entity_version: work.entity.and_then(|entity| entity.version.as_deref()),

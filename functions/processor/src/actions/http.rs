@@ -66,6 +66,7 @@ async fn post(work: &Work<'_>, url: &str, secret: &Secret, key: &str) -> Effect 
         ("mitt-event-id", id.as_str()),
         ("mitt-source", work.row.key.source()),
         ("mitt-attempt", attempt.as_str()),
+        ("mitt-proven", work.row.proven.as_str()),
     ];
     if let Some(content_type) = &work.row.content_type {
         headers.push(("content-type", content_type));

@@ -87,6 +87,7 @@ fn attributes(work: &Work<'_>, key: &str, encoding: Option<&str>) -> Vec<(&'stat
         ("Mitt-Source", row.key.source().to_owned()),
         ("Mitt-Attempt", row.attempts.to_string()),
         ("Mitt-Received-At", row.received_at.rfc3339()),
+        ("Mitt-Proven", row.proven.to_string()),
         ("Content-Type", row.content_type.clone().unwrap_or_default()),
         ("Content-Encoding", encoding.unwrap_or_default().to_owned()),
     ];

@@ -79,6 +79,8 @@ struct Entry {
     id: String,
     #[serde(default)]
     message_body: String,
+    #[serde(default)]
+    delay_seconds: i64,
     #[serde(rename = "MessageGroupId")]
     _message_group_id: Option<String>,
     #[serde(default)]
@@ -183,7 +185,8 @@ impl Queue {
             }
             "SendMessageBatch" => {
                 let done = request.entries.into_iter().map(|entry| {
-                    let id = self.send(entry.message_body, now, now);
+                    let id = self.send(entry.message_body, now, now + entry.delay_seconds * 1000);
+                    self.sent += 1;
                     json!({ "Id": entry.id, "MessageId": format!("m-{id}"), "MD5OfMessageBody": "" })
                 });
                 Ok(json!({ "Successful": done.collect::<Vec<_>>(), "Failed": [] }))
@@ -191,6 +194,8 @@ impl Queue {
             "DeleteMessageBatch" => {
                 let done = request.entries.into_iter().map(|entry| {
                     self.delete_by(&entry.receipt_handle);
+                    // The drain moves it to the other queue: that is one message and not two.
+                    self.sent = self.sent.saturating_sub(1);
                     json!({ "Id": entry.id })
                 });
                 Ok(json!({ "Successful": done.collect::<Vec<_>>(), "Failed": [] }))

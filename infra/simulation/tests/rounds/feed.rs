@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use shared::event::EventKey;
 use shared::queue::Doorbell;
-use shared::timing::{DOSE, DRAIN};
+use shared::timing::{DOSE, DRAIN, LARGEST_DOSE};
 use simulation::sandbox::SOURCE;
 use simulation::wire::sqs::Queue;
 use tokio::time::{Instant, sleep};
 
 use super::world::{HOUR, SECOND, World, live, now};
 
-fn bell(id: u64) -> String {
+pub(crate) fn bell(id: u64) -> String {
     let key = EventKey::new(SOURCE, &format!("evt_{id}"));
     Doorbell { key, run: 0 }.to_message()
 }
 
-fn ring(queue: &mut Queue, bells: std::ops::Range<u64>) {
+pub(crate) fn ring(queue: &mut Queue, bells: std::ops::Range<u64>) {
     let now = now().0;
     for id in bells {
         queue.send(bell(id), now, now);
@@ -26,7 +26,7 @@ fn ring(queue: &mut Queue, bells: std::ops::Range<u64>) {
 }
 
 impl World {
-    fn waiting(&self) -> (u64, u64) {
+    pub(crate) fn waiting(&self) -> (u64, u64) {
         let stores = &mut *self.stores.lock();
         let now = now().0;
         let [live, old] = [&mut stores.queues.doorbells, &mut stores.queues.backlog];
@@ -34,7 +34,7 @@ impl World {
     }
 
     /// What waits among those of now, `most` of them; they are gone then.
-    fn hear(&self, most: usize) -> Vec<String> {
+    pub(crate) fn hear(&self, most: usize) -> Vec<String> {
         let stores = &mut *self.stores.lock();
         let queue = &mut stores.queues.doorbells;
         let heard = queue.receive(most, now().0, 360_000, &mut stores.dice);
@@ -142,5 +142,27 @@ fn an_empty_backlog_is_asked_for_its_depth_and_nothing_else() {
         assert!(began.elapsed() < SECOND);
         sleep(HOUR).await;
         assert_eq!(world.waiting(), (0, 0));
+    });
+}
+
+#[test]
+fn doses_grow_while_each_is_heard_within_a_second() {
+    live(async |world| {
+        ring(&mut world.stores.lock().queues.backlog, 0..10_000);
+        let began = Instant::now();
+        let hearing = async {
+            let (mut deepest, mut heard) = (0, 0);
+            while heard < 10_000 {
+                sleep(SECOND / 10).await;
+                deepest = deepest.max(world.waiting().0);
+                heard += world.hear(100).len();
+            }
+            (deepest, began.elapsed())
+        };
+        let (report, (deepest, took)) = tokio::join!(world.drain(), hearing);
+        assert_eq!(report.fed, 10_000);
+        // A dose of 50 a second would take 200 s.
+        assert!(took < 40 * SECOND, "{took:?}");
+        assert!(deepest <= LARGEST_DOSE, "{deepest}");
     });
 }

@@ -1,7 +1,9 @@
 //! The sweep over what came a moment ago: what nobody rang for is rung for, also where the index shows
 //! it late, a request fails, or a source is configured no more.
 
-use tokio::time::sleep;
+use backup_sync::Task;
+use simulation::sandbox::SOURCE;
+use tokio::time::{sleep, timeout};
 
 use super::world::{HOUR, MINUTE, SECOND, live, now, sweeper};
 
@@ -31,6 +33,22 @@ fn what_the_index_shows_late_is_found_when_its_hour_is_over() {
         assert_eq!(world.sweeps_for(HOUR / 2).await, 0);
         assert!(!world.is_indexed(&key).await);
         assert!(world.sweeps_for(2 * HOUR).await > 0);
+        assert!(world.is_indexed(&key).await);
+    });
+}
+
+#[test]
+fn the_first_sweeps_of_an_inbox_may_all_be_killed() {
+    live(async |world| {
+        let key = world.comes("evt_1").await;
+        for _ in 0..36 {
+            sleep(5 * MINUTE).await;
+            let sandbox = sweeper(&world.sandboxes, SOURCE);
+            let sweep = sandbox.function.run(Task::Sweep);
+            assert!(timeout(SECOND / 125, sweep).await.is_err());
+        }
+        assert!(!world.is_indexed(&key).await);
+        world.sweep().await;
         assert!(world.is_indexed(&key).await);
     });
 }

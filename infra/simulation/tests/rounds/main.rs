@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
 
+mod due;
 mod feed;
 mod fresh;
+mod turns;
 mod world;

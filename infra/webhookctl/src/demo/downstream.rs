@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use axum::body::Bytes;
-use axum::extract::{Query, State};
+use axum::extract::{DefaultBodyLimit, Query, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -66,6 +66,7 @@ impl Downstream {
             .route("/poison", post(poison))
             .route("/issues", post(issues))
             .route("/subscriptions", get(subscriptions))
+            .layer(DefaultBodyLimit::disable())
             .with_state(self.clone())
     }
 

@@ -92,6 +92,11 @@ impl Provider {
         Ok(())
     }
 
+    /// Lists nothing any more of what has happened.
+    pub fn forget(&self) {
+        self.log().events.clear();
+    }
+
     /// The next requests fail like this, one each.
     pub fn fail_with(&self, failures: &[Failure]) {
         let next = self.requests() + 1;

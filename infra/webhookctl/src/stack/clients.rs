@@ -55,10 +55,13 @@ pub struct Clients {
 /// The settings which are the same for all services; the SDK has a type of its own for each.
 macro_rules! config {
     ($sdk:ident, $endpoint:expr) => {
+        config!($sdk, $endpoint, ACCESS_KEY)
+    };
+    ($sdk:ident, $endpoint:expr, $access_key:expr) => {
         $sdk::config::Builder::new()
             .behavior_version($sdk::config::BehaviorVersion::v2026_01_12())
             .region($sdk::config::Region::new(REGION))
-            .credentials_provider(Credentials::from_keys(ACCESS_KEY, SECRET_KEY, None))
+            .credentials_provider(Credentials::from_keys($access_key, SECRET_KEY, None))
             .endpoint_url($endpoint)
             .http_client(Builder::new().build_http())
             .retry_config(RetryConfig::standard().with_max_attempts(3))
@@ -78,6 +81,11 @@ pub fn dynamodb(endpoint: &str) -> aws_sdk_dynamodb::Client {
 
 pub fn sqs(endpoint: &str) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(config!(aws_sdk_sqs, endpoint).build())
+}
+
+/// The same, which signs with another access key.
+pub(crate) fn sqs_as(access_key: &str, endpoint: &str) -> aws_sdk_sqs::Client {
+    aws_sdk_sqs::Client::from_conf(config!(aws_sdk_sqs, endpoint, access_key).build())
 }
 
 pub fn s3(endpoint: &str) -> aws_sdk_s3::Client {

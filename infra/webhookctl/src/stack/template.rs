@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, path::Path, time::Duration};
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use super::{names::STACK_NAME, schedule::Rate};
+use super::{names::STACK_NAME, rights::Statement, schedule::Rate};
 use document::{Document, function_arn, scalar_text};
 pub use resources::Resources;
 pub use table::{TableDefinition, create_table};
@@ -50,6 +50,8 @@ pub struct Template {
     pub routes: Vec<Route>,
     pub mappings: Vec<Mapping>,
     pub schedules: Vec<Schedule>,
+    /// What the roles may do, by their logical ids.
+    pub roles: BTreeMap<String, Vec<Statement>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +73,8 @@ pub struct FunctionDefinition {
     pub memory_mb: u32,
     pub environment: BTreeMap<String, String>,
     pub reserved_concurrency: Option<usize>,
+    /// The logical id of its role.
+    pub role: Option<String>,
     /// `TRACE` to `FATAL`, from the logging configuration.
     pub log_level: Option<String>,
 }
@@ -126,6 +130,7 @@ impl Template {
             routes: Vec::new(),
             mappings: Vec::new(),
             schedules: Vec::new(),
+            roles: read_all(&document, &["AWS::IAM::Role"], read_role)?,
         };
         for id in document.resources(&["AWS::ApiGatewayV2::Route"])? {
             template.routes.push(template.read_route(&document, id)?);
@@ -316,6 +321,20 @@ fn read_queue(document: &Document, id: &str) -> anyhow::Result<QueueDefinition> 
     })
 }
 
+/// The statements of a role's own policies.
+fn read_role(document: &Document, id: &str) -> anyhow::Result<Vec<Statement>> {
+    let policies = document.property(id, "Policies")?.unwrap_or_default();
+    let policies = policies.as_array().into_iter().flatten();
+    let statements = policies.flat_map(|policy| {
+        let statements = policy["PolicyDocument"]["Statement"].as_array();
+        statements.into_iter().flatten()
+    });
+    statements
+        .map(Statement::read)
+        .collect::<anyhow::Result<_>>()
+        .with_context(|| format!("resource {id}"))
+}
+
 fn read_function(document: &Document, id: &str) -> anyhow::Result<FunctionDefinition> {
     let or_default = |name: &str| -> anyhow::Result<Option<u64>> {
         match number(document, id, name)? {
@@ -348,6 +367,14 @@ fn read_function(document: &Document, id: &str) -> anyhow::Result<FunctionDefini
     };
     let log_level = logging.and_then(|all| scalar_text(&all["ApplicationLogLevel"]));
     let name = document.name(id)?;
+    let role = document.property(id, "Role")?;
+    let role = role.as_ref().and_then(Value::as_str).unwrap_or_default();
+    let roles = document.resources(&["AWS::IAM::Role"])?;
+    let has_name = |id: &&str| {
+        let name = document.name(id).unwrap_or_default();
+        role.ends_with(&format!(":role/{name}"))
+    };
+    let role = roles.into_iter().find(has_name).map(str::to_owned);
     let reserved = number(document, id, "ReservedConcurrentExecutions")?;
     Ok(FunctionDefinition {
         arn: function_arn(&name),
@@ -356,6 +383,7 @@ fn read_function(document: &Document, id: &str) -> anyhow::Result<FunctionDefini
         timeout: Duration::from_secs(or_default("Timeout")?.unwrap_or(3)),
         memory_mb: u32::try_from(or_default("MemorySize")?.unwrap_or(128))?,
         environment,
+        role,
         reserved_concurrency: reserved.map(usize::try_from).transpose()?,
         log_level,
     })

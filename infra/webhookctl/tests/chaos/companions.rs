@@ -94,3 +94,24 @@ async fn without_silence_a_secret_is_read_in_logs_and_rows() {
     let weather = Weather::calm(DELIVERIES / 5);
     without(Protection::Silence, "no-silence", weather, "leak").await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes: make chaos-companions"]
+async fn without_a_second_look_a_captured_request_runs_again() {
+    let weather = Weather::calm(DELIVERIES / 5);
+    without(Protection::SecondLook, "no-second-look", weather, "unsent").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes minutes: make chaos-companions"]
+async fn without_a_guard_handshakes_hide_and_sign_events() {
+    let weather = Weather {
+        without: Some(Protection::HandshakeGuard),
+        ..Weather::calm(DELIVERIES / 5)
+    };
+    let verdict = Run::of("no-handshake-guard", weather).await;
+    for broken in ["lost", "unsent"] {
+        let folder = verdict.folder.display();
+        assert!(verdict.names(broken), "nothing is {broken}: see {folder}");
+    }
+}

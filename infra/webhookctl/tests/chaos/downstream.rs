@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::caller::{Callers, Connection};
 use crate::history::{History, UNNAMED};
-use crate::sender::Kind;
+use crate::sender::{Kind, hash_id};
 use crate::weather::{Protection, Sky};
 use crate::wire::{Message, Socket, reset};
 
@@ -93,7 +93,7 @@ impl Inner {
         let (action, source) = request.path().trim_start_matches('/').split_once('/')?;
         let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let key = request.header("idempotency-key")?.to_owned();
-        let id = self.event(request, &body);
+        let id = self.event(source, request, &body);
         let mut answer = self.decide(body["kind"].as_str().unwrap_or_default());
         let work = self.sky.weather.work;
         tokio::time::sleep(self.sky.dice.between(Duration::ZERO, work)).await;
@@ -129,7 +129,10 @@ impl Inner {
     }
 
     /// The provider's id: from the event's own body, and else by the short id that came with it.
-    fn event(&self, request: &Message, body: &Value) -> String {
+    fn event(&self, source: &str, request: &Message, body: &Value) -> String {
+        if source == "x-main" {
+            return hash_id(&request.body);
+        }
         if let (Some(id), Some(short)) = (body["id"].as_str(), request.header("mitt-event-id")) {
             self.history.names(short, id);
             return id.to_owned();

@@ -35,6 +35,8 @@ async fn this_release_and_the_one_before_share_an_inbox() {
     let deliveries = weather::number("MITT_DELIVERIES").unwrap_or(5_000);
     let weather = Weather {
         previous: Some(Previous::from_env()),
+        // What the release before does not refuse is no fault of ours.
+        stranger: false,
         // So that the one has to go on with what the other began.
         downstream_faults: 0.1,
         kills: Some((Duration::from_millis(500), Duration::from_millis(1_500))),

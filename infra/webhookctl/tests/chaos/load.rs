@@ -1,11 +1,13 @@
 //! The providers: each event once, many twice, and again what was not answered with 2xx.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use shared::clock::Millis;
 use tokio::sync::Semaphore;
 
@@ -31,7 +33,39 @@ pub(crate) struct Load {
     front: String,
     client: reqwest::Client,
     slots: Semaphore,
+    captured: Mutex<Vec<Posted>>,
 }
+
+/// What a request is to the judge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Signed by its provider.
+    Event,
+    /// Signed by another secret, by none, or with what a handshake has signed.
+    Forged,
+    /// A captured request, or one that carries its signature.
+    Copy,
+    /// Unsigned, and answered without an event.
+    Handshake,
+}
+
+/// A request. With a `query` it is a GET.
+#[derive(Clone, Debug)]
+pub(crate) struct Posted {
+    pub(crate) source: &'static str,
+    pub(crate) id: String,
+    pub(crate) delivery: String,
+    pub(crate) role: Role,
+    pub(crate) kind: &'static str,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Bytes,
+    pub(crate) query: Option<String>,
+    /// Behind the URL of a POST.
+    pub(crate) copy_query: Option<String>,
+}
+
+/// How many acknowledged requests a stranger has copies of.
+const CAPTURED: usize = 24;
 
 /// One of the deliveries of an event.
 struct Delivery {
@@ -54,7 +88,13 @@ impl Load {
             front,
             client: shared::outbound::unguarded(PATIENCE).unwrap(),
             slots: Semaphore::new(AT_ONCE),
+            captured: Mutex::default(),
         }
+    }
+
+    /// Acknowledged requests that a stranger has copies of.
+    pub(crate) fn captured(&self) -> Vec<Posted> {
+        self.captured.lock().unwrap().clone()
     }
 
     /// Delivers all that there is to deliver.
@@ -77,14 +117,14 @@ impl Load {
         let dice = &self.sky.dice;
         let mut placed = Vec::new();
         for number in events {
-            let webhook = Arc::new(self.webhook(number, "evt"));
+            let webhook = Arc::new(self.webhook(number, true));
             placed.push((number, Arc::clone(&webhook), 0, true));
             if number % 10 < 3 {
                 let later = [0, 1, 30, 300][dice.below(4)];
                 placed.push((number + later, webhook, 1, true));
             }
             if number % 100 == 50 {
-                placed.push((number, Arc::new(self.webhook(number, "forged")), 0, false));
+                placed.push((number, Arc::new(self.webhook(number, false)), 0, false));
             }
         }
         placed.sort_by_key(|(place, ..)| *place);
@@ -98,7 +138,8 @@ impl Load {
             .collect()
     }
 
-    fn webhook(&self, number: usize, word: &str) -> Webhook {
+    fn webhook(&self, number: usize, genuine: bool) -> Webhook {
+        let word = if genuine { "evt" } else { "forged" };
         let dice = &self.sky.dice;
         // Poison comes early, because it takes longest.
         let kind = match self.sky.weather.poison {
@@ -120,7 +161,7 @@ impl Load {
         };
         let id = format!("{word}_{}_{number}", self.sky.weather.seed);
         let source = SOURCES[number % SOURCES.len()];
-        Webhook::new(source, &id, kind, filler, &self.canaries, dice)
+        Webhook::new(source, &id, kind, filler, &self.canaries, genuine, dice)
     }
 
     async fn insist(&self, delivery: &Delivery) {
@@ -138,41 +179,104 @@ impl Load {
     }
 
     async fn post(&self, delivery: &Delivery, attempt: u32) -> Option<u16> {
-        let slot = self.slots.acquire().await.unwrap();
         let webhook = &delivery.webhook;
-        let secret = if delivery.genuine {
-            self.canaries.secret.as_str()
-        } else {
-            "Zm9yZ2Vk"
+        let secret = self.canaries.secret_of(delivery.genuine);
+        let bearer = ("authorization", self.canaries.header.clone());
+        let headers = webhook.headers(secret).into_iter().chain([bearer]);
+        let posted = Posted {
+            source: webhook.source,
+            id: webhook.id.clone(),
+            delivery: format!("{}.{attempt}", delivery.number),
+            role: if delivery.genuine {
+                Role::Event
+            } else {
+                Role::Forged
+            },
+            kind: webhook.kind.word(),
+            headers: headers
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            body: webhook.body.clone(),
+            query: None,
+            copy_query: None,
         };
-        let number = format!("{}.{attempt}", delivery.number);
-        let (source, id) = (webhook.source, &webhook.id);
+        let answer = self.send(&posted).await;
+        let status = answer.map(|(status, _)| status);
+        if delivery.genuine && status.is_some_and(|status| status < 300) {
+            self.may_be_captured(webhook, posted);
+        }
+        status
+    }
+
+    /// Some of each source.
+    fn may_be_captured(&self, webhook: &Webhook, posted: Posted) {
+        let mut captured = self.captured.lock().unwrap();
+        let of_source = captured.iter().filter(|one| one.source == posted.source);
+        let few = of_source.count() < CAPTURED / SOURCES.len();
+        let plain = webhook.kind == Kind::Plain && webhook.body.len() < 2_000;
+        if self.sky.weather.stranger && few && plain && self.sky.dice.chance(0.2) {
+            captured.push(posted);
+        }
+    }
+
+    /// Sends a request and writes it down with its answer.
+    pub(crate) async fn send(&self, posted: &Posted) -> Option<(u16, String)> {
+        let slot = self.slots.acquire().await.unwrap();
+        let (source, id) = (posted.source, &posted.id);
         self.history.sent(&json!({
-            "at": Millis::now().0, "source": source, "id": id, "delivery": number,
-            "sha": webhook.sha(), "kind": webhook.kind.word(), "valid": delivery.genuine,
+            "at": Millis::now().0, "source": source, "id": id, "delivery": posted.delivery,
+            "sha": hex::encode(Sha256::digest(&posted.body)), "kind": posted.kind,
+            "valid": posted.role == Role::Event, "role": posted.role.word(),
         }));
-        let mut request = self.client.post(format!("{}/in/{source}", self.front));
-        for (name, value) in webhook.headers(secret) {
+        let url = format!("{}/in/{source}", self.front);
+        let request = match (&posted.query, &posted.copy_query) {
+            (Some(query), _) => self.client.get(format!("{url}?{query}")),
+            (None, Some(query)) => self.client.post(format!("{url}?{query}")),
+            (None, None) => self.client.post(url),
+        };
+        let mut request = request.body(posted.body.clone());
+        for (name, value) in &posted.headers {
             request = request.header(name, value);
         }
-        let request = request
-            .header("authorization", &self.canaries.header)
-            .body(webhook.body.clone());
         let began = Instant::now();
-        let answer = request.send().await;
+        // The gateway answers for a function that died; that is not the function's answer.
+        let mut answer = None;
+        if self.is_taken_for_a_handshake(posted) {
+            answer = Some((200, String::new()));
+        } else if let Ok(response) = request.send().await {
+            let status = response.status().as_u16();
+            answer = Some((status, response.text().await.unwrap_or_default()));
+        }
         let took = u64::try_from(began.elapsed().as_millis()).unwrap();
         drop(slot);
-        // The gateway answers for a function that died; that is not the function's answer.
-        let status = answer.ok().map(|answer| answer.status().as_u16());
-        let status = if self.sky.is_without(Protection::HonestAnswer) {
-            Some(200)
-        } else {
-            status
-        };
+        if self.sky.is_without(Protection::HonestAnswer) {
+            answer = Some((200, String::new()));
+        }
         self.history.answer(&json!({
-            "at": Millis::now().0, "source": source, "id": id, "delivery": number,
-            "status": status, "took_ms": took,
+            "at": Millis::now().0, "source": source, "id": id, "delivery": posted.delivery,
+            "status": answer.as_ref().map(|(status, _)| status), "took_ms": took,
         }));
-        status
+        answer
+    }
+
+    /// What a handshake without a guard makes of an event whose text looks like one.
+    fn is_taken_for_a_handshake(&self, posted: &Posted) -> bool {
+        let text = String::from_utf8_lossy(&posted.body);
+        self.sky.is_without(Protection::HandshakeGuard)
+            && posted.role == Role::Event
+            && posted.source == "woo-main"
+            && text.contains("&webhook_id=")
+    }
+}
+
+impl Role {
+    /// As the judge knows it.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Event => "event",
+            Self::Forged => "forged",
+            Self::Copy => "copy",
+            Self::Handshake => "handshake",
+        }
     }
 }

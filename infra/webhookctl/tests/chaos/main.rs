@@ -25,6 +25,7 @@ mod proxy;
 mod run;
 mod sender;
 mod site;
+mod stranger;
 mod strip;
 mod weather;
 mod wire;

@@ -185,6 +185,7 @@ fn state_row_write(request: &Message, by: Option<u32>, answer: &Message) -> Opti
         "after": {
             "st": kept("st"), "epoch": kept("epoch"), "run": kept("run"),
             "att": kept("att"), "cr": kept("cr"), "own": kept("own"),
+            "due": kept("due"),
         },
     }))
 }

@@ -1,11 +1,13 @@
 //! One run: the weather breaks loose, the providers deliver, it clears up, everything comes to its
 //! end, and the judge has the word.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use shared::backoff::CRASHES;
+use shared::clock::Millis;
 
 use crate::cells;
 use crate::downstream::Downstream;
@@ -15,10 +17,16 @@ use crate::inbox::{ATTEMPTS, Inbox};
 use crate::killer::Killer;
 use crate::load::Load;
 use crate::sender::Canaries;
+use crate::stranger::Stranger;
 use crate::weather::{Protection, Sky, Weather};
 
 /// The catcher answers within this, whatever the stores do.
 const ANSWER: Duration = Duration::from_millis(2_800);
+
+/// An event is at its end within this of the end of the storm, or of when its last retry was due: the
+/// sweep first looks after two minutes, and waits for the lease of a killed one and for a message to
+/// be seen again.
+const RECOVERY: Duration = Duration::from_secs(360);
 
 /// Longer than any request waits in a proxy or at the downstream.
 const LAST_ECHO: Duration = Duration::from_secs(7);
@@ -37,6 +45,13 @@ impl Run {
         let killer = Killer::new(&sky, &inbox.stack, &history);
         let load = Load::new(&sky, &history, &canaries, inbox.stack.front_url());
 
+        let stranger = Stranger {
+            sky: &sky,
+            load: &load,
+            canaries: &canaries,
+        };
+
+        let calm_at = Cell::new(Millis::now());
         let story = async {
             // Who stands still wakes up in the storm, and before it is judged.
             let delivering = async {
@@ -51,16 +66,19 @@ impl Run {
                     };
                     deployer.take_turns(&load).await;
                 } else {
-                    load.deliver_all().await;
+                    tokio::join!(load.deliver_all(), stranger.disturb());
                 }
                 eprintln!("{name}: delivered after {} s", began.elapsed().as_secs());
                 sky.clear_up();
+                calm_at.set(Millis::now());
             };
             tokio::join!(delivering, killer.stop(), killer.kill_while_stormy());
             if sky.weather.cells || sky.weather.faults > 0.0 {
                 tokio::time::sleep(LAST_ECHO).await;
             }
-            let rest = inbox.comes_to_rest(sky.weather.patience).await;
+            let mut rest = inbox.comes_to_rest(sky.weather.patience).await;
+            stranger.post_again().await;
+            rest &= inbox.comes_to_rest(sky.weather.patience).await;
             eprintln!(
                 "{name}: at rest: {rest}, after {} s",
                 began.elapsed().as_secs()
@@ -87,8 +105,11 @@ impl Run {
             "attempts": ATTEMPTS,
             "crashes": CRASHES,
             "answer_ms": ANSWER.as_millis(),
+            "calm_at": calm_at.get().0,
+            "recover_ms": RECOVERY.as_millis(),
             "actions": {
                 "github-main": ["http"], "stripe-main": ["http"], "standard-main": ["http", "open-issue"],
+                "woo-main": ["http"], "x-main": ["http"], "mailgun-main": ["http"],
             },
             "canaries": secret,
             "must_be_empty": ["Spill"],

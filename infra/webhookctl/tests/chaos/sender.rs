@@ -9,7 +9,14 @@ use shared::clock::Millis;
 
 use crate::dice::Dice;
 
-pub(crate) const SOURCES: [&str; 3] = ["github-main", "stripe-main", "standard-main"];
+pub(crate) const SOURCES: [&str; 6] = [
+    "github-main",
+    "stripe-main",
+    "standard-main",
+    "woo-main",
+    "x-main",
+    "mailgun-main",
+];
 
 /// What the downstream is to do with it. The words are the judge's too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +79,11 @@ impl Canaries {
         }
     }
 
+    /// What a sender signs with, or one that only says to be it.
+    pub(crate) fn secret_of(&self, genuine: bool) -> &str {
+        if genuine { &self.secret } else { "Zm9yZ2Vk" }
+    }
+
     pub(crate) fn all(&self) -> [&str; 4] {
         [&self.person, &self.header, &self.secret, &self.downstream]
     }
@@ -84,6 +96,7 @@ impl Webhook {
         kind: Kind,
         filler: usize,
         canaries: &Canaries,
+        genuine: bool,
         dice: &Dice,
     ) -> Self {
         // It hardly compresses, so that a large body stays one.
@@ -94,23 +107,38 @@ impl Webhook {
                 .flat_map(|roll| roll.to_be_bytes())
                 .collect::<Vec<u8>>(),
         );
-        let body = json!({
+        let mut body = json!({
             "id": id,
             "type": "order.paid",
             "kind": kind.word(),
             "person": canaries.person,
             "filler": filler,
         });
+        match source {
+            // What a customer writes may look like what a shop sends when a webhook is saved.
+            "woo-main" => body["note"] = "https://shop.test/?order=1&webhook_id=5&page=2".into(),
+            // Its token is signed and stands in the body.
+            "mailgun-main" => {
+                let secret = canaries.secret_of(genuine);
+                let (at, token) = (Millis::now().secs().to_string(), format!("token-{id}"));
+                let mac = mac(secret.as_bytes(), &[at.as_bytes(), token.as_bytes()]);
+                body["signature"] =
+                    json!({ "timestamp": at, "token": token, "signature": hex::encode(mac) });
+                body["event-data"] = json!({ "id": id, "event": "opened" });
+            }
+            _ => {}
+        }
+        let body: Bytes = body.to_string().into();
+        let id = match source {
+            "x-main" => hash_id(&body),
+            _ => id.to_owned(),
+        };
         Self {
             source,
-            id: id.to_owned(),
+            id,
             kind,
-            body: body.to_string().into(),
+            body,
         }
-    }
-
-    pub(crate) fn sha(&self) -> String {
-        hex::encode(Sha256::digest(&self.body))
     }
 
     /// Signed now, with this secret.
@@ -137,6 +165,19 @@ impl Webhook {
                     format!("t={at},v1={}", hex::encode(mac)),
                 )]
             }
+            "woo-main" => vec![
+                ("x-wc-webhook-delivery-id", self.id.clone()),
+                ("x-wc-webhook-topic", "order.updated".to_owned()),
+                (
+                    "x-wc-webhook-signature",
+                    STANDARD.encode(mac(secret.as_bytes(), &[&self.body])),
+                ),
+            ],
+            "x-main" => vec![(
+                "x-twitter-webhooks-signature",
+                x_signature(secret, &self.body),
+            )],
+            "mailgun-main" => Vec::new(),
             _ => {
                 let message = format!("{}.{at}.", self.id);
                 let key = STANDARD.decode(secret).unwrap();
@@ -150,6 +191,17 @@ impl Webhook {
         };
         [signed, vec![plain]].concat()
     }
+}
+
+/// What an event without an id is called.
+pub(crate) fn hash_id(body: &[u8]) -> String {
+    format!("sha256:{}", hex::encode(Sha256::digest(body)))
+}
+
+/// What X signs a body with, and what its handshake answers to a token.
+pub(crate) fn x_signature(secret: &str, text: &[u8]) -> String {
+    let mac = mac(secret.as_bytes(), &[text]);
+    format!("sha256={}", STANDARD.encode(mac))
 }
 
 fn mac(key: &[u8], message: &[&[u8]]) -> Vec<u8> {

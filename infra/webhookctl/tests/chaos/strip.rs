@@ -8,11 +8,15 @@ use crate::wire::Message;
 const FENCE: &str = "st = :processing AND epoch = :epoch AND own = :own";
 const NEW: &str = "attribute_not_exists(pk)";
 
+/// The sort key of markers, which say under which name a body or a signed message came.
+const MARKER: &str = "S";
+
 /// The request without the protection; `None` when it has none to take off.
 pub(crate) fn strip(request: &Message, without: Option<Protection>) -> Option<Message> {
-    let (operation, clause) = match without? {
-        Protection::Fence => ("UpdateItem", FENCE),
-        Protection::Condition => ("PutItem", NEW),
+    let (operation, clause, sk) = match without? {
+        Protection::Fence => ("UpdateItem", FENCE, None),
+        Protection::Condition => ("PutItem", NEW, None),
+        Protection::SecondLook => ("PutItem", "", Some(MARKER)),
         _ => return None,
     };
     if !request.header("x-amz-target")?.ends_with(operation) {
@@ -20,7 +24,8 @@ pub(crate) fn strip(request: &Message, without: Option<Protection>) -> Option<Me
     }
     let mut body: Value = serde_json::from_slice(&request.body).ok()?;
     let condition = body["ConditionExpression"].as_str()?;
-    if !condition.contains(clause) {
+    let is_of = |sk| body["Item"]["sk"]["S"] == sk;
+    if !condition.contains(clause) || !sk.is_none_or(is_of) {
         return None;
     }
     // It is there, or it is not: whichever, it holds.
@@ -76,4 +81,25 @@ fn what_is_taken_off_leaves_a_request_that_is_accepted() {
     assert!(body.get("ExpressionAttributeNames").is_none());
     let length = stripped.header("content-length").unwrap();
     assert_eq!(length, stripped.body.len().to_string());
+}
+
+#[test]
+fn only_the_put_of_a_marker_is_made_blind() {
+    let put = |sk: &str| {
+        let body = serde_json::json!({
+            "Item": { "pk": {"S": "E#s#~00"}, "sk": {"S": sk}, "ek": {"S": "E#s#1"} },
+            "ConditionExpression": "attribute_not_exists(pk) OR ek = :ek",
+            "ExpressionAttributeValues": { ":ek": {"S": "E#s#1"} },
+        });
+        let head = "POST / HTTP/1.1\r\nX-Amz-Target: DynamoDB_20120810.PutItem\r\nContent-Length: 0\r\n\r\n";
+        let request = Message {
+            head: head.to_owned(),
+            body: body.to_string().into(),
+        };
+        strip(&request, Some(Protection::SecondLook))
+    };
+    assert!(put("M").is_none());
+    let stripped = put(MARKER).unwrap();
+    let body: Value = serde_json::from_slice(&stripped.body).unwrap();
+    assert!(body.get("ExpressionAttributeValues").is_none());
 }

@@ -29,6 +29,10 @@ pub(crate) enum Protection {
     Deed,
     /// The provider is told what became of its event.
     HonestAnswer,
+    /// What looks like a captured request is not a new event.
+    SecondLook,
+    /// A handshake hides no event, and signs none.
+    HandshakeGuard,
     /// Nothing that is secret is told: here, the name of a source is taken for a secret.
     Silence,
 }
@@ -51,6 +55,8 @@ pub(crate) struct Weather {
     /// One event in so many kills its worker; one in twice as many is refused for good.
     pub(crate) poison: Option<usize>,
     pub(crate) without: Option<Protection>,
+    /// A caller without a secret, beside the senders.
+    pub(crate) stranger: bool,
     /// Instead of a storm: each call fails in each way.
     pub(crate) cells: bool,
     /// The release before, which is deployed in turn with ours.
@@ -71,6 +77,7 @@ impl Weather {
             zombies: 0,
             poison: None,
             without: None,
+            stranger: true,
             cells: false,
             previous: None,
             // Nothing breaks, but a machine that is busy may lose a doorbell all the same: then the
@@ -82,6 +89,7 @@ impl Weather {
     pub(crate) fn cells() -> Self {
         Self {
             cells: true,
+            stranger: false,
             patience: Duration::from_secs(180),
             ..Self::calm(0)
         }

@@ -219,7 +219,12 @@ impl Drop for Shaky {
 
 impl Shaky {
     pub(crate) async fn start() -> Self {
-        Self::start_with(options()).await
+        // What is measured is the catcher, without the look at its rights.
+        Self::start_with(Options {
+            rights: None,
+            ..options()
+        })
+        .await
     }
 
     pub(crate) async fn start_with(options: Options) -> Self {
@@ -258,7 +263,7 @@ impl Shaky {
             folder,
             _alone: alone,
         };
-        let at = shaky.inbox.stack.endpoints().clone();
+        let at = shaky.inbox.stack.function_endpoints().clone();
         shaky.workers.reach(&at.dynamodb).await;
         for (proxy, url) in shaky
             .proxies()
@@ -468,6 +473,24 @@ async fn without_secrets_at_the_start_nobody_is_refused() {
         shaky.inbox.is_unharmed();
         shaky.inbox.kill_catcher().await;
     }
+}
+
+#[tokio::test]
+async fn two_hundred_secrets_are_no_reason_to_wait() {
+    let mut shaky = Shaky::start().await;
+    let path = shaky.inbox.stack.secrets_path("Catcher").unwrap();
+    for n in 0..200 {
+        let put = shaky.inbox.stack.clients().ssm.put_parameter();
+        let put = put.name(format!("{path}/a-source-{n}/current"));
+        let put = put.value(format!("secret {n}"));
+        let kind = aws_sdk_ssm::types::ParameterType::SecureString;
+        put.r#type(kind).send().await.unwrap();
+    }
+    // There are ten on a page: page after page would take four seconds.
+    let late = Fault::Late(Duration::from_millis(200));
+    shaky.ssm.break_down(late).await;
+    shaky.expect_kept("200 secrets, cold", b"").await;
+    shaky.inbox.is_unharmed();
 }
 
 #[tokio::test]

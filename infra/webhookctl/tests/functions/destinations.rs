@@ -13,9 +13,10 @@ use shared::clock::Millis;
 use shared::effects::idempotency_key;
 use shared::event::EventKey;
 use shared::ledger::transition::work_partition;
-use webhookctl::stack::Options;
+use webhookctl::stack::{Options, Rights};
 
 use super::answers::{doorbell, failures, record};
+use super::rights;
 use super::support::{Inbox, here, options, s, unique, with};
 use server::{Answer, Server};
 
@@ -42,9 +43,18 @@ impl World {
         std::fs::write(&sources, text.replace("{at}", &server.url)).unwrap();
         let services = ["LAMBDA", "EVENTBRIDGE", "SFN"].iter().chain(services);
         let endpoint = |service: &&str| (format!("AWS_ENDPOINT_URL_{service}"), server.url.clone());
+        // The policy that `DestinationPolicyArn` names.
+        let orders = json!({
+            "Sid": "Orders", "Effect": "Allow", "Action": "sqs:SendMessage",
+            "Resource": "arn:aws:sqs:us-east-1:000000000000:orders",
+        });
         let inbox = Inbox::start(Options {
             sources_file: Some(sources),
             function_env: services.map(endpoint).collect::<BTreeMap<_, _>>(),
+            rights: Some(Rights {
+                managed: [("ProcessorRole".to_owned(), vec![orders])].into(),
+                ..rights::enforced()
+            }),
             ..options()
         })
         .await;
@@ -154,6 +164,7 @@ async fn every_kind_of_destination_gets_the_event_as_it_takes_it() {
     let http = world.server.only("/http");
     assert_eq!(http.json(), body);
     assert_eq!(http.header("idempotency-key"), of("http"));
+    assert_eq!(http.header("mitt-proven"), "body");
 
     let lambda = world
         .server
@@ -166,6 +177,7 @@ async fn every_kind_of_destination_gets_the_event_as_it_takes_it() {
     assert_eq!(document["event"]["type"], "push");
     assert_eq!(document["event"]["source"], "every-kind");
     assert_eq!(document["event"]["attempt"], 1);
+    assert_eq!(document["event"]["proven"], "body");
     let later = world.server.only(
         "/2015-03-31/functions/arn%3Aaws%3Alambda%3Aus-east-1%3A000000000000%3Afunction%3Areports/invocations",
     );
@@ -182,11 +194,13 @@ async fn every_kind_of_destination_gets_the_event_as_it_takes_it() {
     let detail: Value = serde_json::from_str(entry["Detail"].as_str().unwrap()).unwrap();
     assert_eq!(detail["body"], body, "rules can look into it");
     assert_eq!(detail["event"]["idempotencyKey"], of("eventbridge"));
+    assert_eq!(detail["event"]["proven"], "body");
 
     let started = world.server.only("AWSStepFunctions.StartExecution").json();
     assert_eq!(started["name"], of("step-functions"));
     let input: Value = serde_json::from_str(started["input"].as_str().unwrap()).unwrap();
     assert_eq!(input["body"], body);
+    assert_eq!(input["event"]["proven"], "body");
 
     let sent = world.server.all("AmazonSQS.SendMessage");
     let to = |name: &str| {
@@ -199,6 +213,10 @@ async fn every_kind_of_destination_gets_the_event_as_it_takes_it() {
     assert_eq!(
         plain["MessageAttributes"]["Idempotency-Key"]["StringValue"],
         of("sqs")
+    );
+    assert_eq!(
+        plain["MessageAttributes"]["Mitt-Proven"]["StringValue"],
+        "body"
     );
     assert_eq!(plain["MessageGroupId"], Value::Null);
     assert_eq!(in_order["MessageGroupId"], "cus_1");

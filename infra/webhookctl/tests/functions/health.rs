@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::ledger::Ledger;
 
-use super::support::{Inbox, options};
+use super::support::{Inbox, options, unique};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -49,5 +49,20 @@ async fn a_sweep_names_each_check_that_is_violated() {
     inbox.put(row).await;
     let said = (2, "late.drain dead_letters".to_owned());
     assert_eq!(inbox.health().await, said);
+    ledger.beat("drain", Millis::now()).await.unwrap();
+
+    // A request of GitHub that somebody has captured, under ids of his own.
+    let body = inbox.canary().into_bytes();
+    for id in [unique(), unique(), unique()] {
+        let sent = inbox.github(&id, &body);
+        let answer = inbox.post("github-main", &sent, &body).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    let said = (2, "dead_letters quarantined".to_owned());
+    assert_eq!(inbox.health().await, said);
+    // It is an alarm once, and not with each copy.
+    let log = std::fs::read_to_string(inbox.stack.log_file("Catcher").unwrap()).unwrap();
+    let told = |word: &str| log.matches(&format!("\"received\":\"{word}\"")).count();
+    assert_eq!((told("kept_apart"), told("repeated_conflict")), (1, 1));
     inbox.is_unharmed();
 }

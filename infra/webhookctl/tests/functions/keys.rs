@@ -12,13 +12,14 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::event::EventKey;
 use shared::quarantine::Quarantine;
 use webhookctl::stack::Options;
 
-use super::support::{Answer, Headers, Inbox, headers, here, hex, options, unique};
+use super::support::{Answer, Headers, Inbox, headers, here, hex, options, request, unique};
 
 /// A vector of the published file.
 struct Vector(Value);
@@ -319,14 +320,108 @@ async fn what_a_request_names_is_fetched_only_where_the_provider_publishes() {
     let report = world.fetch_keys().await;
     assert_eq!(
         (&report["failed"], &report["waiting"]),
-        (&json!(5), &json!(9)),
+        // Requests are kept for the first four that a sender names.
+        (&json!(9), &json!(4)),
         "{report}"
     );
-    assert_eq!(world.mirror.asked().len(), 5, "so many in one run");
-    world.fetch_keys().await;
-    assert_eq!(world.mirror.asked().len(), 4);
+    assert_eq!(world.mirror.asked().len(), 9);
     world.fetch_keys().await;
     assert_eq!(world.mirror.asked(), [] as [&str; 0]);
+    world.inbox.is_unharmed();
+}
+
+#[tokio::test]
+async fn junk_keeps_no_certificate_from_being_fetched() {
+    let world = World::start(options()).await;
+    // More than the source keeps in a day, and none of it names a certificate.
+    let junk: Vec<String> = (0..412).map(|n| format!("{{\"n\":{n}}}")).collect();
+    let unsigned = headers(&[("content-type", "application/json")]);
+    let post = |body: &String| {
+        let body = body.clone();
+        let (world, unsigned) = (&world, &unsigned);
+        async move {
+            let post = world.inbox.post("paypal-main", unsigned, body.as_bytes());
+            post.await.status
+        }
+    };
+    let answers: Vec<u16> = stream::iter(&junk)
+        .map(post)
+        .buffer_unordered(8)
+        .collect()
+        .await;
+    assert!(answers.iter().all(|status| *status == 401), "{answers:?}");
+
+    let answer = world.post("paypal-main", "paypal/valid#s").await;
+    assert!(answer.asks_for_another_try(), "{answer:?}");
+    assert_eq!(world.waiting("paypal-main").await, 1);
+    let report = world.fetch_keys().await;
+    assert_eq!(report["released"], 1, "{report}");
+    let key = EventKey::new("paypal-main", "WH-2WR32451HC0233532-67976317FL4543714");
+    assert!(world.inbox.find(&key).await.is_some());
+    world.inbox.is_unharmed();
+}
+
+/// A request to a source of eBay from this address, that names this key.
+fn of_ebay(address: &str, kid: &str) -> Value {
+    let header = STANDARD.decode(EBAY_HEADER).unwrap();
+    let mut header: Value = serde_json::from_slice(&header).unwrap();
+    header["kid"] = json!(kid);
+    let header = STANDARD.encode(header.to_string());
+    let sent = headers(&[
+        ("x-ebay-signature", &header),
+        ("content-type", "application/json"),
+        ("x-forwarded-for", address),
+    ]);
+    let mut event = request("POST", "/in/ebay-main", &sent);
+    event["body"] = json!(EBAY_BODY);
+    event
+}
+
+#[tokio::test]
+async fn a_genuine_key_is_asked_for_whatever_strangers_name() {
+    let world = World::start(options()).await;
+    // From ten addresses, as many as each may name and more, and all of them sort first.
+    for stranger in 0..10 {
+        for n in 0..40 {
+            let kid = format!("00000000-0000-4000-8000-{stranger:04}{n:08}");
+            let event = of_ebay(&format!("198.51.100.{stranger}"), &kid);
+            assert!(world.inbox.catch(&event).await.asks_for_another_try());
+        }
+    }
+    let event = of_ebay("203.0.113.9", EBAY_KID);
+    assert!(world.inbox.catch(&event).await.asks_for_another_try());
+    let report = world.fetch_keys().await;
+    assert_eq!(report["released"], 1, "{report}");
+    // At each run so many of eBay's, and a key that is none costs two calls.
+    let asked = world.mirror.asked();
+    let asked = asked.iter().filter(|path| path.contains("public_key"));
+    assert_eq!(asked.count(), 12);
+    world.inbox.is_unharmed();
+}
+
+#[tokio::test]
+async fn a_key_behind_junk_of_its_sender_waits_three_runs() {
+    let world = World::start(options()).await;
+    for n in 0..31 {
+        let event = of_ebay("203.0.113.9", &format!("00000000-{n:04}"));
+        assert!(world.inbox.catch(&event).await.asks_for_another_try());
+    }
+    let event = of_ebay("203.0.113.9", EBAY_KID);
+    assert!(world.inbox.catch(&event).await.asks_for_another_try());
+    let mut runs = 0;
+    loop {
+        runs += 1;
+        world.fetch_keys().await;
+        let asked = world.mirror.asked();
+        if asked.iter().any(|path| path.ends_with(EBAY_KID)) {
+            break;
+        }
+        assert!(runs < 3, "it was not asked for: {asked:?}");
+    }
+    assert_eq!(runs, 3);
+    world.inbox.kill_catcher().await;
+    let answer = world.inbox.catch(&event).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
     world.inbox.is_unharmed();
 }
 
@@ -408,7 +503,11 @@ async fn a_subscription_is_confirmed_once_it_is_kept() {
 
 #[tokio::test]
 async fn a_handshake_sets_the_secret_once_and_for_all() {
-    let world = World::start(options()).await;
+    let world = World::start(Options {
+        parameters: [("AllowArming".to_owned(), "true".to_owned())].into(),
+        ..options()
+    })
+    .await;
     let secrets = ["first-secret-of-asana", "second-secret-of-asana"];
     for secret in secrets {
         world.inbox.must_not_log(secret);

@@ -7,7 +7,9 @@ use aws_sdk_ssm::types::ParameterType;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
-use shared::event::EventKey;
+use shared::clock::Millis;
+use shared::event::{Event, EventKey, Fetched, Via};
+use shared::ledger::{Ledger, State as Stand};
 use webhookctl::stack::Options;
 
 use super::{
@@ -60,6 +62,8 @@ impl Sources {
     fn options(&self) -> Options {
         Options {
             sources_file: Some(self.0.clone()),
+            // The look at their rights takes a part of the time that a large body has.
+            rights: None,
             ..options()
         }
     }
@@ -128,6 +132,53 @@ async fn four_mebibytes_arrive_downstream_as_they_were_sent() {
             "{length}"
         );
     }
+    inbox.is_unharmed();
+}
+
+/// Ten of the largest would take more memory than the processor has.
+#[tokio::test]
+async fn of_bodies_that_only_a_sync_brings_one_is_in_memory() {
+    let (downstream, url) = Downstream::start().await;
+    let sources = Sources::write(&url);
+    let inbox = Inbox::start(sources.options()).await;
+    give_secret(&inbox).await;
+    let clients = inbox.stack.clients();
+    let bucket = inbox.stack.bucket("Bodies").unwrap().to_owned();
+    let table = inbox.stack.table().unwrap();
+    let ledger = Ledger::new(clients.dynamodb, table, Some((clients.s3, bucket)));
+    let mut keys = Vec::new();
+    for id in [unique(), unique(), unique()] {
+        let event = Event::fetched(Fetched {
+            source: "github-main",
+            provider: "github",
+            preset: "github",
+            id: &id,
+            kind: "push",
+            body: noise(5 * 1024 * 1024).into(),
+            now: Millis::now(),
+            via: Via::BackupSync,
+            config: "test",
+        });
+        ledger.receive(&event, Millis::now()).await.unwrap();
+        keys.push(event.key().clone());
+    }
+    let records: Vec<_> = keys
+        .iter()
+        .map(|key| record(key.id(), &doorbell(key)))
+        .collect();
+    assert_eq!(failures(&inbox, &records).await, [""; 0]);
+    let (mut done, mut deferred) = (0, 0);
+    for key in &keys {
+        let row = ledger.event(key).await.unwrap().unwrap();
+        match row.state {
+            Stand::Done => done += 1,
+            // It has lost no attempt by it.
+            _ if row.is_open() && row.attempts == 0 => deferred += 1,
+            other => panic!("{key} is {other}: {:?}", row.history),
+        }
+    }
+    assert_eq!((done, deferred), (1, 2));
+    assert_eq!(downstream.took().len(), 1);
     inbox.is_unharmed();
 }
 

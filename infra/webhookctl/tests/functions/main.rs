@@ -3,7 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod alarms;
 mod answers;
+mod arming;
 mod backlog;
 mod bad_input;
 mod batches;
@@ -11,6 +13,7 @@ mod budget;
 mod destinations;
 mod erase;
 mod events;
+mod fetch_back;
 mod foreign;
 mod forged;
 mod health;
@@ -19,7 +22,11 @@ mod large;
 mod managed;
 mod order;
 mod pause;
+mod permissions;
+mod public_url;
 mod quarantine;
+#[path = "../support/rights.rs"]
+mod rights;
 mod rotation;
 mod spill;
 #[path = "../support/sts.rs"]

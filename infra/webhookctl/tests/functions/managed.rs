@@ -27,10 +27,10 @@ async fn start(prefix: &str) -> Inbox {
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("sources.toml");
     std::fs::write(&file, SOURCES).unwrap();
-    let prefix = ("MITT_SECRETS_MANAGER_PREFIX".to_owned(), prefix.to_owned());
+    let prefix = ("SecretsManagerPrefix".to_owned(), prefix.to_owned());
     Inbox::start(Options {
         sources_file: Some(file),
-        function_env: [prefix].into(),
+        parameters: [prefix].into(),
         ..options()
     })
     .await

@@ -17,6 +17,8 @@ use shared::{clock::Millis, event::EventKey, ledger::Ledger};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use webhookctl::stack::{Invocation, Options, Outcome, Stack};
 
+use crate::rights;
+
 /// The throw-away secret that the files of `infra/events` are signed with. As base64 it is a key
 /// of Standard Webhooks too.
 pub(crate) const DEMO_SECRET: &str = "bWl0dC1kZW1vLXNlY3JldA==";
@@ -383,6 +385,7 @@ pub(crate) fn options() -> Options {
         mappings: false,
         // So that a restart shows.
         max_processes: 1,
+        rights: Some(rights::enforced()),
         ..Options::new(root().join("template.yaml"), binaries())
     }
 }

@@ -54,8 +54,12 @@ async fn every_vector_meets_its_verdict_over_http() {
     let mut run = Run::new(&inbox);
     for vector in &vectors {
         match (vector.verdict(), again(vector)) {
+            // No client sends such a URL, and the gateway refuses it.
+            ("invalid", _) if vector.post.target.contains(['"', '{', '}']) => {
+                run.left_out.insert(vector.id.clone());
+            }
             ("invalid", _) => run.refused(vector, &vector.post, vector.reasons()).await,
-            ("valid" | "unverified", Again::Signed(signed)) => {
+            ("valid", Again::Signed(signed)) => {
                 for (post, reasons) in signed.refused {
                     run.refused(vector, &post, reasons).await;
                 }
@@ -81,7 +85,8 @@ async fn every_vector_meets_its_verdict_over_http() {
         };
         match vector.verdict() {
             "handshake" => run.answered(vector, post).await,
-            "valid" | "unverified" => run.kept(vector, post).await,
+            "valid" => run.kept(vector, post).await,
+            "unverified" => run.waits(vector, post).await,
             _ => {}
         }
     }
@@ -182,6 +187,13 @@ impl<'i> Run<'i> {
         for (name, value) in expected["headers"].as_object().into_iter().flatten() {
             assert_eq!(answer.header(name), value.as_str(), "{}: {name}", vector.id);
         }
+    }
+
+    /// Nothing is an event before it was fetched.
+    async fn waits(&mut self, vector: &'i Vector, post: &Post) {
+        self.count("to be fetched");
+        let answer = self.post(vector, post).await;
+        assert!(answer.asks_for_another_try(), "{}: {answer:?}", vector.id);
     }
 
     async fn kept(&mut self, vector: &'i Vector, post: &Post) {

@@ -6,14 +6,15 @@ use std::time::Duration;
 use shared::clock::Millis;
 use shared::event::{EventKey, Via};
 use shared::ledger::{
-    By, Claim, Decided, Deed, Erased, Ledger, NEWEST_SCHEMA, NoBody, Received, Settlement, State,
+    BodyAt, By, Claim, Crowded, Decided, Deed, Erased, Ledger, MOST_OF_DAY, MOST_OF_ONE,
+    NEWEST_SCHEMA, NoBody, Received, Settlement, State, Watched, refuses_as_such,
 };
 use shared::queue::Doorbell;
 use shared::timing::FIRST_LOOK;
 
 use crate::matrix::assert_sound;
 use crate::support::{
-    NOW, Table, after, dead, event, event_with, n, noise, number, retry_at, s, text,
+    NOW, Table, after, dead, event, event_with, github, n, noise, number, retry_at, s, text,
 };
 
 const ANNA: By<'static> = By {
@@ -108,7 +109,7 @@ async fn a_released_event_is_worked_on_once_and_keeps_its_history() {
     let done = table.row(&key).await;
     let other = event_with("evt_1", Via::Webhook, "{\"other\":1}");
     let again = table.ledger.receive(&other, THEN).await.unwrap();
-    assert_eq!(again, Received::Conflict(key.clone()));
+    assert_eq!(again, Received::Repeated(key.clone()));
     assert_eq!(table.row(&key).await, done);
     assert_eq!(table.row(event("evt_1").key()).await, first);
 }
@@ -260,7 +261,7 @@ async fn a_state_that_changed_under_the_same_epoch_is_left() {
         assert_eq!(word(&decided), "not apart: done");
         let row = table.row(&key).await;
         assert!(
-            text(&row, "st") == "done" && !row.contains_key("gpk"),
+            text(&row, "st") == "done" && text(&row, "gpk").starts_with("Q#"),
             "{of}"
         );
     }
@@ -321,6 +322,167 @@ async fn the_body_of_an_old_one_is_held_from_then_on() {
         .find(|item| text(item, "pk") == key.pk() && text(item, "sk").starts_with("B#"));
     let body = body.unwrap();
     assert!(body.contains_key("held") && !body.contains_key("ttl"));
+}
+
+/// The items whose sort key begins so.
+async fn items(table: &Table, sk: &str) -> Vec<shared::ledger::Item> {
+    let all = table.all().await.into_iter();
+    all.filter(|item| text(item, "sk").starts_with(sk))
+        .collect()
+}
+
+#[tokio::test]
+async fn forty_copies_of_one_request_are_one_row() {
+    let table = Table::fresh().await;
+    let body = format!(r#"{{"noise":"{}"}}"#, hex::encode(noise(2_000)));
+    table.receive(&github("first", &body)).await;
+    let copy = github("copy-1", &body);
+    let received = table.ledger.receive(&copy, after(1));
+    let Received::Conflict(key) = received.await.unwrap() else {
+        panic!("it is quarantined");
+    };
+    for copy in 2..=40 {
+        let copy = github(&format!("copy-{copy}"), &body);
+        let received = table.ledger.receive(&copy, after(2)).await.unwrap();
+        assert_eq!(received, Received::Repeated(key.clone()));
+    }
+    assert_eq!(items(&table, "M").await.len(), 2);
+    assert_eq!(items(&table, "B#").await.len(), 2);
+    let [copies] = &items(&table, "C").await[..] else {
+        panic!("copies are counted in one place");
+    };
+    assert_eq!(number(copies, "n"), 39);
+    assert_eq!(text(copies, "ek"), key.pk());
+    assert_eq!(table.body(&key).await, Ok(body.into_bytes()));
+    assert_eq!(table.ledger.count_quarantined(10).await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_body_is_kept_as_long_as_it_waits_for_a_decision() {
+    let table = Table::with_bucket().await;
+    let quarantined = async |id: &str, bytes| {
+        table.receive(&event(id)).await;
+        let other = event_with(id, Via::Webhook, noise(bytes));
+        match table.ledger.receive(&other, NOW).await.unwrap() {
+            Received::Conflict(key) => key,
+            received => panic!("{received:?}"),
+        }
+    };
+    let expires = async |key: &EventKey| {
+        if let BodyAt::Bucket(object) = table.body_at(key).await {
+            let (s3, bucket) = table.bucket.clone().unwrap();
+            let tags = s3.get_object_tagging().bucket(bucket).key(object);
+            let tags = tags.send().await.unwrap();
+            return tags.tag_set()[0].value() != "open";
+        }
+        let bodies = items(&table, "B#").await;
+        let own = bodies.iter().find(|body| text(body, "pk") == key.pk());
+        let own = own.unwrap();
+        assert_ne!(own.contains_key("ttl"), own.contains_key("held"));
+        own.contains_key("ttl")
+    };
+    for bytes in [3_000, 40_000] {
+        let key = quarantined(&format!("done-{bytes}"), bytes).await;
+        assert!(!expires(&key).await, "it waits");
+        // Released, and done within the hour.
+        release(&table, &key).await;
+        assert!(!expires(&key).await, "it is open");
+        let lease = table.lease(&key, THEN).await;
+        let done = table.ledger.settle(lease, Settlement::Done, &[], THEN);
+        done.await.unwrap();
+        assert!(expires(&key).await, "it is done");
+
+        let key = quarantined(&format!("dead-{bytes}"), bytes).await;
+        discard(&table, &key).await;
+        assert!(!expires(&key).await, "it is a dead letter");
+
+        let key = quarantined(&format!("erased-{bytes}"), bytes).await;
+        table.ledger.erase(&key, BERT, THEN).await.unwrap();
+        assert_eq!(table.body(&key).await, Err(NoBody::Gone));
+    }
+}
+
+#[tokio::test]
+async fn what_is_beyond_the_bound_is_not_acknowledged() {
+    let table = Table::with_bucket().await;
+    let other = |id: &str, n: u32| event_with(id, Via::Webhook, format!("other {n}"));
+    for id in ["evt_1", "evt_2", "evt_3"] {
+        table.receive(&event(id)).await;
+    }
+    for n in 0..MOST_OF_ONE {
+        let received = table.ledger.receive(&other("evt_1", n), NOW).await;
+        assert!(
+            matches!(received, Ok(Received::Conflict(_))),
+            "{received:?}"
+        );
+    }
+    let refused = async |event| {
+        let error = table.ledger.receive(event, NOW).await.unwrap_err();
+        error.is::<Crowded>() && refuses_as_such(&error)
+    };
+    let one_more = other("evt_1", MOST_OF_ONE);
+    assert!(refused(&one_more).await);
+    let known = table.ledger.receive(&other("evt_1", 3), NOW).await.unwrap();
+    assert!(matches!(known, Received::Repeated(_)), "{known:?}");
+    // Another event has a bound of its own, and the source one for all of them.
+    let received = table.ledger.receive(&other("evt_2", 0), NOW).await;
+    assert!(
+        matches!(received, Ok(Received::Conflict(_))),
+        "{received:?}"
+    );
+    let day = |item: &shared::ledger::Item| text(item, "sk") == "A";
+    let mut tally = table.all().await.into_iter().find(day).unwrap();
+    assert_eq!(number(&tally, "n"), i64::from(MOST_OF_ONE) + 1);
+    tally.insert("n".into(), n(MOST_OF_DAY));
+    table.put(tally).await;
+    assert!(refused(&other("evt_3", 0)).await);
+    // The next day has bounds of its own.
+    let tomorrow = NOW + Duration::from_secs(24 * 3600);
+    let received = table.ledger.receive(&one_more, tomorrow).await;
+    assert!(
+        matches!(received, Ok(Received::Conflict(_))),
+        "{received:?}"
+    );
+
+    // What came out of the spill queue has been acknowledged, so that it is kept.
+    let event = other("evt_3", 1);
+    let placed = table.ledger.place(&event).await.unwrap();
+    let spilled = table.spilled(event, placed).await;
+    let (event, placed) = (spilled.event(), spilled.placed().cloned());
+    let placed = match placed {
+        Some(placed) => placed,
+        None => table.ledger.place(event).await.unwrap(),
+    };
+    let ledger = &table.ledger;
+    let received = ledger.receive_placed(event, &placed, Watched::ByIndex, NOW);
+    let received = received.await;
+    assert!(
+        matches!(received, Ok(Received::Conflict(_))),
+        "{received:?}"
+    );
+}
+
+#[tokio::test]
+async fn quarantined_events_are_counted_until_they_are_decided() {
+    let table = Table::fresh().await;
+    let count = async || table.ledger.count_quarantined(10).await.unwrap();
+    let mut keys = Vec::new();
+    for id in ["released", "discarded", "erased", "old"] {
+        keys.push(apart(&table, id).await);
+    }
+    assert_eq!(count().await, 4);
+    // As older code wrote it: it is not counted, and can be released.
+    let old = |row: &mut shared::ledger::Item| {
+        row.remove("gpk");
+        row.remove("gsk");
+    };
+    table.edit(&keys[3], old).await;
+    assert_eq!(count().await, 3);
+    release(&table, &keys[0]).await;
+    discard(&table, &keys[1]).await;
+    table.ledger.erase(&keys[2], BERT, THEN).await.unwrap();
+    assert_eq!(count().await, 0);
+    assert_eq!(word(&release(&table, &keys[3]).await), "made: received");
 }
 
 #[tokio::test]

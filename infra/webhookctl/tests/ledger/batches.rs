@@ -116,7 +116,7 @@ async fn another_content_under_a_known_id_is_kept_apart_from_the_batch() {
     // The same content in other company is the same one.
     let again = line(&[message("one", "z", true), message("three", "c", false)]);
     let kept = keep(&table, &again, 20).await;
-    assert_eq!(kept[0].received, Received::Conflict(apart.clone()));
+    assert_eq!(kept[0].received, Received::Repeated(apart.clone()));
     assert_eq!(rows(&table).await, 4);
 }
 

@@ -24,7 +24,8 @@ impl Table {
     }
 
     async fn unwatched(&self, keys: &[EventKey]) -> Vec<EventKey> {
-        self.ledger.unwatched(keys).await.unwrap().0
+        let (open, _) = self.ledger.unwatched(keys).await.unwrap();
+        open.into_iter().map(|(key, _)| key).collect()
     }
 
     async fn in_the_last_hour(&self) -> Vec<EventKey> {

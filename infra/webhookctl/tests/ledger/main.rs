@@ -21,6 +21,7 @@ mod erase;
 mod fresh;
 mod heartbeat;
 mod hours;
+mod lifetimes;
 mod matrix;
 mod notice;
 mod order;

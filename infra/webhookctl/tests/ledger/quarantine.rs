@@ -9,7 +9,7 @@ use shared::config::Config;
 use shared::envelope::Envelope;
 use shared::inbox::Inbox;
 use shared::ledger::{Ledger, Received};
-use shared::quarantine::{Entered, Held, Kept, Quarantine, Refused, Verdict};
+use shared::quarantine::{DOCUMENTS, Entered, Held, Kept, NAMED, Quarantine, Refused, Verdict};
 use shared::queue::Queue;
 use shared::secrets::Secret;
 use shared::sign::sign;
@@ -99,6 +99,66 @@ async fn racing_processes_together_keep_to_the_budget_of_the_day() {
         keep(&processes[0], &config, &tomorrow).await,
         Kept::Here(_)
     ));
+}
+
+/// A request to a source of PayPal from this address, that names a certificate.
+fn naming(address: &str, certificate: usize) -> Envelope {
+    let url = format!("https://api.paypal.com/v1/notifications/certs/{certificate}");
+    let headers = [
+        ("paypal-cert-url", url.as_str()),
+        ("x-forwarded-for", address),
+    ];
+    Envelope {
+        method: "POST".into(),
+        url: "https://hooks.example.test/in/paypal-main".into(),
+        headers: headers.into_iter().collect(),
+        body: "{}".into(),
+        received_at: NOW,
+    }
+}
+
+#[tokio::test]
+async fn one_sender_takes_no_document_away_from_another() {
+    let table = Table::fresh().await;
+    let config = "schema = 1\n[[source]]\nname = \"paypal-main\"\npreset = \"paypal\"\n\
+                  quarantine = { per_day = 2 }\naction = [{ kind = \"keep\" }]";
+    let config = Config::parse(config).unwrap();
+    let name = async |address: &str, certificate| {
+        let envelope = naming(address, certificate);
+        // Each in a process of its own, so that only the table has a bound.
+        let quarantine = Quarantine::new(table.db.clone(), &table.name);
+        let refused = Refused {
+            source: config.source("paypal-main").unwrap(),
+            envelope: &envelope,
+            reason: Reason::NotFetched,
+            secrets: &[],
+        };
+        quarantine.keep(&refused, NOW, LONG).await.unwrap()
+    };
+    let most = usize::try_from(DOCUMENTS).unwrap();
+    for certificate in 0..most {
+        let kept = name("198.51.100.7", certificate).await;
+        assert_eq!(matches!(kept, Kept::Here(_)), certificate < 2, "{kept:?}");
+    }
+    assert_eq!(name("198.51.100.7", most).await, Kept::Crowded);
+    assert_eq!(name("198.51.100.7", 0).await, Kept::Noted, "it is known");
+    // Two requests are all that the source keeps; what they name is another matter.
+    assert_eq!(name("203.0.113.9", 1_000).await, Kept::Noted);
+    let quarantine = Quarantine::new(table.db.clone(), &table.name);
+    let named = quarantine.named("paypal-main", NOW - NAMED, NOW);
+    let named = named.await.unwrap();
+    assert_eq!(named.len(), most + 1);
+    let tried = &named[0];
+    assert_eq!((tried.tries, tried.tried_at), (0, None));
+    quarantine.note_try(tried, after(5)).await.unwrap();
+    let named = quarantine.named("paypal-main", NOW - NAMED, NOW);
+    let named = named.await.unwrap();
+    let again = named.iter().find(|one| one.document == tried.document);
+    let again = again.unwrap();
+    assert_eq!((again.tries, again.tried_at), (1, Some(after(5))));
+    // In the next hour it may name others.
+    let tally = quarantine.tally("paypal-main", NOW).await.unwrap();
+    assert_eq!(tally, None, "nothing was refused");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::event::{EventKey, Sha, Via};
+use shared::event::{Event, EventKey, Fetched, Sha, Via};
 use shared::ledger::{BodyAt, Received, State, Watched};
 use shared::timing::{FIRST_LOOK, KEEP_ROW};
 
@@ -167,14 +167,15 @@ async fn another_body_under_a_known_id_is_kept_apart() {
     assert_eq!(row.state, State::Quarantined);
     assert_eq!(row.reason.as_deref(), Some("another body under a known id"));
     let stored = table.row(&apart).await;
-    for absent in ["gpk", "gsk", "ttl", "enq"] {
+    for absent in ["ttl", "enq"] {
         assert!(!stored.contains_key(absent), "{absent}");
     }
+    assert!(text(&stored, "gpk").starts_with("Q#"));
 
     // The third time changes nothing, and nobody works on it.
     assert_eq!(
         table.ledger.receive(&second, after(9_000)).await.unwrap(),
-        conflict
+        Received::Repeated(apart.clone())
     );
     table.claim(&apart, after(9_000)).await;
     assert_eq!(table.row(&apart).await, stored);
@@ -289,6 +290,43 @@ async fn an_unsigned_id_is_believed_once_for_each_body() {
 }
 
 #[tokio::test]
+async fn other_bytes_under_one_signature_are_quarantined() {
+    let table = Table::fresh().await;
+    let of = |body: &str| signed("twilio", &[], body.to_owned());
+    let first = of("CallSid=CA123&CallStatus=ringing&From=%2B1555");
+    assert_eq!(
+        table.ledger.receive(&first, NOW).await.unwrap(),
+        Received::New
+    );
+    // The same again is a duplicate; the same signature over other bytes is not an event.
+    assert_eq!(table.ledger.receive(&first, after(1)).await.unwrap(), RUNG);
+    for spelled in [
+        "From=%2B1555&CallStatus=ringing&CallSid=CA123",
+        "CallSid=%43A123&CallStatus=ringing&From=%2B1555",
+        "CallSid=CA123&CallStatus=ringingFrom%2B1555",
+        "CallSid=CA123&CallStatusringing=From%2B1555",
+    ] {
+        let again = of(spelled);
+        assert_ne!(again.key(), first.key(), "{spelled}");
+        let answer = table.ledger.receive(&again, after(2)).await.unwrap();
+        let Received::Conflict(quarantined) = answer else {
+            panic!("{spelled}: {answer:?}");
+        };
+        assert!(table.ledger.event(again.key()).await.unwrap().is_none());
+        let row = table.ledger.event(&quarantined).await.unwrap().unwrap();
+        assert_eq!(row.state, State::Quarantined, "{spelled}");
+        let why = row.reason.as_deref();
+        assert_eq!(why, Some("other bytes under a known signature"));
+    }
+    // Other fields have another signature.
+    let other = of("CallSid=CA123&CallStatus=completed&From=%2B1555");
+    assert_eq!(
+        table.ledger.receive(&other, after(3)).await.unwrap(),
+        Received::New
+    );
+}
+
+#[tokio::test]
 async fn a_catcher_that_dies_behind_the_marker_leaves_the_way_open_for_its_own_event() {
     let table = Table::fresh().await;
     let event = github("72d3162e-0001", "{}");
@@ -365,12 +403,14 @@ async fn of_two_bodies_at_once_one_is_the_event_and_one_is_kept_apart() {
         let count = |answer: fn(&Received) -> bool| answers.iter().filter(|a| answer(a)).count();
         assert_eq!(count(|answer| *answer == Received::New), 1, "{answers:?}");
         assert_eq!(
-            count(|answer| matches!(answer, Received::Conflict(_))),
+            count(|answer| matches!(answer, Received::Conflict(_) | Received::Repeated(_))),
             8,
             "{answers:?}"
         );
     }
-    assert_eq!(table.all().await.len(), 50);
+    let rows = table.all().await;
+    let rows = rows.iter().filter(|item| text(item, "sk") == "M");
+    assert_eq!(rows.count(), 50);
 }
 
 #[tokio::test]
@@ -410,4 +450,26 @@ async fn a_transaction_on_the_row_is_waited_for_three_times() {
     let key = event("evt_1").key().clone();
     let claim = ledger.claim(&key, "worker", lease_over(), FIRST_LOOK, ATTEMPTS);
     crate::support::leased(claim.await.unwrap());
+}
+
+/// DynamoDB limits a key of an index to 1,024 bytes, and the type is a part of one.
+#[tokio::test]
+async fn an_event_with_the_longest_type_is_kept() {
+    let table = Table::fresh().await;
+    let event = Event::fetched(Fetched {
+        source: "stripe-main",
+        provider: "stripe",
+        preset: "stripe",
+        id: "evt_1",
+        kind: &"t".repeat(1024),
+        body: "{}".into(),
+        now: NOW,
+        via: Via::BackupSync,
+        config: "0123456789ab",
+    });
+    let received = table.ledger.receive(&event, NOW).await.unwrap();
+    assert_eq!(received, Received::New);
+    let item = table.item(&event.key().pk(), "M").await.unwrap();
+    assert!(text(&item, "tsk").len() <= 1024);
+    assert_eq!(text(&item, "ty"), "t".repeat(128));
 }

@@ -6,9 +6,9 @@ use futures::future::join_all;
 use shared::clock::Millis;
 use shared::event::EventKey;
 use shared::ledger::transition::WORK_SHARDS;
-use shared::ledger::{Claim, Room, Settled, Settlement, Space, State, Swept};
+use shared::ledger::{Claim, Room, Settled, Settlement, Space, State, Swept, Wanted};
 use shared::queue::{Doorbell, Lane};
-use shared::timing::{FIRST_LOOK, LEASE, OLD};
+use shared::timing::{CLOCK_MARGIN, FIRST_LOOK, LEASE, OLD, SWEEP_LEASE};
 
 use crate::support::{
     ATTEMPTS, NOW, Table, after, dead, event, lease_over, ms, n, number, retry_at, s,
@@ -529,4 +529,52 @@ async fn a_ring_whose_note_was_not_heard_is_late_and_not_lost() {
         table.look(&key, next, next).await,
         ring(&key, 0, Duration::ZERO)
     );
+}
+
+#[tokio::test]
+async fn one_sweep_at_a_time_rings() {
+    let table = Table::fresh().await;
+    let ledger = &table.ledger;
+    let takes = async |owner, now| ledger.sweep_lease(owner, now).await.unwrap();
+    assert!(takes("one", NOW).await);
+    assert!(!takes("two", NOW).await);
+    // Its holder renews it.
+    let later = NOW + SWEEP_LEASE / 2;
+    assert!(takes("one", later).await);
+    let over = later + SWEEP_LEASE + CLOCK_MARGIN;
+    assert!(!takes("two", over).await, "clocks may differ by so much");
+    assert!(takes("two", over + Duration::from_millis(1)).await);
+    // Who lost it gives nothing back.
+    ledger.sweep_release("one").await.unwrap();
+    assert!(!takes("one", over).await);
+    ledger.sweep_release("two").await.unwrap();
+    assert!(takes("one", over).await);
+}
+
+#[tokio::test]
+async fn a_lease_of_a_wrong_clock_keeps_no_sweep_away() {
+    let table = Table::fresh().await;
+    let year = Duration::from_secs(365 * 24 * 3600);
+    let ledger = &table.ledger;
+    assert!(ledger.sweep_lease("ahead", NOW + year).await.unwrap());
+    assert!(ledger.sweep_lease("one", NOW).await.unwrap());
+    let skewed = NOW - Duration::from_secs(30);
+    assert!(!ledger.sweep_lease("two", skewed).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_place_in_the_queue_is_asked_for_before_the_row_is_written() {
+    let table = Table::fresh().await;
+    let key = table.receive(&event("evt_1")).await;
+    let (seen, now) = (table.next_look(&key).await, first_look());
+    let before = table.row(&key).await;
+    let mut asked = None;
+    let ask = |wanted: Wanted| {
+        asked = Some((wanted.lane, wanted.rings, wanted.first, wanted.delay));
+        false
+    };
+    let swept = table.ledger.look_if(&key, seen, ATTEMPTS, now, ask);
+    assert_eq!(swept.await.unwrap(), Swept::HeldBack(Lane::Live));
+    assert_eq!(asked, Some((Lane::Live, 0, false, Duration::ZERO)));
+    assert_eq!(table.row(&key).await, before);
 }

@@ -341,7 +341,7 @@ async fn an_erasure_costs_one_unit_and_its_place_in_the_index() {
 }
 
 #[tokio::test]
-async fn a_decision_over_what_is_kept_apart_puts_it_into_the_index() {
+async fn a_decision_over_what_is_kept_apart_moves_it_in_the_index() {
     let metered = Metered::fresh().await;
     let (ledger, meter) = (&metered.ledger, &metered.meter);
     let by = By {
@@ -358,9 +358,9 @@ async fn a_decision_over_what_is_kept_apart_puts_it_into_the_index() {
         }
     }
     ledger.release(&keys[0], by, after(9)).await.unwrap();
-    assert_eq!(meter.read(), (1.0, 1.0), "release");
+    assert_eq!(meter.read(), (1.0, 2.0), "release");
     ledger.discard(&keys[1], by, after(9)).await.unwrap();
-    assert_eq!(meter.read(), (1.0, 1.0), "discard");
+    assert_eq!(meter.read(), (1.0, 2.0), "discard");
 }
 
 #[tokio::test]

@@ -150,6 +150,15 @@ impl Ledger {
         Ok(item.as_ref().and_then(Marks::read))
     }
 
+    /// Stores where the sweep of an inbox begins, unless another sweep has begun, and returns it.
+    pub async fn begin_marks(&self, now: Millis) -> anyhow::Result<Marks> {
+        let marks = Marks::new(now);
+        let absent = ("attribute_not_exists(pk)", Item::new());
+        self.put("store where the sweep begins", marks.write(), Some(absent))
+            .await?;
+        Ok(marks)
+    }
+
     /// Notes how far it has gone. Of two sweeps at once either may be last: what it notes was all
     /// looked at.
     pub async fn keep_marks(&self, marks: &Marks) -> anyhow::Result<()> {

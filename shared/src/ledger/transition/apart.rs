@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::{Change, dead_partition, work_partition};
 use crate::clock::Millis;
-use crate::ledger::{Moment, Row, State, item};
+use crate::ledger::{Moment, Row, SCHEMA, State, item};
 use crate::timing::FIRST_LOOK;
 
 /// Nobody has decided since the row was seen. The state is asked for as well: what is open or
@@ -39,6 +39,50 @@ pub fn discard(row: &Row, told: [&Moment; 2], now: Millis) -> Change {
     .with(":reason", item::s(super::DISCARDED))
     .with(":gpk", item::s(dead_partition(&row.key.pk())))
     .with(":now", item::ms(now))
+}
+
+/// A copy of an event that is quarantined arrived once more. The item names the row that the copy
+/// stands in, which was durable before the item was written.
+pub fn count_copy(now: Millis, expires: Millis) -> Change {
+    Change::new(
+        "count a copy of a quarantined event",
+        "attribute_exists(ek)",
+        "SET #last = :now, #ttl = :ttl ADD n :one",
+    )
+    .named("#last", "last")
+    .named("#ttl", "ttl")
+    .with(":now", item::ms(now))
+    .with(":ttl", item::n(expires.secs()))
+    .with(":one", item::n(1))
+}
+
+/// The row of a quarantined event is durable: its copies are counted from now on.
+pub fn expect_copies(pk: &str, expires: Millis) -> Change {
+    Change::new(
+        "note where copies of a quarantined event are counted",
+        // Of two that arrive at the same time the first one is named.
+        "attribute_not_exists(ek)",
+        "SET ek = :ek, n = :zero, sv = :sv, #ttl = :ttl",
+    )
+    .named("#ttl", "ttl")
+    .with(":ek", item::s(pk))
+    .with(":zero", item::n(0))
+    .with(":sv", item::n(SCHEMA))
+    .with(":ttl", item::n(expires.secs()))
+}
+
+/// One more quarantined event of a day, while there are fewer than `most`.
+pub fn count_apart(most: u32, expires: Millis) -> Change {
+    Change::new(
+        "count a quarantined event",
+        "attribute_not_exists(n) OR n < :most",
+        "SET sv = :sv, #ttl = :ttl ADD n :one",
+    )
+    .named("#ttl", "ttl")
+    .with(":most", item::n(most))
+    .with(":sv", item::n(SCHEMA))
+    .with(":ttl", item::n(expires.secs()))
+    .with(":one", item::n(1))
 }
 
 impl Change {

@@ -4,9 +4,12 @@ use super::{Change, Fence, SYNC_FENCE, turn};
 use crate::clock::Millis;
 use crate::ledger::item;
 
-/// One sync run at a time holds the cursor.
+/// One sync run at a time holds the cursor. When it began is noted whatever becomes of it: the source
+/// served longest ago comes first in the next run.
 pub fn lease(owner: &str, now: Millis, until: Millis) -> Change {
-    turn("take the sync lease", owner, now, until)
+    let mut change = turn("take the sync lease", owner, now, until);
+    change.update = change.update.replacen("SET ", "SET srv = :srv, ", 1);
+    change.with(":srv", item::ms(now))
 }
 
 /// All events of a page are in the ledger: the next run may go on behind it.

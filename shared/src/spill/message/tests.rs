@@ -21,7 +21,7 @@ fn event(body: &[u8]) -> Event {
         via: Via::Webhook,
         proven: Proven::Fields,
         secret: Some("previous".to_owned()),
-        once_per_body: true,
+        once: Some(Sha::of(b"signed")),
         config: "c0ffee".to_owned(),
         drained_at: None,
     }

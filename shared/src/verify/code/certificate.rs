@@ -89,7 +89,8 @@ pub(super) fn signed(
 }
 
 /// The host of an https URL that is nothing but host and a plain path: no user, port, query or
-/// escape, in which another host could hide.
+/// escape, in which another host could hide; and no empty segment, `.` or `..`, by which one document
+/// would have any number of names.
 pub(super) fn host_and_path(url: &str) -> Option<(&str, &str)> {
     let after = url.strip_prefix("https://")?;
     if url.len() > LONGEST_URL {
@@ -98,7 +99,9 @@ pub(super) fn host_and_path(url: &str) -> Option<(&str, &str)> {
     let (host, path) = after.split_at(after.find('/')?);
     let in_host = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-".contains(&b);
     let in_path = |b: u8| b.is_ascii_alphanumeric() || b"/._-".contains(&b);
-    (host.bytes().all(in_host) && path.bytes().all(in_path)).then_some((host, path))
+    let plain = |segment: &str| !matches!(segment, "" | "." | "..");
+    let plain = path.split('/').skip(1).all(plain);
+    (host.bytes().all(in_host) && path.bytes().all(in_path) && plain).then_some((host, path))
 }
 
 #[derive(Debug)]
@@ -146,6 +149,9 @@ mod tests {
             "https://u@a/b",
             "https://a:1/b",
             "https://a/b?c",
+            "https://a/b//c",
+            "https://a/b/./c",
+            "https://a/b/../c",
         ] {
             assert_eq!(host_and_path(bad), None, "{bad}");
         }

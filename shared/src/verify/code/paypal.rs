@@ -6,10 +6,9 @@
 use super::certificate::{self, RSA_SHA256, Signed, host_and_path};
 use crate::envelope::Envelope;
 use crate::preset::{Place, Scheme};
-use crate::secrets::Secret;
 use crate::verify::decode::decode;
 use crate::verify::message::{Context, message};
-use crate::verify::prove::Key;
+use crate::verify::prove::{Key, Owner};
 use crate::verify::{Reason, Rejected, Trust, Wanted, unreadable};
 
 /// The names of PayPal's certificates, live and sandbox.
@@ -24,7 +23,7 @@ pub(in crate::verify) fn prove<'s>(
     trust: &Trust,
     envelope: &Envelope,
     keys: &[Key<'s>],
-) -> Result<&'s Secret, Rejected> {
+) -> Result<Owner<'s>, Rejected> {
     let signature = scheme.sig.from.find(envelope).map_err(unreadable)?;
     let signature = signature.filter(|signature| !signature.is_empty());
     let signature = signature.ok_or(Rejected(Reason::MissingHeader))?;
@@ -50,8 +49,9 @@ pub(in crate::verify) fn prove<'s>(
         now: envelope.received_at,
     };
     let index = certificate::signed(trust, &signed, &messages)?;
-    let (secret, _) = keys.get(index).ok_or(Rejected(Reason::BadSignature))?;
-    Ok(secret)
+    let signed = keys.get(index).zip(messages.into_iter().nth(index));
+    let (key, message) = signed.ok_or(Rejected(Reason::BadSignature))?;
+    Ok(Owner::new(scheme, key, &[message.into()]))
 }
 
 /// The certificate to fetch.

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::envelope::{Envelope, form_fields};
 use crate::preset::{Hash, Place, Scheme};
-use crate::secrets::Secret;
 use crate::verify::candidates::candidates;
-use crate::verify::prove::Key;
+use crate::verify::prove::{Key, Owner};
 use crate::verify::{Reason, Rejected, mac};
 
 /// The account, or its main account, whose token has signed.
@@ -15,7 +14,7 @@ pub(in crate::verify) fn prove<'s>(
     scheme: &Scheme,
     envelope: &Envelope,
     keys: &[Key<'s>],
-) -> Result<&'s Secret, Rejected> {
+) -> Result<Owner<'s>, Rejected> {
     let groups = candidates(scheme, Place::from(envelope))?;
     let nonce = envelope.headers.one("x-plivo-signature-v3-nonce");
     let nonce = nonce.map_err(|_| Rejected(Reason::DuplicateHeader))?;
@@ -26,8 +25,8 @@ pub(in crate::verify) fn prove<'s>(
     let mut owners = keys
         .iter()
         .filter(|(_, key)| mac::matches(Hash::Sha256, key, &message, &signatures));
-    let (secret, _) = owners.next().ok_or(Rejected(Reason::BadSignature))?;
-    Ok(secret)
+    let owner = owners.next().ok_or(Rejected(Reason::BadSignature))?;
+    Ok(Owner::new(scheme, owner, &message))
 }
 
 /// What is signed.

@@ -8,11 +8,10 @@ use serde::Deserialize;
 
 use super::certificate::{self, RSA_SHA1, RSA_SHA256, Signed, host_and_path};
 use crate::envelope::Envelope;
-use crate::preset::Encoding;
-use crate::secrets::Secret;
+use crate::preset::{Encoding, Scheme};
 use crate::verify::decode::decode;
 use crate::verify::mac::same;
-use crate::verify::prove::Key;
+use crate::verify::prove::{Key, Owner};
 use crate::verify::{Reason, Rejected, Trust, Wanted};
 
 #[derive(Deserialize)]
@@ -36,10 +35,11 @@ struct Notice {
 
 /// The topic that has sent.
 pub(in crate::verify) fn prove<'s>(
+    scheme: &Scheme,
     trust: &Trust,
     envelope: &Envelope,
     topics: &[Key<'s>],
-) -> Result<&'s Secret, Rejected> {
+) -> Result<Owner<'s>, Rejected> {
     let notice = read(&envelope.body)?;
     let there = |field: &Option<String>| field.clone().ok_or(Rejected(Reason::MissingField));
     let signature = decode(Encoding::Base64, &there(&notice.signature)?);
@@ -59,11 +59,11 @@ pub(in crate::verify) fn prove<'s>(
         signature: &signature,
         now: envelope.received_at,
     };
-    let verdict = certificate::signed(trust, &signed, &[text]);
+    let verdict = certificate::signed(trust, &signed, std::slice::from_ref(&text));
     let topic = there(&notice.topic_arn)?;
     let mut allowed = topics.iter().filter(|(_, key)| same(key, topic.as_bytes()));
     match (verdict, allowed.next()) {
-        (Ok(_), Some((secret, _))) => Ok(secret),
+        (Ok(_), Some(topic)) => Ok(Owner::new(scheme, topic, &[text.into()])),
         // Nothing is fetched for a topic that may not send.
         (Ok(_) | Err(Rejected(Reason::NotFetched)), None) => Err(Rejected(Reason::TopicNotAllowed)),
         (Err(rejected), _) => Err(rejected),
@@ -118,6 +118,12 @@ fn text(notice: &Notice) -> Result<String, Rejected> {
     };
     let mut text = String::new();
     for (name, value) in fields {
+        // Only the message may have more than one line, or one field could be read as two.
+        let line = value.as_deref().unwrap_or_default();
+        let named = *name == "MessageId" && kind == "Notification" && value.is_some();
+        if *name != "Message" && line.contains('\n') || named && !is_uuid(line) {
+            return Err(Rejected(Reason::MalformedBody));
+        }
         match value {
             Some(value) => text.extend([*name, "\n", value.as_str(), "\n"]),
             None if *name == "Subject" => {}
@@ -125,6 +131,15 @@ fn text(notice: &Notice) -> Result<String, Rejected> {
         }
     }
     Ok(text)
+}
+
+/// How SNS names a message.
+fn is_uuid(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(at, b)| match at {
+            8 | 13 | 18 | 23 => b == b'-',
+            _ => b.is_ascii_hexdigit(),
+        })
 }
 
 fn cert_host(url: &str) -> Option<&str> {

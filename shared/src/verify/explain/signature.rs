@@ -12,7 +12,7 @@ use crate::verify::decode::encode;
 use crate::verify::key::key;
 use crate::verify::message::{Context, message};
 use crate::verify::prove::{Key, holds, judge, keys, one, refuse};
-use crate::verify::{Reason, Rejected, mac, unreadable, url, window};
+use crate::verify::{Reason, Rejected, joined, mac, unreadable, url, window};
 
 pub(super) fn steps(scheme: &Scheme, envelope: &Envelope, secrets: &[Secret]) -> Steps {
     let place = Place::from(envelope);
@@ -30,7 +30,12 @@ pub(super) fn steps(scheme: &Scheme, envelope: &Envelope, secrets: &[Secret]) ->
     };
     let keys = keys(scheme, secrets);
     let in_item = |item| Place { item, ..place };
-    let refused = |item: &Option<_>| item.is_none() || one(scheme, in_item(*item), &keys).is_err();
+    let refused = |item: &Option<_>| {
+        let place = in_item(*item);
+        item.is_none()
+            || joined::check(scheme, place).is_err()
+            || one(scheme, place, &keys).is_err()
+    };
     let index = items.iter().position(refused).unwrap_or(0);
     match items.get(index) {
         Some(Some(item)) => Steps {

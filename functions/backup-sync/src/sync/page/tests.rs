@@ -271,3 +271,18 @@ fn what_an_item_says_is_one_segment_of_a_url() {
         assert!(url(bad).is_err(), "{bad}");
     }
 }
+
+/// The type is a part of an index's key, which DynamoDB limits to 1,024 bytes.
+#[test]
+fn a_long_type_is_cut_as_a_webhooks_is() {
+    let kind = "é".repeat(600);
+    let page = format!(
+        r#"{{"object":"list","data":[{{"id":"evt_1","type":"{kind}","created":6}}],"has_more":false}}"#
+    );
+    let listing = read(&stripe(), None, &page, None).unwrap();
+    let [item] = listing.items.as_slice() else {
+        panic!("one item");
+    };
+    assert!(!item.is_too_long());
+    assert_eq!(item.kind, "é".repeat(64));
+}

@@ -109,6 +109,11 @@ impl Table {
         self.open_rows > 0
     }
 
+    /// How many events are not at their end.
+    pub fn open_rows(&self) -> usize {
+        self.open_rows
+    }
+
     fn put(&mut self, request: Request, now: i64) -> Result<String, Refusal> {
         let write = self.prepare_put(request)?;
         let old = write.old.clone();
@@ -189,6 +194,7 @@ impl Table {
         self.check(
             request.condition_expression.as_deref(),
             &bindings,
+            &sk,
             old.as_ref(),
             shows_old,
         )?;
@@ -215,10 +221,18 @@ impl Table {
             // What was taken out of it was used.
             bindings.note_update(&Update::parse(&text)?);
         }
+        let tally = |day: &str| self.item(day, "N").cloned();
+        if self
+            .weakness
+            .is_some_and(|weakness| weakness.is_spent(&pk, &sk, tally))
+        {
+            return Err(Refusal::Condition(None));
+        }
         let old = self.item(&pk, &sk).cloned();
         self.check(
             request.condition_expression.as_deref(),
             &bindings,
+            &sk,
             old.as_ref(),
             shows_old,
         )?;
@@ -252,6 +266,7 @@ impl Table {
         self.check(
             request.condition_expression.as_deref(),
             &bindings,
+            &sk,
             old.as_ref(),
             shows_old,
         )?;
@@ -268,6 +283,7 @@ impl Table {
         &mut self,
         text: Option<&str>,
         bindings: &Bindings,
+        sk: &str,
         old: Option<&Item>,
         shows_old: bool,
     ) -> Result<(), Refusal> {
@@ -277,7 +293,9 @@ impl Table {
         let condition = self.parsed_condition(text)?;
         bindings.note_condition(&condition);
         bindings.check()?;
-        let weak = self.weakness.map(|weakness| weakness.weaken(&condition));
+        let weak = self
+            .weakness
+            .map(|weakness| weakness.weaken(&condition, sk));
         let empty = Item::new();
         if bindings.holds(weak.as_ref().unwrap_or(&condition), old.unwrap_or(&empty))? {
             return Ok(());

@@ -24,11 +24,23 @@ pub enum Weakness {
     NoLease,
     /// A claim does not ask whether the retry is due.
     NotWaiting,
+    /// A marker that says what came before is written again under any name.
+    BlindMarker,
+    /// Requests that wait for a key are counted with those that were refused.
+    SharedBudget,
 }
 
+/// The sort key of markers: this body, or what was signed, came under that name.
+const MARKER: &str = "S";
+
+/// The sort key of the count of refused requests of a day.
+const TALLY: &str = "N";
+
 impl Weakness {
-    pub(super) fn weaken(self, condition: &Condition) -> Condition {
+    /// The condition of a write of an item with this sort key.
+    pub(super) fn weaken(self, condition: &Condition, sk: &str) -> Condition {
         match self {
+            Self::BlindMarker if sk == MARKER => Condition::Always,
             Self::NoFence if mentions(condition, "own") => {
                 without(condition, &["own", "epoch", "st"])
             }
@@ -37,6 +49,18 @@ impl Weakness {
             Self::NotWaiting => without(condition, &["due"]),
             _ => condition.clone(),
         }
+    }
+
+    /// Whether a write to a source's quarantine is refused because the refused requests of its day
+    /// have spent their budget, whatever budget the write is of.
+    pub(super) fn is_spent(self, pk: &str, sk: &str, tally: impl Fn(&str) -> Option<Item>) -> bool {
+        if self != Self::SharedBudget || !pk.starts_with("Q#") || sk == TALLY {
+            return false;
+        }
+        let day: Vec<&str> = pk.splitn(4, '#').take(3).collect();
+        let number = |tally: &Item, name| tally.get(name).and_then(super::Value::number);
+        let tally = tally(&day.join("#"));
+        tally.is_some_and(|tally| number(&tally, "n") >= number(&tally, "maxn"))
     }
 
     pub(super) fn weaken_update(self, update: &mut Update) {

@@ -34,12 +34,6 @@ fn present(facts: &Facts) -> Result<Finding, Unknown> {
         let url = url.as_deref()?;
         url.rsplit('/').next().map(str::to_owned)
     };
-    let api = names.url.as_deref().and_then(|url| {
-        let host = url.split("://").nth(1)?;
-        // A name of the operator's own does not tell which API is behind it.
-        let (id, domain) = host.split_once('.')?;
-        domain.starts_with("execute-api.").then(|| id.to_owned())
-    });
     let visible = "ApproximateNumberOfMessagesVisible";
     let age = "ApproximateAgeOfOldestMessage";
     let wanted = [
@@ -55,7 +49,7 @@ fn present(facts: &Facts) -> Result<Finding, Unknown> {
             visible,
             of_queue(&names.ops_dead_letters_url),
         ),
-        ("answers of 5xx", "5xx", api),
+        ("answers of 5xx", "ServerErrors", None),
     ];
     let is_there = |metric: &str, about: &Option<String>| {
         alarms.iter().any(|alarm: &Alarm| {

@@ -5,7 +5,6 @@ use aws_credential_types::Credentials;
 use aws_sdk_ssm::operation::put_parameter::PutParameterError;
 use aws_sdk_ssm::types::ParameterType;
 use shared::aws::{Aws, Patience};
-use shared::clock::Millis;
 use shared::config::{ActionKind, Config, SecretStore};
 use shared::secrets::{Managed, Secret, Secrets};
 
@@ -40,7 +39,7 @@ pub(super) async fn put(
         let ingress = path("ingress")?;
         let kept = Secrets::new(ssm.clone(), ingress)
             .with_managed(Managed::new(config.managed_secrets(), Some(PREFIX)))
-            .all(Millis::now())
+            .all()
             .await?;
         for source in config.sources() {
             if !kept.contains_key(&source.secret) {

@@ -95,6 +95,7 @@ fn secrets(source: &Source) -> Vec<Wanted> {
     let of_api = source.sync.iter().map(|sync| sync.secret.as_str());
     let of_api = of_api.chain(source.endpoint.iter().map(|it| it.secret.as_str()));
     let of_api = of_api.chain(source.reconcile.iter().map(|it| it.secret.as_str()));
+    let of_api = of_api.chain(verifier.trust.api_secret.as_deref());
     names.extend(of_api.map(|name| ("provider-api", name)));
     let wanted = names.into_iter().map(|(kind, name)| Wanted {
         kind,
@@ -108,6 +109,19 @@ mod tests {
     use shared::config::Config;
 
     use super::*;
+
+    #[test]
+    fn a_source_that_fetches_needs_the_key_of_the_api() {
+        let text = "schema = 1\n[[source]]\nname = \"a\"\npreset = \"mollie\"\nvariant = \"classic\"\n\
+                    trust = { api_secret = \"shop\" }\naction = [{ kind = \"keep\" }]\n";
+        let config = Config::parse(text).unwrap();
+        let wanted = secrets(config.source("a").unwrap());
+        let wanted: Vec<(&str, &str)> = wanted
+            .iter()
+            .map(|it| (it.kind, it.name.as_str()))
+            .collect();
+        assert_eq!(wanted, [("provider-api", "shop")]);
+    }
 
     #[test]
     fn a_source_needs_a_secret_for_each_side_that_it_speaks_to() {

@@ -7,7 +7,7 @@ use shared::clock::Millis;
 use shared::sign::{Means, means};
 
 use super::post;
-use super::target::{Target, as_received};
+use super::target::{Target, as_received, signed_url};
 use crate::output::CliError;
 use crate::place::Inbox;
 use crate::samples::{self, Signer};
@@ -58,10 +58,10 @@ pub(in crate::verbs) async fn canary(inbox: Inbox, source: &str) -> anyhow::Resu
         Millis::now(),
     )?;
     let target = Target {
-        signed_url: match inbox.local {
+        signed_url: signed_url(&verifier, || match inbox.local {
             Some(_) => as_received(&url),
             None => url.clone(),
-        },
+        }),
         url,
         stored: signer.stored(scheme)?,
         verifier,

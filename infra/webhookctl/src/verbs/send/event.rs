@@ -39,7 +39,7 @@ pub(super) async fn again(
     let stored = read(args, &inbox).await?;
     let way = match &to {
         Some(address) => Way::to_address(args, &inbox, &stored, address)?,
-        None => Way::to_dev(args, global, &stored).await?,
+        None => Box::pin(Way::to_dev(args, global, &stored)).await?,
     };
     let id = stored.row.id().to_string();
     let signed = way.sign(args, &stored, &id)?;
@@ -82,7 +82,7 @@ impl Way {
             Some(name) => vec![name],
             None => vec![row.key.source(), row.preset.as_str()],
         };
-        let target = Target::of_dev(&names, args, global).await?;
+        let target = Box::pin(Target::of_dev(&names, args, global)).await?;
         let with = match &target.signer {
             Signer::Secret(secret) => {
                 format!("with secret {} of the local stack", secret.label())

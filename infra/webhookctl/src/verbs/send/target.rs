@@ -39,7 +39,7 @@ impl Target {
             (None, None) => Err(no_target().into()),
             (None, Some(_)) => {
                 let name = args.source.as_deref().unwrap_or(name);
-                Self::of_dev(&[name], args, global).await
+                Box::pin(Self::of_dev(&[name], args, global)).await
             }
             (Some(url), _) => Self::elsewhere(name, args, url),
         }
@@ -161,7 +161,7 @@ impl Target {
         }
         let url = format!("{}/in/{}", local.url, source.name);
         Ok(Self {
-            signed_url: as_received(&url),
+            signed_url: signed_url(&verifier, || as_received(&url)),
             url,
             verifier,
             signer,
@@ -250,6 +250,13 @@ pub(in crate::verbs) async fn made_by_dev(
         .map(|key| KeyPair::from_pem(key.expose()))
         .transpose()
         .context("the test key of dev")
+}
+
+/// The URL that the provider of a source signs: `public_url` where it is set, else what the catcher
+/// sees.
+pub(in crate::verbs) fn signed_url(verifier: &Verifier, seen: impl FnOnce() -> String) -> String {
+    let public = verifier.trust.public_url.clone();
+    public.unwrap_or_else(seen)
 }
 
 /// The URL that the catcher of the local stack sees: as behind API Gateway, https and no port.

@@ -1,6 +1,11 @@
 //! `sources check`
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
+use shared::config::Source;
+use shared::event::Proven;
+use shared::preset::{Kind, Scheme};
 
 use super::read;
 use crate::cli::SourcesCheckArgs;
@@ -11,23 +16,99 @@ struct Checked {
     file: String,
     hash: String,
     sources: Vec<String>,
+    /// What is allowed, and seldom meant.
+    warnings: Vec<Warning>,
 }
 
-/// Checks a file of sources. A wrong one exits with 5.
+#[derive(Serialize)]
+struct Warning {
+    source: String,
+    message: String,
+}
+
+/// Checks a file of sources. A wrong one exits with 5; a warning changes no exit code.
 pub(super) fn check(args: &SourcesCheckArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     let file = args.file.display().to_string();
     let config = read(&args.file)?;
     let sources: Vec<String> = config.sources().map(|source| source.name.clone()).collect();
-    let text = format!(
+    let warnings: Vec<Warning> = config.sources().filter_map(warning).collect();
+    let mut text = format!(
         "{file} is good: {} (configuration {})\n",
         sources.join(", "),
         config.hash()
     );
+    for warning in &warnings {
+        let _ = writeln!(text, "warning: {}: {}", warning.source, warning.message);
+    }
     let checked = Checked {
         file: file.clone(),
         hash: config.hash().to_owned(),
         sources,
+        warnings,
     };
     out.document("sources.check", &checked, &file, &text)?;
     Ok(Exit::Done)
+}
+
+fn warning(source: &Source) -> Option<Warning> {
+    let verifier = &source.verifier;
+    let scheme = verifier.preset.scheme(&verifier.variant)?;
+    proves_nothing(scheme).then(|| Warning {
+        source: source.name.clone(),
+        message: unproven(&verifier.preset.id, scheme),
+    })
+}
+
+fn proves_nothing(scheme: &Scheme) -> bool {
+    scheme.kind == Kind::None || scheme.proves == Proven::Nothing
+}
+
+fn unproven(preset: &str, scheme: &Scheme) -> String {
+    format!(
+        "preset {preset}, variant {}, proves nothing: anyone who knows the URL can make events of \
+         it. Destinations are told with mitt-proven: nothing, and have to ask the provider before \
+         they act on one",
+        scheme.variant
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use shared::preset::Preset;
+
+    use super::*;
+
+    const UNSIGNED: &str = "schema = 1\nid = \"acme\"\nname = \"Acme\"\ndocs = \"https://acme.test\"\n\
+                            checked = \"2026-11\"\n[[verify]]\nkind = \"none\"\nproves = \"nothing\"\n\
+                            [[verify]]\nvariant = \"signed\"\nkind = \"hmac\"\n\
+                            sig = { from = \"header:x-sig\" }\n[event]\n";
+
+    #[test]
+    fn a_scheme_that_proves_nothing_has_a_warning() {
+        let preset = Preset::parse(UNSIGNED, &BTreeMap::new()).unwrap();
+        let scheme = preset.scheme("default").unwrap();
+        assert!(proves_nothing(scheme));
+        let said = unproven(&preset.id, scheme);
+        for part in [
+            "preset acme",
+            "variant default",
+            "proves nothing",
+            "mitt-proven: nothing",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        assert!(!proves_nothing(preset.scheme("signed").unwrap()));
+        // A kind that proves nothing does so whatever the preset claims.
+        let claims = UNSIGNED.replace("proves = \"nothing\"\n", "");
+        let preset = Preset::parse(&claims, &BTreeMap::new()).unwrap();
+        assert!(proves_nothing(preset.scheme("default").unwrap()));
+    }
+
+    #[test]
+    fn a_variant_that_is_fetched_has_no_warning() {
+        let preset = Preset::embedded("mollie", &BTreeMap::new()).unwrap();
+        assert!(!proves_nothing(preset.scheme("classic").unwrap()));
+    }
 }

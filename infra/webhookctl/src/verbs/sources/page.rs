@@ -116,6 +116,12 @@ fn variant_lines(text: &mut String, variant: &Variant) {
     if let Some(url) = &variant.key_set {
         let _ = writeln!(text, "  - Key set: <{url}>");
     }
+    if let Some(fetched) = &variant.fetched {
+        let _ = writeln!(text, "  - Fetched: {}", cell(fetched));
+    }
+    for open in &variant.leaves_open {
+        let _ = writeln!(text, "  - Left open: {}", cell(open));
+    }
     let _ = writeln!(text, "  - Test webhooks are signed with: {}", variant.send);
 }
 

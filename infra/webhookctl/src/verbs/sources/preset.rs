@@ -46,6 +46,12 @@ pub(super) struct Variant {
     pub(super) window: String,
     pub(super) secret: &'static str,
     pub(super) key_set: Option<String>,
+    /// What is fetched, where a request is a notice that proves nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) fetched: Option<String>,
+    /// What the signature leaves open, in sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) leaves_open: Vec<String>,
     pub(super) send: String,
 }
 
@@ -93,8 +99,14 @@ impl Variant {
             message: words::message(scheme),
             proves: words::proven(scheme),
             window: words::window(scheme),
+            leaves_open: [&scheme.ambiguity, &scheme.shared_proof]
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect(),
             secret: words::secret(scheme),
             key_set: words::key_set(scheme).map(str::to_owned),
+            fetched: words::fetched(scheme),
             send: words::sent_with(scheme),
         }
     }
@@ -162,6 +174,9 @@ fn of(variant: &Variant) -> Vec<Vec<String>> {
     ]);
     if let Some(url) = &variant.key_set {
         lines.push(line("key set", url));
+    }
+    if let Some(fetched) = &variant.fetched {
+        lines.push(line("fetched", fetched));
     }
     lines.push(line("send", &variant.send));
     lines

@@ -32,6 +32,9 @@ struct Shown {
     preset: String,
     variant: String,
     path: String,
+    /// What the provider signs as its URL, where that is not the one that the catcher sees.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    public_url: Option<String>,
     signed: String,
     proves: String,
     dedupe_by: String,
@@ -113,6 +116,7 @@ fn configured(source: &Source) -> Shown {
         preset: preset.id.clone(),
         variant: verifier.variant.clone(),
         path: format!("/in/{}", source.name),
+        public_url: verifier.trust.public_url.clone(),
         signed: format!(
             "{}, {}, in {}",
             say(words::message),
@@ -223,16 +227,19 @@ fn text(shown: &Shown, source: &Source, now: i64) -> String {
     head.extend([working, health].into_iter().flatten().map(str::to_owned));
     head.retain(|part| !part.is_empty());
     let url = shown.seen.as_ref().and_then(|seen| seen.url.clone());
-    let mut lines = vec![
-        line(
-            "url",
-            &url.unwrap_or_else(|| format!("https://<api>{}", shown.path)),
-        ),
+    let mut lines = vec![line(
+        "url",
+        &url.unwrap_or_else(|| format!("https://<api>{}", shown.path)),
+    )];
+    if let Some(url) = &shown.public_url {
+        lines.push(line("public url", url));
+    }
+    lines.extend([
         line("signed", &shown.signed),
         line("proves", &shown.proves),
         line("dedupe by", &shown.dedupe_by),
         line("tolerance", &shown.window),
-    ];
+    ]);
     match &shown.seen {
         None => lines.push(line("secret", &shown.secret)),
         Some(seen) => lines.extend(secret_lines(seen, &shown.secret, now)),

@@ -116,10 +116,10 @@ impl<'e> Ends<'e> {
             Means::No(why) => return Err(cannot(source, why).into()),
         };
         let url = format!("{base}/in/{}", source.name);
-        let signed_url = match &inbox.local {
+        let signed_url = target::signed_url(verifier, || match &inbox.local {
             Some(local) if local.url == base => target::as_received(&url),
             _ => url.clone(),
-        };
+        });
         Ok(Self {
             inbox,
             source,

@@ -109,8 +109,10 @@ pub(super) fn again(
     now: Millis,
 ) -> Result<Envelope, CliError> {
     let mut envelope = kept.envelope.clone();
-    if let Some(url) = &args.url {
-        envelope.url.clone_from(url);
+    match &args.url {
+        Some(url) => envelope.url.clone_from(url),
+        None if !kept.event => envelope = verifier.at_public_url(envelope),
+        None => {}
     }
     if let Some(when) = args.at {
         envelope.received_at = Millis(when.millis(now.0));
@@ -138,8 +140,11 @@ pub(super) fn again(
         return Err(not_kept(&format!("the header {}", absent.join(", "))));
     }
     if envelope.url.is_empty() && verifier.reads_url() {
-        return Err(not_kept("the URL, which decides here")
-            .tip("--url with the public URL that the provider posts to"));
+        let public = verifier.trust.public_url.as_deref();
+        let public = public.unwrap_or("the public URL that the provider posts to");
+        return Err(not_kept("the URL, which decides here").tip(format!(
+            "--url with {public}, and the query if there was one"
+        )));
     }
     if envelope.url.is_empty() {
         NOWHERE.clone_into(&mut envelope.url);

@@ -56,7 +56,7 @@ pub(super) async fn question(
         .scheme(&verifier.variant)
         .is_some_and(shared::preset::Scheme::needs_secret);
     let source = named.unwrap_or_default();
-    let secrets = match secrets(args, global, inbox.as_ref(), source, now).await? {
+    let secrets = match secrets(args, global, inbox.as_ref(), source).await? {
         Some(secrets) => secrets,
         None if needs_secret => return Err(no_secret(args).into()),
         None => Secrets {
@@ -218,7 +218,7 @@ fn given(args: &VerifyArgs, verifier: &Verifier, now: Millis) -> anyhow::Result<
                 .into()
         }
     };
-    let url = match &args.url {
+    let url = match args.url.as_ref().or(verifier.trust.public_url.as_ref()) {
         Some(url) => url.clone(),
         None if verifier.reads_url() => {
             let message = format!(

@@ -3,7 +3,6 @@
 use std::io::Read as _;
 
 use anyhow::Context as _;
-use shared::clock::Millis;
 use shared::config::Config;
 use shared::secrets::Secret;
 use shared::verify::{Of, Other};
@@ -37,7 +36,6 @@ pub(super) async fn secrets(
     global: &Global,
     inbox: Option<&Inbox>,
     source: &str,
-    now: Millis,
 ) -> anyhow::Result<Option<Secrets>> {
     let given = |from: &SecretFrom| {
         let of = Of::Itself;
@@ -59,7 +57,7 @@ pub(super) async fn secrets(
         live: Vec::new(),
         others,
     };
-    for (name, live) in store.all(now).await? {
+    for (name, live) in store.all().await? {
         if name == source.secret {
             secrets.live = live.to_vec();
             continue;

@@ -137,7 +137,7 @@ fn plain(reason: Reason) -> &'static str {
         Reason::TopicNotAllowed => "the signature is right, the topic is none that may send",
         Reason::NoSecret => "there is no secret to compare with, or none that can be read as a key",
         Reason::NotFetched => {
-            "nothing is decided: the certificate or the keys that it needs are not here"
+            "nothing is decided: the certificate, the keys or the object that it needs are not here"
         }
     }
 }

@@ -167,6 +167,7 @@ fn name(unit: Unit) -> &'static str {
         Unit::Ms => "milliseconds",
         Unit::Auto => "seconds or milliseconds",
         Unit::Rfc3339 => "RFC 3339",
+        Unit::HttpDate => "an HTTP date",
     }
 }
 

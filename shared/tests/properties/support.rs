@@ -1,9 +1,4 @@
-//! What holds for every provider whose requests we can sign: they are accepted, and whatever is
-//! changed about them is not.
-//!
-//! `MITT_CASES=n` sets the number of cases, over all providers.
-
-#![expect(clippy::unwrap_used, reason = "a test may end by panicking")]
+//! Requests that a provider could send, and what can be done to them.
 
 use std::collections::BTreeMap;
 
@@ -15,72 +10,14 @@ use shared::clock::Millis;
 use shared::envelope::Envelope;
 use shared::preset::{Encoding, Format, KeyForm, Kind, Location, Part, Preset, Scheme};
 use shared::secrets::Secret;
-use shared::sign::{can_sign, signed};
-use shared::verify::{Arrival, Reason, Rejected, Trust, Verifier};
+use shared::verify::{Trust, Verifier};
 
-const NOW: Millis = Millis(1_795_169_681_000);
+pub(crate) const NOW: Millis = Millis(1_795_169_681_000);
 
 /// Of all providers, in a plain `cargo test`.
-const CASES: u32 = 100_000;
+const CASES: u32 = 20_000;
 
-#[test]
-fn what_is_signed_is_accepted_and_what_is_changed_is_not() {
-    let verifiers = verifiers(can_sign);
-    assert!(verifiers.len() > 70, "{}", verifiers.len());
-    for verifier in &verifiers {
-        let drafts = (any::<Vec<u8>>(), "[!-~]{1,40}", "[a-zA-Z0-9]{1,20}");
-        let changes = (any::<u16>(), 0..8_u8);
-        each(
-            verifier,
-            verifiers.len(),
-            (drafts, changes),
-            |(draft, at)| {
-                let (bytes, secret, word) = draft;
-                holds(verifier, &bytes, &secret, &word, at)
-            },
-        );
-    }
-}
-
-/// Whatever a request holds, there is an answer, and it is no event.
-#[test]
-fn nothing_that_a_request_holds_is_believed_or_ends_in_a_panic() {
-    let proving = |scheme: &Scheme| !matches!(scheme.kind, Kind::FetchBack | Kind::None);
-    let verifiers = verifiers(proving);
-    for verifier in &verifiers {
-        let scheme = verifier.preset.scheme(&verifier.variant).unwrap();
-        let requests = (
-            any::<Vec<u8>>(),
-            "[ -~]{0,80}",
-            "[ -~]{0,40}",
-            any::<bool>(),
-        );
-        each(
-            verifier,
-            verifiers.len(),
-            requests,
-            |(body, value, other, get)| {
-                let mut headers = named_headers(scheme, &value);
-                headers.push(("x-other".into(), other.clone()));
-                let envelope = Envelope {
-                    method: if get { "GET" } else { "POST" }.into(),
-                    url: format!("https://in.example.test/in/s?{other}"),
-                    headers: headers.into_iter().collect(),
-                    body: body.into(),
-                    received_at: NOW,
-                };
-                let secret = secret(scheme, "another");
-                let answer = verifier.verify(&envelope, &[secret]);
-                prop_assert!(!matches!(answer, Ok(Arrival::Event(_))), "{answer:?}");
-                verifier.greet(&envelope);
-                verifier.wanted(&envelope);
-                Ok(())
-            },
-        );
-    }
-}
-
-fn each<S: Strategy>(
+pub(crate) fn each<S: Strategy>(
     verifier: &Verifier,
     of: usize,
     strategy: S,
@@ -106,7 +43,7 @@ fn cases_in_all() -> u32 {
     cases.map_or(CASES, |cases| cases.parse().unwrap())
 }
 
-fn verifiers(which: impl Fn(&Scheme) -> bool) -> Vec<Verifier> {
+pub(crate) fn verifiers(which: impl Fn(&Scheme) -> bool) -> Vec<Verifier> {
     let params = BTreeMap::from([("public_key".to_owned(), "public".to_owned())]);
     let mut verifiers = Vec::new();
     for id in Preset::ids() {
@@ -126,97 +63,7 @@ fn verifiers(which: impl Fn(&Scheme) -> bool) -> Vec<Verifier> {
     verifiers
 }
 
-fn holds(
-    verifier: &Verifier,
-    bytes: &[u8],
-    text: &str,
-    word: &str,
-    (at, bit): (u16, u8),
-) -> Result<(), TestCaseError> {
-    let scheme = verifier.preset.scheme(&verifier.variant).unwrap();
-    let (right, wrong) = (secret(scheme, text), secret(scheme, &format!("{text}x")));
-    let draft = draft(scheme, bytes, word);
-    // What is never accepted, however it is signed.
-    let shape = scheme.reject_message_regex.as_ref();
-    prop_assume!(shape.is_none_or(|shape| !shape.is_match(&String::from_utf8_lossy(bytes))));
-    if let Some(shape) = &scheme.shape {
-        let value = shape.from.find(&draft).unwrap().unwrap_or_default();
-        prop_assume!(shape.allow.is_match(&value));
-    }
-    let request = signed(scheme, &right, draft.clone(), NOW).unwrap();
-
-    let refused = |what: &str, request: &Envelope, secret: &Secret| {
-        let answer = verifier.verify(request, std::slice::from_ref(secret));
-        prop_assert!(answer.is_err(), "{what}: {answer:?}\n{request:?}");
-        Ok(())
-    };
-    match verifier.verify(&request, &[wrong.clone(), right.clone()]) {
-        Ok(Arrival::Event(event)) => {
-            prop_assert_eq!(event.secret(), Some(text));
-            prop_assert_eq!(event.body(), &request.body);
-        }
-        other => prop_assert!(false, "{other:?}\n{request:?}"),
-    }
-    refused("another secret", &request, &wrong)?;
-
-    // A bit of the body.
-    if covers_body(scheme) && !request.body.is_empty() {
-        let mut changed = request.body.to_vec();
-        let index = usize::from(at) % changed.len();
-        changed[index] ^= 1 << bit;
-        let changed = Envelope {
-            body: changed.into(),
-            ..request.clone()
-        };
-        refused("a changed body", &changed, &right)?;
-    }
-
-    // The proof of another request: same secret, same time, another signature.
-    let other = other(scheme, bytes, word);
-    let other = signed(scheme, &right, other, NOW).unwrap();
-    if scheme.sig.all || matches!(scheme.kind, Kind::Token | Kind::Basic) {
-        // It is the same for all.
-    } else if other.headers.iter().ne(request.headers.iter()) {
-        let swapped = Envelope {
-            headers: other.headers,
-            ..request.clone()
-        };
-        refused("the signature of another request", &swapped, &right)?;
-    }
-
-    // A bit of the signature.
-    if let Some(right_text) = signature(scheme, &request) {
-        let wrong_text = flipped(scheme.sig.enc, &right_text, at, bit);
-        let changed = replaced(&request, &right_text, &wrong_text);
-        prop_assert_ne!(format!("{changed:?}"), format!("{request:?}"));
-        refused("a changed signature", &changed, &right)?;
-    } else {
-        prop_assert!(!matches!(scheme.kind, Kind::Hmac | Kind::Hash) || scheme.for_each.is_some());
-    }
-
-    // A changed time, and time that has passed.
-    let Some(ts) = &scheme.ts else { return Ok(()) };
-    let later = signed(scheme, &right, draft, Millis(NOW.0 + 1000)).unwrap();
-    let (now, then) = (signature(scheme, &request), signature(scheme, &later));
-    let forged = replaced(&later, &then.unwrap(), &now.unwrap());
-    refused("a changed time", &forged, &right)?;
-    if ts.enforce {
-        for (shift, reason) in [
-            (ts.past + 1, Reason::TimestampTooOld),
-            (-ts.future - 1, Reason::TimestampInFuture),
-        ] {
-            let late = Envelope {
-                received_at: Millis(NOW.0 + 1000 * shift),
-                ..request.clone()
-            };
-            let answer = verifier.verify(&late, std::slice::from_ref(&right));
-            prop_assert_eq!(answer.err(), Some(Rejected(reason)));
-        }
-    }
-    Ok(())
-}
-
-fn covers_body(scheme: &Scheme) -> bool {
+pub(crate) fn covers_body(scheme: &Scheme) -> bool {
     let claim = scheme
         .jwt
         .as_ref()
@@ -227,7 +74,7 @@ fn covers_body(scheme: &Scheme) -> bool {
 }
 
 /// The signature's own text, without what stands beside it.
-fn signature(scheme: &Scheme, request: &Envelope) -> Option<String> {
+pub(crate) fn signature(scheme: &Scheme, request: &Envelope) -> Option<String> {
     if !matches!(scheme.kind, Kind::Hmac | Kind::Hash) {
         return None;
     }
@@ -253,7 +100,7 @@ fn signature(scheme: &Scheme, request: &Envelope) -> Option<String> {
         .map(|at| value[at + before.len()..].to_owned())
 }
 
-fn flipped(encoding: Encoding, text: &str, at: u16, bit: u8) -> String {
+pub(crate) fn flipped(encoding: Encoding, text: &str, at: u16, bit: u8) -> String {
     let mut bytes = match encoding {
         Encoding::Hex => hex::decode(text).unwrap(),
         Encoding::Base64 | Encoding::Base64Der => STANDARD.decode(text).unwrap(),
@@ -269,7 +116,7 @@ fn flipped(encoding: Encoding, text: &str, at: u16, bit: u8) -> String {
 }
 
 /// The request with another text in place of one, wherever that stands.
-fn replaced(request: &Envelope, old: &str, new: &str) -> Envelope {
+pub(crate) fn replaced(request: &Envelope, old: &str, new: &str) -> Envelope {
     let headers = request.headers.iter();
     let headers = headers.map(|(name, value)| (name, value.replace(old, new)));
     let body = match std::str::from_utf8(&request.body) {
@@ -284,7 +131,7 @@ fn replaced(request: &Envelope, old: &str, new: &str) -> Envelope {
 }
 
 /// A secret of the form that the scheme wants. Its label is the text.
-fn secret(scheme: &Scheme, text: &str) -> Secret {
+pub(crate) fn secret(scheme: &Scheme, text: &str) -> Secret {
     let value = match scheme.key {
         KeyForm::Utf8 | KeyForm::Sha1OfUtf8 | KeyForm::WhsecOrUtf8 => text.to_owned(),
         KeyForm::Hex => hex::encode(text),
@@ -297,7 +144,7 @@ fn secret(scheme: &Scheme, text: &str) -> Secret {
 }
 
 /// A request that is not signed yet, with what the scheme reads.
-fn draft(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
+pub(crate) fn draft(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
     let mut headers = named_headers(scheme, word);
     headers.retain(|(name, _)| !names(&scheme.sig.from).contains(name));
     if let Some(ts) = &scheme.ts {
@@ -306,6 +153,8 @@ fn draft(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
     let hex = hex::encode(bytes);
     let json = wants(scheme, |at| matches!(at, Location::Json(_))) || scheme.for_each.is_some();
     let form = wants(scheme, |at| matches!(at, Location::Form(_)));
+    let joined = scheme.message.0.contains(&Part::Url) && scheme.message.0.contains(&Part::Body);
+    let sorted = scheme.message.0.contains(&Part::FormSorted);
     let body = if json {
         let item = format!(
             r#"{{"id":"{word}","pspReference":"{hex}","amount":{{"value":1}},"clientState":null}}"#
@@ -317,6 +166,12 @@ fn draft(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
         .into_bytes()
     } else if form {
         format!("bt_payload=p{hex}").into_bytes()
+    } else if let [name] = scheme.only_fields.as_slice() {
+        format!("{name}=%5B%7B%22a%22%3A%22{hex}%22%7D%5D").into_bytes()
+    } else if sorted {
+        format!("AccountSid=AC1{hex:.30}&Body=+{hex}&CallSid=CA1&MessageStatus={word}").into_bytes()
+    } else if joined {
+        format!(r#"{{"a":"{hex}","action":{{"id":"{word}"}}}}"#).into_bytes()
     } else {
         bytes.to_vec()
     };
@@ -330,13 +185,13 @@ fn draft(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
 }
 
 /// Another request than the draft.
-fn other(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
+pub(crate) fn other(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
     let more = [bytes, b"&x"].concat();
     draft(scheme, &more, &format!("{word}2"))
 }
 
 /// Every header that the scheme names, with this value.
-fn named_headers(scheme: &Scheme, value: &str) -> Vec<(String, String)> {
+pub(crate) fn named_headers(scheme: &Scheme, value: &str) -> Vec<(String, String)> {
     let mut all: Vec<String> = names(&scheme.sig.from);
     all.extend(scheme.sig.also.iter().flat_map(names));
     all.extend(scheme.ts.iter().flat_map(|ts| names(&ts.from)));
@@ -354,7 +209,7 @@ fn named_headers(scheme: &Scheme, value: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-fn names(at: &Location) -> Vec<String> {
+pub(crate) fn names(at: &Location) -> Vec<String> {
     match at {
         Location::Header(names) => names.iter().take(1).cloned().collect(),
         Location::HeaderNumbered(prefix) => vec![format!("{prefix}1")],

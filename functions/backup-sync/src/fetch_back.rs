@@ -1,0 +1,407 @@
+//! Fetches the objects that unsigned notices named, and makes events of the answers.
+//!
+//! A notice proves nothing, so nothing of it is in the event. Each source has a share of calls and
+//! of time, objects that were never tried come first, and networks take turns: a sender of invented
+//! names delays others by one call in each turn, and each invented name costs one call.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures::stream::{self, StreamExt as _};
+use serde::Serialize;
+use shared::clock::Millis;
+use shared::config::Source;
+use shared::fetch_back::{Wait, event};
+use shared::ledger::Received;
+use shared::outbound::{Answer, Trouble};
+use shared::preset::{Fetch, FetchAuth};
+use shared::secrets::Secret;
+
+use crate::BackupSync;
+
+/// For how long a run may begin calls, for all sources.
+const BUDGET: Duration = Duration::from_secs(20);
+
+/// Calls for one source in one run.
+const MOST: usize = 400;
+
+/// Calls for one source at the same time.
+const AT_ONCE: usize = 8;
+
+/// An object that could not be fetched is tried again after this time, twice as long after each
+/// failure, and [`LONGEST`] at most.
+const AGAIN: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(3600);
+
+/// For so long an object waits of which nothing is known. No provider sends a notice again after
+/// that time, and no notice about it was acknowledged.
+const GIVE_UP: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// What was done for all sources.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FetchReport {
+    /// Calls of providers' APIs.
+    pub asked: u64,
+    /// Events that were stored.
+    pub new: u64,
+    /// States that were stored before.
+    pub known: u64,
+    /// Objects that the provider does not have: their notices became nothing.
+    pub unknown: u64,
+    /// Objects that could not be fetched and still wait; each is in the log.
+    pub failed: u64,
+    /// Objects that were not reached in this run.
+    pub left: u64,
+}
+
+#[derive(Default)]
+struct Tally {
+    asked: AtomicU64,
+    new: AtomicU64,
+    known: AtomicU64,
+    unknown: AtomicU64,
+    failed: AtomicU64,
+    left: AtomicU64,
+}
+
+/// One source in one run.
+struct Run<'r> {
+    source: &'r Source,
+    fetch: &'r Fetch,
+    /// The name of the API key.
+    name: &'r str,
+    key: Secret,
+    ends: Millis,
+    /// The provider refuses the key or is busy: the rest has to wait for the next run.
+    stopped: AtomicBool,
+    tally: &'r Tally,
+}
+
+/// What an answer is worth.
+enum Said {
+    Object(bytes::Bytes),
+    /// There is no such object.
+    Nothing,
+    /// It failed, and whether other objects will fare better.
+    Failed {
+        error: String,
+        others_may: bool,
+    },
+}
+
+impl BackupSync {
+    /// Each source's failure stays its own, and is in the log.
+    pub(crate) async fn fetch_back(&self) -> FetchReport {
+        let tally = Tally::default();
+        let ends = (self.clock)() + BUDGET;
+        let mut sources: Vec<&Source> = self.parts.config.sources().collect();
+        sources.retain(|source| source.verifier.fetch().is_some());
+        // A slow provider at the head of the list must not always be the first.
+        if !sources.is_empty() {
+            let turn = (self.clock)().secs() / 60;
+            let turn = usize::try_from(turn).unwrap_or(0) % sources.len();
+            sources.rotate_left(turn);
+        }
+        for source in sources {
+            if let Err(error) = self.fetch_of(source, ends, &tally).await {
+                tally.failed.fetch_add(1, Relaxed);
+                tracing::error!(
+                    source = source.name,
+                    fetch_failed = 1,
+                    error = format!("{error:#}"),
+                    "could not fetch what the notices of {} name",
+                    source.name
+                );
+            }
+        }
+        tally.report()
+    }
+
+    async fn fetch_of(&self, source: &Source, ends: Millis, tally: &Tally) -> anyhow::Result<()> {
+        let Some(fetch) = source.verifier.fetch() else {
+            return Ok(());
+        };
+        let now = (self.clock)();
+        let waits = self.parts.fetch_back.waits(&source.name).await?;
+        let waits = self.without_old(source, waits, now).await?;
+        let mut due = in_turn(waits.into_iter().filter(|wait| is_due(wait, now)).collect());
+        if due.is_empty() {
+            return Ok(());
+        }
+        let more = due.len().saturating_sub(MOST);
+        due.truncate(MOST);
+        tally.left.fetch_add(more as u64, Relaxed);
+        let name = source.verifier.trust.api_secret.as_deref();
+        let name = name.context("trust.api_secret names no API key")?;
+        let run = Run {
+            source,
+            fetch,
+            name,
+            key: self.api_key(name).await?,
+            ends,
+            stopped: AtomicBool::new(false),
+            tally,
+        };
+        stream::iter(due)
+            .for_each_concurrent(AT_ONCE, |wait| Box::pin(self.fetch_object(&run, wait)))
+            .await;
+        Ok(())
+    }
+
+    /// Drops objects of which nothing is known after a week. Those that are known stay: their
+    /// notices were acknowledged.
+    async fn without_old(
+        &self,
+        source: &Source,
+        waits: Vec<Wait>,
+        now: Millis,
+    ) -> anyhow::Result<Vec<Wait>> {
+        let is_old = |wait: &Wait| !wait.known && now.since(wait.at) > GIVE_UP;
+        let (old, kept): (Vec<_>, Vec<_>) = waits.into_iter().partition(is_old);
+        for wait in &old {
+            tracing::error!(
+                source = source.name,
+                object = wait.object,
+                tries = wait.tries,
+                error = wait.error,
+                "gave up on {}: it could not be fetched for a week",
+                wait.object
+            );
+            self.parts.fetch_back.end(&source.name, wait).await?;
+        }
+        Ok(kept)
+    }
+
+    async fn fetch_object(&self, run: &Run<'_>, mut wait: Wait) {
+        if run.stopped.load(Relaxed) || (self.clock)() >= run.ends {
+            run.tally.left.fetch_add(1, Relaxed);
+            return;
+        }
+        if let Err(error) = Box::pin(self.fetch_one(run, &mut wait)).await {
+            run.failed(&wait, &format!("{error:#}"));
+        }
+    }
+
+    async fn fetch_one(&self, run: &Run<'_>, wait: &mut Wait) -> anyhow::Result<()> {
+        let (store, source) = (&self.parts.fetch_back, run.source.name.as_str());
+        if !store.begin(source, wait, (self.clock)()).await? {
+            return Ok(());
+        }
+        run.tally.asked.fetch_add(1, Relaxed);
+        match self.ask_for(run, &wait.object).await {
+            Said::Nothing => {
+                run.tally.unknown.fetch_add(1, Relaxed);
+                tracing::warn!(
+                    source,
+                    object = wait.object,
+                    "a notice of {source} named {}, which its provider does not have",
+                    wait.object
+                );
+                store.end(source, wait).await
+            }
+            Said::Failed { error, others_may } => {
+                if !others_may {
+                    run.stopped.store(true, Relaxed);
+                }
+                run.failed(wait, &error);
+                store.failed(source, wait, &error).await
+            }
+            Said::Object(body) => match run.fetch.read(&wait.object, &body) {
+                Ok(state) => {
+                    let now = (self.clock)();
+                    let config = self.parts.config.hash();
+                    let event = event(run.source, &state, body, config, now);
+                    let kept = self.parts.inbox.accept(&event, now).await?;
+                    let new = kept.iter().any(|kept| kept.received == Received::New);
+                    let counter = if new {
+                        &run.tally.new
+                    } else {
+                        &run.tally.known
+                    };
+                    counter.fetch_add(1, Relaxed);
+                    tracing::info!(event.id = %event.id(), event.key = %event.key(), source, kind = event.kind(), new, "fetched {}", event.key());
+                    store.done(source, wait, now).await
+                }
+                Err(error) => {
+                    let error = format!("{error:#}");
+                    run.failed(wait, &error);
+                    store.failed(source, wait, &error).await
+                }
+            },
+        }
+    }
+
+    async fn ask_for(&self, run: &Run<'_>, object: &str) -> Said {
+        let url = run
+            .source
+            .verifier
+            .trust
+            .fetch_url(&run.fetch.url_of(object));
+        let key = match run.fetch.auth {
+            FetchAuth::Bearer => format!("Bearer {}", run.key.expose().trim_end()),
+        };
+        let headers = [
+            ("authorization", key.as_str()),
+            ("accept", "application/json"),
+        ];
+        let answer = self.outbound.get(&url, &[], &headers, (self.clock)());
+        said(answer.await, run.name)
+    }
+}
+
+impl Run<'_> {
+    fn failed(&self, wait: &Wait, error: &str) {
+        self.tally.failed.fetch_add(1, Relaxed);
+        tracing::error!(
+            source = self.source.name,
+            fetch_failed = 1,
+            object = wait.object,
+            tries = wait.tries,
+            error,
+            "could not fetch {} for {}",
+            wait.object,
+            self.source.name
+        );
+    }
+}
+
+impl Tally {
+    fn report(&self) -> FetchReport {
+        let of = |counter: &AtomicU64| counter.load(Relaxed);
+        FetchReport {
+            asked: of(&self.asked),
+            new: of(&self.new),
+            known: of(&self.known),
+            unknown: of(&self.unknown),
+            failed: of(&self.failed),
+            left: of(&self.left),
+        }
+    }
+}
+
+/// What an answer is worth. The error names the status and the key, and nothing of the body.
+fn said(answer: Result<Answer, Trouble>, key: &str) -> Said {
+    let failed = |error: String, others_may: bool| Said::Failed { error, others_may };
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(Trouble::NotSent(error)) => return failed(error, false),
+        Err(Trouble::Unclear(error)) => return failed(error, true),
+    };
+    let status = answer.status;
+    match (status, answer.body) {
+        (200, Some(body)) => Said::Object(body),
+        (200, None) => failed("the answer is larger than 16 MiB".to_owned(), true),
+        (404 | 410, _) => Said::Nothing,
+        (401 | 403, _) => failed(
+            format!("the API answered {status}: the key {key:?} may not read it"),
+            false,
+        ),
+        (429 | 503, _) => failed(format!("the API answered {status}"), false),
+        _ => failed(format!("the API answered {status}"), true),
+    }
+}
+
+/// Whether an object may be asked for now. One that is being fetched by another run waits like one
+/// that failed.
+fn is_due(wait: &Wait, now: Millis) -> bool {
+    let Some(tried_at) = wait.tried_at else {
+        return true;
+    };
+    let doubled = 2_u32.saturating_pow(wait.tries.saturating_sub(1).min(10));
+    now.since(tried_at) >= AGAIN.saturating_mul(doubled).min(LONGEST)
+}
+
+/// Those that were tried least come first; among them each network has one in turn, oldest first,
+/// and so have the objects that are known.
+fn in_turn(mut waits: Vec<Wait>) -> Vec<Wait> {
+    waits.sort_by_key(|wait| (wait.tries, wait.at));
+    let mut places: HashMap<_, u32> = HashMap::new();
+    let mut placed: Vec<(u32, u32, Wait)> = Vec::with_capacity(waits.len());
+    for wait in waits {
+        let lane = (!wait.known).then_some(wait.network);
+        let place = places.entry((wait.tries, lane)).or_default();
+        placed.push((wait.tries, *place, wait));
+        *place += 1;
+    }
+    placed.sort_by_key(|(tries, place, wait)| (*tries, *place, wait.at));
+    placed.into_iter().map(|(_, _, wait)| wait).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use shared::fetch_back::Network;
+
+    use super::*;
+
+    const NOW: Millis = Millis(1_795_169_681_000);
+
+    fn wait(object: &str, network: &str, tries: u32, at: u64) -> Wait {
+        let at = NOW + Duration::from_secs(at);
+        let mut wait = Wait::new(object, false, Network::of(network), at);
+        wait.tries = tries;
+        wait.tried_at = (tries > 0).then_some(NOW);
+        wait
+    }
+
+    #[test]
+    fn a_flood_of_names_delays_a_genuine_one_by_one_call() {
+        let mut waits: Vec<Wait> = (0..50)
+            .map(|n| wait(&format!("tr_junk{n:02}"), "198.51.100.7", 0, n))
+            .collect();
+        waits.push(wait("tr_failed", "203.0.113.9", 1, 0));
+        waits.push(wait("tr_genuine", "203.0.113.9", 0, 100));
+        let order: Vec<String> = in_turn(waits).into_iter().map(|wait| wait.object).collect();
+        assert_eq!(order[..3], ["tr_junk00", "tr_genuine", "tr_junk01"]);
+        assert_eq!(order.last().map(String::as_str), Some("tr_failed"));
+    }
+
+    #[test]
+    fn an_object_that_failed_waits_longer_each_time() {
+        let due_after = |tries: u32| {
+            let wait = wait("tr_1", "203.0.113.9", tries, 0);
+            let due = |secs: &u64| is_due(&wait, NOW + Duration::from_secs(*secs));
+            (0..=3600).find(due)
+        };
+        assert_eq!(due_after(0), Some(0));
+        assert_eq!(due_after(1), Some(60));
+        assert_eq!(due_after(3), Some(240));
+        assert_eq!(due_after(90), Some(3600));
+    }
+
+    #[test]
+    fn a_status_says_whether_the_run_goes_on() {
+        let of = |status| {
+            let answer = Answer {
+                status,
+                body: Some(Bytes::new()),
+                ..Answer::default()
+            };
+            match said(Ok(answer), "mollie") {
+                Said::Object(_) => "object",
+                Said::Nothing => "nothing",
+                Said::Failed {
+                    others_may: true, ..
+                } => "failed",
+                Said::Failed { .. } => "stop",
+            }
+        };
+        for (status, expected) in [
+            (200, "object"),
+            (404, "nothing"),
+            (410, "nothing"),
+            (401, "stop"),
+            (403, "stop"),
+            (429, "stop"),
+            (503, "stop"),
+            (500, "failed"),
+            (204, "failed"),
+            (301, "failed"),
+            (422, "failed"),
+        ] {
+            assert_eq!(of(status), expected, "{status}");
+        }
+    }
+}

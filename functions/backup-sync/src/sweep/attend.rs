@@ -1,0 +1,168 @@
+//! What the sweep does about one row.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt as _};
+use shared::backoff::Backoff;
+use shared::clock::Millis;
+use shared::event::EventKey;
+use shared::ledger::Swept;
+use shared::pause::LOOK_AGAIN;
+use shared::queue::{Doorbell, Lane};
+use tokio::time::Instant;
+
+use super::Work;
+use super::room::Place;
+use crate::BackupSync;
+
+/// Rows that are looked at, at the same time.
+const AT_ONCE: usize = 16;
+
+/// Messages that go in one request, and requests at the same time.
+const TOGETHER: usize = 10;
+const REQUESTS: usize = 4;
+
+/// A doorbell for which the row is written: it is to be rung now.
+struct Ring {
+    doorbell: Doorbell,
+    delay: Duration,
+    place: Place,
+}
+
+impl BackupSync {
+    /// Looks at these rows, as long as there is time.
+    pub(super) async fn attend_all(&self, rows: &[(EventKey, Millis)], work: &Work) {
+        stream::iter(rows)
+            .map(|(key, seen)| self.attend(key, *seen, work))
+            .buffer_unordered(AT_ONCE)
+            .filter_map(async |ring| ring)
+            .boxed_local()
+            .chunks(TOGETHER)
+            .for_each_concurrent(REQUESTS, |rings| self.ring_all(rings, work))
+            .await;
+    }
+
+    async fn attend(&self, key: &EventKey, seen: Millis, work: &Work) -> Option<Ring> {
+        if work.is_over() {
+            work.more.set(true);
+            return None;
+        }
+        work.report.borrow_mut().looked_at += 1;
+        if self.spare(key, seen, work).await {
+            work.report.borrow_mut().spared += 1;
+            return None;
+        }
+        self.look(key, seen, work).await
+    }
+
+    /// Whether an event is left asleep, because it could go nowhere.
+    async fn spare(&self, key: &EventKey, seen: Millis, work: &Work) -> bool {
+        let Some(source) = self.parts.config.source(key.source()) else {
+            return false;
+        };
+        let now = (self.clock)();
+        let next = match self.pauses.is_paused(&source.name, now).await {
+            Ok(true) => Some(now + LOOK_AGAIN),
+            Ok(false) => self.spared(source, now, &work.ahead).await,
+            Err(error) => {
+                // The processor asks as well.
+                tracing::warn!(
+                    source = source.name,
+                    error = format!("{error:#}"),
+                    "could not read whether {} is paused",
+                    source.name
+                );
+                None
+            }
+        };
+        let Some(next) = next else {
+            return false;
+        };
+        let ledger = &self.parts.inbox.ledger;
+        match ledger.look_later(key, seen, next, now).await {
+            Ok(later) => later,
+            Err(error) => {
+                tracing::warn!(event.key = %key, error = format!("{error:#}"), "could not leave {key} asleep");
+                false
+            }
+        }
+    }
+
+    async fn look(&self, key: &EventKey, seen: Millis, work: &Work) -> Option<Ring> {
+        let attempts = match self.parts.config.source(key.source()) {
+            Some(source) => source.backoff.attempts,
+            None => Backoff::default().attempts,
+        };
+        let place = Cell::new(None);
+        let looked =
+            self.parts
+                .inbox
+                .ledger
+                .look_if(key, seen, attempts, (self.clock)(), |wanted| {
+                    place.set(work.room.borrow_mut().admit(wanted, Instant::now()));
+                    place.get().is_some()
+                });
+        let looked = looked.await;
+        if let Some(place) = place.get()
+            && !matches!(looked, Ok(Swept::Ring(..)))
+        {
+            work.room.borrow_mut().give_back(place);
+        }
+        let mut report = work.report.borrow_mut();
+        // One row's trouble must not keep the others asleep.
+        match looked {
+            Ok(Swept::Ring(doorbell, delay, _)) => {
+                let place = place.get()?;
+                return Some(Ring {
+                    doorbell,
+                    delay,
+                    place,
+                });
+            }
+            Ok(Swept::Exhausted) => {
+                tracing::error!(event.key = %key, outcome = "dead_letter", "event {key} is a dead letter: its attempts are used up");
+                report.exhausted += 1;
+            }
+            Ok(Swept::HeldBack(_)) => report.held_back += 1,
+            // Newer code wrote it, or it was moved on: what stands behind it gets its turn.
+            Ok(Swept::Left) => {}
+            Err(error) => {
+                tracing::error!(event.key = %key, error = format!("{error:#}"), "could not look at event {key}");
+                report.failed += 1;
+            }
+        }
+        None
+    }
+
+    /// The next look is noted already: a ring that fails is made up for then.
+    async fn ring_all(&self, rings: Vec<Ring>, work: &Work) {
+        for lane in [Lane::Live, Lane::Backlog] {
+            let there = rings.iter().filter(|ring| ring.place.there == lane);
+            let bells: Vec<_> = there
+                .map(|ring| (ring.doorbell.clone(), ring.delay))
+                .collect();
+            let rung = match self.parts.inbox.queue.ring_all(lane, &bells).await {
+                Ok(took) => took.iter().filter(|took| **took).count(),
+                Err(error) => {
+                    let first = bells.first().map(|(bell, _)| bell.key.to_string());
+                    tracing::warn!(
+                        event.key = first,
+                        count = bells.len(),
+                        error = format!("{error:#}"),
+                        "could not ring for {} events",
+                        bells.len()
+                    );
+                    0
+                }
+            };
+            if lane == Lane::Backlog && rung > 0 {
+                work.to_feed.set(true);
+                work.stirred.notify_one();
+            }
+            let mut report = work.report.borrow_mut();
+            report.rung += rung as u64;
+            report.failed += bells.len().saturating_sub(rung) as u64;
+        }
+    }
+}

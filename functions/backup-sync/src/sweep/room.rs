@@ -1,0 +1,263 @@
+//! How many doorbells the queues still take.
+//!
+//! A place is counted when it is given to a row, before its message is on its way: rows are looked at
+//! many at a time, and each would otherwise see the same room.
+
+use std::collections::VecDeque;
+
+use shared::ledger::{Space, Wanted};
+use shared::queue::Lane;
+use shared::timing::{DEPTH_LAG, DOSE};
+use tokio::time::Instant;
+
+/// The sweep never raises a queue above this many doorbells. Ringing on into a backlog was
+/// simulated: it multiplies messages and the queue never drains.
+pub(super) const DEPTH: u64 = 1_000;
+
+/// What the sweep knows of the two queues.
+pub(super) struct Room {
+    live: Filled,
+    backlog: Filled,
+}
+
+/// How far a queue is filled.
+struct Filled {
+    /// Doorbells that may be added.
+    left: u64,
+    /// Doorbells that waited before and belong to none of the rows that were looked at.
+    unclaimed: u64,
+    /// When places were given a moment ago: the depth does not show their messages yet.
+    given: VecDeque<Instant>,
+}
+
+impl Filled {
+    fn new(depth: u64, unclaimed: u64) -> Self {
+        Self {
+            left: DEPTH.saturating_sub(depth),
+            unclaimed,
+            given: VecDeque::new(),
+        }
+    }
+
+    /// The queue was asked for its depth again.
+    fn renew(&mut self, depth: u64, now: Instant) {
+        while self.given.front().is_some_and(|at| now - *at >= DEPTH_LAG) {
+            self.given.pop_front();
+        }
+        let unseen = self.given.len() as u64;
+        self.left = DEPTH.saturating_sub(depth.saturating_add(unseen));
+    }
+
+    fn give(&mut self, now: Instant) {
+        self.left = self.left.saturating_sub(1);
+        self.given.push_back(now);
+    }
+
+    fn give_back(&mut self) {
+        self.left = (self.left + 1).min(DEPTH);
+        self.given.pop_back();
+    }
+}
+
+/// A place in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) there: Lane,
+    /// A message that comes later takes no room now.
+    counted: bool,
+}
+
+impl Room {
+    pub(super) fn new(live: u64, backlog: u64) -> Self {
+        Self {
+            live: Filled::new(live, live),
+            // An event that is old now was young when its message was sent.
+            backlog: Filled::new(backlog, live.saturating_add(backlog)),
+        }
+    }
+
+    /// A pass begins: each doorbell that waits may be that of any row.
+    pub(super) fn begin(&mut self, live: u64, backlog: u64, now: Instant) {
+        self.renew(live, backlog, now);
+        self.live.unclaimed = live;
+        self.backlog.unclaimed = live.saturating_add(backlog);
+    }
+
+    /// The queues were asked again.
+    pub(super) fn renew(&mut self, live: u64, backlog: u64, now: Instant) {
+        self.live.renew(live, now);
+        self.backlog.renew(backlog, now);
+    }
+
+    /// When a depth shows what was sent first of what none shows yet.
+    pub(super) fn shows_at(&self) -> Option<Instant> {
+        let given = [&self.live, &self.backlog].map(|queue| queue.given.front());
+        let first = given.into_iter().flatten().min()?;
+        Some(*first + DEPTH_LAG)
+    }
+
+    /// How many rows may be looked at that came a moment ago.
+    pub(super) fn for_recent(&self) -> u64 {
+        self.live.left
+    }
+
+    /// And how many of those that came long ago.
+    pub(super) fn for_old(&self) -> u64 {
+        let among_those_of_now = (self.live.left + DOSE).saturating_sub(DEPTH);
+        self.backlog.left + among_those_of_now
+    }
+
+    /// A place for a row, if there is one. Also the first message for a retry, for which no other can
+    /// be waiting, is not sent to a queue that is full.
+    pub(super) fn admit(&mut self, wanted: Wanted, now: Instant) -> Option<Place> {
+        let there = self.lane(wanted.lane);
+        // What is old is never let in among those of now without bound.
+        let counted = wanted.delay.is_zero() || there != wanted.lane;
+        let own = self.of(wanted.lane);
+        let waits = own.unclaimed > 0;
+        if counted {
+            own.unclaimed = own.unclaimed.saturating_sub(1);
+        }
+        let space = match (self.of(there).left, waits && !wanted.first) {
+            (0, _) => Space::Full,
+            (_, true) => Space::Covered,
+            _ => Space::Free,
+        };
+        if !space.takes(wanted.rings) {
+            return None;
+        }
+        if counted {
+            self.of(there).give(now);
+        }
+        Some(Place { there, counted })
+    }
+
+    /// No message was sent for a place.
+    pub(super) fn give_back(&mut self, place: Place) {
+        if place.counted {
+            self.of(place.there).give_back();
+        }
+    }
+
+    fn of(&mut self, lane: Lane) -> &mut Filled {
+        match lane {
+            Lane::Live => &mut self.live,
+            Lane::Backlog => &mut self.backlog,
+        }
+    }
+
+    /// The queue for a message. A few for old events go to the queue of those that came a moment ago,
+    /// while hardly any wait there: the backlog would cost each of them a second message.
+    fn lane(&self, lane: Lane) -> Lane {
+        match lane {
+            Lane::Backlog if self.live.left + DOSE > DEPTH => Lane::Live,
+            lane => lane,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn wanted(lane: Lane, rings: u32) -> Wanted {
+        Wanted {
+            lane,
+            rings,
+            first: false,
+            delay: Duration::ZERO,
+        }
+    }
+
+    fn there(room: &mut Room, wanted: Wanted) -> Option<Lane> {
+        room.admit(wanted, Instant::now()).map(|place| place.there)
+    }
+
+    #[test]
+    fn a_row_that_was_rung_for_waits_for_its_doorbell() {
+        let mut room = Room::new(2 + DOSE, 1);
+        // It may be one of those that wait.
+        for _ in 0..2 + DOSE {
+            assert_eq!(there(&mut room, wanted(Lane::Live, 1)), None);
+        }
+        assert_eq!(there(&mut room, wanted(Lane::Live, 1)), Some(Lane::Live));
+        // An old row's doorbell may wait in either queue.
+        for _ in 0..3 + DOSE {
+            assert_eq!(there(&mut room, wanted(Lane::Backlog, 1)), None);
+        }
+        let old = there(&mut room, wanted(Lane::Backlog, 1));
+        assert_eq!(old, Some(Lane::Backlog));
+    }
+
+    #[test]
+    fn a_row_that_was_never_rung_for_need_not_wait() {
+        let mut room = Room::new(100, 0);
+        assert_eq!(there(&mut room, wanted(Lane::Live, 0)), Some(Lane::Live));
+        let first = Wanted {
+            first: true,
+            ..wanted(Lane::Live, 7)
+        };
+        assert_eq!(there(&mut room, first), Some(Lane::Live));
+    }
+
+    #[test]
+    fn what_is_old_goes_among_those_of_now_while_these_are_few() {
+        let mut room = Room::new(DOSE - 2, 0);
+        for _ in 0..2 {
+            let old = there(&mut room, wanted(Lane::Backlog, 0));
+            assert_eq!(old, Some(Lane::Live));
+        }
+        let old = there(&mut room, wanted(Lane::Backlog, 0));
+        assert_eq!(old, Some(Lane::Backlog));
+        assert_eq!(there(&mut room, wanted(Lane::Live, 0)), Some(Lane::Live));
+        assert_eq!(Room::new(0, 0).for_old(), DEPTH + DOSE);
+        assert_eq!(Room::new(DOSE, 0).for_old(), DEPTH);
+        assert_eq!(Room::new(2 * DEPTH, DEPTH).for_old(), 0);
+    }
+
+    #[test]
+    fn a_queue_is_filled_up_to_its_depth() {
+        let mut room = Room::new(DEPTH - 1, DEPTH);
+        assert_eq!(there(&mut room, wanted(Lane::Live, 0)), Some(Lane::Live));
+        assert_eq!((room.for_recent(), room.for_old()), (0, 0));
+        let first = Wanted {
+            first: true,
+            ..wanted(Lane::Live, 0)
+        };
+        for wanted in [wanted(Lane::Live, 0), wanted(Lane::Backlog, 0), first] {
+            assert_eq!(there(&mut room, wanted), None, "{wanted:?}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_counted_before_its_message_is_sent() {
+        let mut room = Room::new(DEPTH - 1, DEPTH);
+        let now = Instant::now();
+        let place = room.admit(wanted(Lane::Live, 0), now).unwrap();
+        assert_eq!(room.admit(wanted(Lane::Live, 0), now), None);
+        room.give_back(place);
+        assert_eq!(room.for_recent(), 1);
+        let late = Wanted {
+            delay: Duration::from_secs(9),
+            ..wanted(Lane::Live, 0)
+        };
+        assert!(room.admit(late, now).is_some());
+        assert_eq!(room.for_recent(), 1, "it takes no room now");
+    }
+
+    #[test]
+    fn a_depth_that_lags_behind_opens_no_room() {
+        let (mut room, now) = (Room::new(0, 0), Instant::now());
+        for _ in 0..DEPTH {
+            assert!(room.admit(wanted(Lane::Live, 0), now).is_some());
+        }
+        room.renew(0, 0, now + DEPTH_LAG / 2);
+        assert_eq!(room.for_recent(), 0);
+        room.renew(0, 0, now + DEPTH_LAG);
+        assert_eq!(room.for_recent(), DEPTH);
+        room.renew(DEPTH - 3, 0, now + DEPTH_LAG);
+        assert_eq!(room.for_recent(), 3);
+    }
+}

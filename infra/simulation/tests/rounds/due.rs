@@ -1,0 +1,305 @@
+//! The sweep over many rows that are due: how many it rings for in a run, and that it never fills a
+//! queue or its own time.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use backup_sync::{Report, RunTime, SweepReport, Task};
+use futures::future::join_all;
+use shared::clock::Millis;
+use shared::event::{Event, Fetched, Via};
+use shared::ledger::{Claim, Settlement};
+use shared::queue::Doorbell;
+use shared::timing::{BACKUP_SYNC, ROUND_EVERY};
+use simulation::sandbox::SOURCE;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::feed::ring;
+use super::world::{HOUR, MINUTE, SECOND, World, live, now, sweeper};
+
+/// What the sweep may raise a queue to.
+const DEPTH: u64 = 1_000;
+
+/// What was seen of the queues.
+#[derive(Debug, Default)]
+struct Seen {
+    live: Cell<u64>,
+    backlog: Cell<u64>,
+}
+
+impl World {
+    /// Events whose doorbells are lost, received one after the other between these two ages.
+    async fn lost(&self, count: usize, ages: (Duration, Duration)) {
+        let at = |n: usize| {
+            let span = ages.1.saturating_sub(ages.0);
+            let share =
+                f64::from(u32::try_from(n).unwrap()) / f64::from(u32::try_from(count).unwrap());
+            now() - ages.0 - span.mul_f64(share)
+        };
+        let (keys, begun) = ((0..count).map(|n| (n, at(n))).collect::<Vec<_>>(), now());
+        for lot in keys.chunks(500) {
+            let puts = lot.iter().map(|(n, at)| async move {
+                let id = format!("evt_{}_{n:06}", ages.1.as_secs());
+                if begun.since(*at) > HOUR {
+                    // The place that older code, a retry or a replay gives it.
+                    self.ledger.receive(&event(&id, *at), *at).await.unwrap();
+                } else {
+                    self.came(&id, *at).await;
+                }
+            });
+            join_all(puts).await;
+        }
+        // Until the indexes show them.
+        sleep(3 * SECOND).await;
+    }
+
+    /// Works on what waits, fifty messages at once, as the template lets the processor.
+    async fn work(&self, seen: &Seen) {
+        loop {
+            seen.look(self);
+            let heard = self.hear(50);
+            if heard.is_empty() {
+                sleep(Duration::from_millis(20)).await;
+            }
+            join_all(heard.iter().map(|text| self.work_on(text))).await;
+        }
+    }
+
+    async fn work_on(&self, text: &str) {
+        let bell = Doorbell::from_message(text).unwrap();
+        let claim = self.ledger.claim(&bell.key, "worker", now(), MINUTE, 10);
+        if let Claim::Leased(lease) = claim.await.unwrap() {
+            let settled = self.ledger.settle(*lease, Settlement::Done, &[], now());
+            settled.await.unwrap();
+        }
+    }
+
+    async fn watch(&self, seen: &Seen) {
+        loop {
+            seen.look(self);
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// What a schedule starts, with the hard end that Lambda sets it.
+    async fn run(&self, task: Task) -> Report {
+        let sandbox = sweeper(&self.sandboxes, SOURCE);
+        let run = timeout(BACKUP_SYNC, sandbox.function.run(task)).await;
+        run.expect("it was killed").unwrap()
+    }
+
+    async fn swept(&self) -> SweepReport {
+        let Report::Sweep(report) = self.run(Task::Sweep).await else {
+            panic!("another task");
+        };
+        report
+    }
+
+    /// A sweep and a drain every five minutes, beside an idle processor, until nothing is open: how
+    /// many each run of them did.
+    async fn recovers(&self, seen: &Seen) -> Vec<(usize, Duration)> {
+        let mut runs = Vec::new();
+        let rounds = async {
+            let mut before = self.stores.lock().table.open_rows();
+            while before > 0 && runs.len() < 100 {
+                let began = Instant::now();
+                tokio::join!(self.swept(), self.run(Task::Drain));
+                let took = began.elapsed();
+                sleep(SECOND).await;
+                let left = self.stores.lock().table.open_rows();
+                runs.push((before - left, took));
+                before = left;
+                sleep(ROUND_EVERY.saturating_sub(began.elapsed())).await;
+            }
+        };
+        tokio::select! {
+            () = rounds => {}
+            () = self.work(seen) => {}
+            () = self.watch(seen) => {}
+        }
+        runs
+    }
+}
+
+impl Seen {
+    fn look(&self, world: &World) {
+        let (live, backlog) = world.waiting();
+        self.live.set(self.live.get().max(live));
+        self.backlog.set(self.backlog.get().max(backlog));
+    }
+}
+
+fn event(id: &str, at: Millis) -> Event {
+    Event::fetched(Fetched {
+        source: SOURCE,
+        provider: "stripe",
+        preset: "stripe",
+        id,
+        kind: "a.b",
+        body: b"{}".as_slice().into(),
+        now: at,
+        via: Via::Webhook,
+        config: "c",
+    })
+}
+
+const YOUNG: (Duration, Duration) = (Duration::from_secs(180), Duration::from_secs(360));
+const LONG_AGO: (Duration, Duration) = (Duration::from_secs(7_000), Duration::from_secs(8_000));
+
+#[test]
+fn due_rows_are_all_rung_for_in_one_run_while_heard() {
+    live(async |world| {
+        world.lost(5_000, YOUNG).await;
+        let seen = Seen::default();
+        let runs = world.recovers(&seen).await;
+        assert_eq!(runs.len(), 1, "{runs:?}");
+        assert!(seen.live.get() <= DEPTH, "{seen:?}");
+    });
+}
+
+#[test]
+fn old_rows_pass_the_backlog_at_the_pace_of_the_processor() {
+    live(async |world| {
+        world.lost(5_000, LONG_AGO).await;
+        let seen = Seen::default();
+        let runs = world.recovers(&seen).await;
+        // What the sweep puts into the backlog after the drain found it empty is for the next drain.
+        assert!(runs.len() <= 2, "{runs:?}");
+        assert!(
+            seen.live.get() <= DEPTH && seen.backlog.get() <= DEPTH,
+            "{seen:?}"
+        );
+    });
+}
+
+#[test]
+fn sweeps_that_overlap_fill_no_queue_twice() {
+    for (ages, unheard) in [(YOUNG, (DEPTH, 0)), (LONG_AGO, (50, DEPTH))] {
+        live(async |world| {
+            world.lost(3_000, ages).await;
+            // As when one is started each minute and each goes on for longer.
+            let later = async |secs| {
+                sleep(SECOND * secs).await;
+                world.swept().await
+            };
+            let (one, two, ..) =
+                tokio::join!(later(0), later(0), later(1), later(5), later(60), later(61));
+            assert_eq!(world.waiting(), unheard, "{one:?} {two:?}");
+        });
+    }
+}
+
+#[test]
+fn a_full_queue_costs_no_read_for_each_row() {
+    live(async |world| {
+        world.lost(3_000, YOUNG).await;
+        world.swept().await;
+        assert_eq!(world.waiting().0, DEPTH);
+        let calls = world.stores.lock().calls;
+        let report = world.swept().await;
+        let calls = world.stores.lock().calls - calls;
+        assert_eq!((report.rung, report.more), (0, true), "{report:?}");
+        assert!(calls < 150, "{calls} calls");
+    });
+}
+
+#[test]
+fn young_rows_do_not_wait_behind_old_ones() {
+    live(async |world| {
+        world.lost(2_000, LONG_AGO).await;
+        world.lost(20, YOUNG).await;
+        // Nothing old is let in: the live queue has more than a dose, and the backlog is full.
+        let stores = || world.stores.lock();
+        ring(&mut stores().queues.doorbells, 900_000..900_060);
+        ring(&mut stores().queues.backlog, 910_000..911_000);
+        let report = world.swept().await;
+        assert_eq!(report.rung, 20, "{report:?}");
+        assert_eq!(world.waiting(), (80, DEPTH));
+    });
+}
+
+#[test]
+fn a_sweep_that_was_killed_delays_the_next_by_its_lease() {
+    live(async |world| {
+        world.lost(1_500, YOUNG).await;
+        let sandbox = sweeper(&world.sandboxes, SOURCE);
+        let killed = timeout(SECOND, sandbox.function.run(Task::Sweep)).await;
+        assert!(killed.is_err());
+        let report = world.swept().await;
+        assert_eq!((report.looked_at, report.more), (0, true), "{report:?}");
+        world.stores.lock().queues.doorbells.purge();
+        sleep(MINUTE).await;
+        let report = world.swept().await;
+        assert!(report.rung > 0, "{report:?}");
+    });
+}
+
+#[test]
+fn however_slow_the_table_is_the_run_ends_and_says_so() {
+    live(async |world| {
+        world.lost(2_000, YOUNG).await;
+        for rounds in 1..=2 {
+            world.stores.lock().scenario.latency_ms = 4_500;
+            let began = Instant::now();
+            for task in [Task::Sweep, Task::Drain] {
+                // Killed, it would not return.
+                let sandbox = sweeper(&world.sandboxes, SOURCE);
+                let run = timeout(BACKUP_SYNC, sandbox.function.run(task)).await;
+                let _ = run.expect("it was killed");
+            }
+            assert!(began.elapsed() < 2 * BACKUP_SYNC);
+            world.stores.lock().scenario.latency_ms = 2;
+            let beats = world.ledger.heartbeats().await.unwrap();
+            let late = |task: &str| now().since(beats[task]);
+            assert!(late("sweep") < 2 * BACKUP_SYNC, "{rounds} {beats:?}");
+            assert!(late("drain") < BACKUP_SYNC, "{rounds} {beats:?}");
+        }
+    });
+}
+
+#[test]
+fn a_run_with_less_time_makes_each_part_shorter() {
+    live(async |world| {
+        world.lost(2_000, YOUNG).await;
+        let (began, time) = (Instant::now(), RunTime::of(3 * SECOND));
+        let sandbox = sweeper(&world.sandboxes, SOURCE);
+        let report = sandbox.function.run_within(Task::Sweep, time).await;
+        assert!(began.elapsed() < 3 * SECOND, "{:?}", began.elapsed());
+        assert!(report.is_ok(), "{report:?}");
+        assert!(
+            world
+                .ledger
+                .heartbeats()
+                .await
+                .unwrap()
+                .contains_key("sweep")
+        );
+    });
+}
+
+/// Those that came a moment ago have at most two runs; for the backlog the rate is printed, by
+/// `make bench-sweep`.
+#[test]
+#[ignore = "takes minutes: make bench-sweep"]
+fn a_hundred_thousand_rows_are_sent_within_two_runs() {
+    const ROWS: usize = 100_000;
+    for (what, ages, most) in [
+        ("3 to 6 minutes ago", YOUNG, 2),
+        ("two hours ago", LONG_AGO, 100),
+    ] {
+        live(async |world| {
+            world.lost(ROWS, ages).await;
+            let seen = Seen::default();
+            let runs = world.recovers(&seen).await;
+            let (live, backlog) = (seen.live.get(), seen.backlog.get());
+            println!("{ROWS} rows received {what}: live queue at most {live}, backlog {backlog}");
+            for (index, (rows, took)) in runs.iter().enumerate() {
+                println!("  run {}: {rows} rows in {} s", index + 1, took.as_secs());
+            }
+            assert!(live <= DEPTH && backlog <= DEPTH);
+            assert!(runs.len() <= most, "{} runs", runs.len());
+            let all: usize = runs.iter().map(|(rows, _)| rows).sum();
+            assert_eq!(all, ROWS);
+        });
+    }
+}

@@ -1,0 +1,112 @@
+//! A secret that a sender sets by its first request: only while nobody else has stored one.
+
+use aws_sdk_ssm::types::ParameterType;
+use webhookctl::stack::{Options, Rights};
+
+use super::rights;
+use super::support::{Headers, Inbox, headers, hex, options, unique};
+
+const SOURCES: &str = "\
+schema = 1
+
+[[source]]
+name = \"tasks\"
+preset = \"asana\"
+action = [{ kind = \"keep\" }]
+";
+
+async fn start(allow_arming: &str, rights: Rights) -> Inbox {
+    let folder = std::env::temp_dir().join(format!("mitt-arming-{}", unique()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("sources.toml");
+    std::fs::write(&file, SOURCES).unwrap();
+    Inbox::start(Options {
+        sources_file: Some(file),
+        parameters: [("AllowArming".to_owned(), allow_arming.to_owned())].into(),
+        rights: Some(rights),
+        ..options()
+    })
+    .await
+}
+
+fn hook(secret: &str) -> Headers {
+    headers(&[
+        ("content-type", "application/json"),
+        ("x-hook-secret", secret),
+    ])
+}
+
+impl Inbox {
+    /// The status of an event that is signed with this.
+    async fn sent_tasks(&self, secret: &str) -> u16 {
+        let body = format!(r#"{{"events":[{{"word":"{}"}}]}}"#, unique());
+        let signature = hex(secret.as_bytes(), &[body.as_bytes()]);
+        let headers = headers(&[
+            ("content-type", "application/json"),
+            ("x-hook-signature", &signature),
+        ]);
+        self.post("tasks", &headers, body.as_bytes()).await.status
+    }
+
+    async fn put_slot(&self, slot: &str, value: &str) {
+        let path = self.stack.secrets_path("Catcher").unwrap();
+        let put = self.stack.clients().ssm.put_parameter();
+        let put = put.name(format!("{path}/tasks/{slot}")).value(value);
+        put.r#type(ParameterType::SecureString)
+            .send()
+            .await
+            .unwrap();
+    }
+
+    async fn has_slot(&self, slot: &str) -> bool {
+        let path = self.stack.secrets_path("Catcher").unwrap();
+        let get = self.stack.clients().ssm.get_parameter();
+        let get = get.name(format!("{path}/tasks/{slot}")).send().await;
+        get.is_ok()
+    }
+}
+
+#[tokio::test]
+async fn the_first_handshake_sets_the_secret() {
+    let inbox = start("true", rights::enforced()).await;
+    let secret = unique();
+    inbox.must_not_log(&secret);
+    assert_eq!(inbox.post("tasks", &hook(&secret), b"").await.status, 200);
+    assert!(inbox.has_slot("handshake").await);
+    assert_eq!(inbox.sent_tasks(&secret).await, 200);
+    let other = unique();
+    assert_eq!(inbox.post("tasks", &hook(&other), b"").await.status, 401);
+    assert_eq!(inbox.sent_tasks(&other).await, 401);
+    inbox.is_unharmed();
+}
+
+/// The catcher has read a moment ago that there is no secret.
+#[tokio::test]
+async fn a_secret_stored_a_moment_ago_is_not_armed_beside() {
+    let inbox = start("true", rights::enforced()).await;
+    let (operators, strangers) = (unique(), unique());
+    assert_eq!(inbox.sent_tasks(&operators).await, 503, "it has no secret");
+    inbox.put_slot("current", &operators).await;
+    let answer = inbox.post("tasks", &hook(&strangers), b"").await;
+    assert_eq!(answer.status, 401, "{answer:?}");
+    assert!(!inbox.has_slot("handshake").await);
+    assert_eq!(inbox.sent_tasks(&strangers).await, 401);
+    assert_eq!(inbox.sent_tasks(&operators).await, 200);
+    inbox.is_unharmed();
+}
+
+#[tokio::test]
+async fn without_the_permission_no_handshake_sets_a_secret() {
+    // What is denied here is no fault to record.
+    let inbox = start("false", Rights::default()).await;
+    for _ in 0..30 {
+        let answer = inbox.post("tasks", &hook(&unique()), b"").await;
+        assert!(answer.asks_for_another_try(), "{answer:?}");
+    }
+    assert!(!inbox.has_slot("handshake").await);
+    let log = std::fs::read_to_string(inbox.stack.log_file("Catcher").unwrap()).unwrap();
+    // Anyone can send it, so it gets few lines and counts as no fault of ours.
+    let lines = log.matches("could not store the secret").count();
+    assert!((1..=10).contains(&lines), "{lines} lines");
+    assert!(!log.contains("server_errors"), "{log}");
+}

@@ -1,0 +1,251 @@
+//! A year over rows in every state: what still needs its body keeps it, and what may expire does.
+//!
+//! Time passes in steps. In each one the sweep does what it does to bodies, and then everything is
+//! deleted whose time is over: items by the `ttl` that they carry, as DynamoDB does, and objects by
+//! the days of their tag, as the rules of the bucket do. No worker settles what is open.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use shared::clock::Millis;
+use shared::config::Config;
+use shared::envelope::Envelope;
+use shared::event::{Event, EventKey, Via};
+use shared::ledger::{By, NoBody, Received, Settlement, Watched, transition::WORK_SHARDS};
+use shared::quarantine::{Kept, Quarantine, Refused};
+use shared::verify::Reason;
+
+use crate::support::{
+    ATTEMPTS, NOW, Table, after, dead, event_with, noise, number, retry_at, text,
+};
+
+const BY: By<'static> = By {
+    who: "anna",
+    why: "both are genuine",
+};
+
+/// Bodies in the state row, in a row of their own, and in the bucket.
+const SIZES: [usize; 3] = [100, 3_000, 40_000];
+
+const OPEN: [&str; 3] = ["received", "processing", "failed"];
+
+fn day(days: u64) -> Millis {
+    NOW + Duration::from_secs(days * 24 * 3600)
+}
+
+struct World {
+    table: Table,
+    /// When each object was made.
+    objects: BTreeMap<String, Millis>,
+    /// What must be readable, and what was.
+    bodies: BTreeMap<EventKey, Vec<u8>>,
+}
+
+impl World {
+    fn event(&mut self, state: &str, size: usize) -> Event {
+        let event = event_with(&format!("{state}-{size}"), Via::Webhook, noise(size));
+        let body = event.body().to_vec();
+        self.bodies.insert(event.key().clone(), body);
+        event
+    }
+
+    /// An event in this state.
+    async fn bring(&mut self, state: &str, size: usize) -> EventKey {
+        let event = self.event(state, size);
+        let key = self.table.receive(&event).await;
+        let table = &self.table;
+        match state {
+            "processing" => drop(table.lease(&key, NOW).await),
+            "failed" | "done" | "dead_letter" => {
+                let lease = table.lease(&key, NOW).await;
+                let settlement = match state {
+                    "failed" => retry_at(after(60_000)),
+                    "done" => Settlement::Done,
+                    _ => dead(),
+                };
+                table.settle(lease, settlement).await;
+            }
+            _ => {}
+        }
+        key
+    }
+
+    /// Another body under the id of an event.
+    async fn quarantine(&mut self, state: &str, size: usize) -> EventKey {
+        self.table
+            .receive(&event_with(state, Via::Webhook, "{}"))
+            .await;
+        let other = event_with(state, Via::Webhook, noise(size));
+        let received = self.table.ledger.receive(&other, NOW).await.unwrap();
+        let Received::Conflict(key) = received else {
+            panic!("{received:?}");
+        };
+        self.bodies.insert(key.clone(), other.body().to_vec());
+        key
+    }
+
+    /// What the sweep does to rows and bodies. Nobody hears the doorbells.
+    async fn sweep(&self, now: Millis) {
+        let ledger = &self.table.ledger;
+        for shard in 0..WORK_SHARDS {
+            for (key, seen) in ledger.to_look_at(shard, now, 500).await.unwrap() {
+                ledger.look(&key, seen, ATTEMPTS, true, now).await.unwrap();
+            }
+        }
+        ledger.hold_dead_letters(now).await.unwrap();
+    }
+
+    /// Deletes what has expired.
+    async fn expire(&mut self, now: Millis) {
+        for item in self.table.all().await {
+            if item.contains_key("ttl") && number(&item, "ttl") <= now.secs() {
+                let (pk, sk) = (text(&item, "pk"), text(&item, "sk"));
+                self.table.delete(&pk, &sk).await;
+            }
+        }
+        let (s3, bucket) = self.table.bucket.clone().unwrap();
+        let listed = s3.list_objects_v2().bucket(&bucket).send().await.unwrap();
+        for object in listed.contents() {
+            let key = object.key().unwrap();
+            let made = *self.objects.entry(key.to_owned()).or_insert(now);
+            let tags = s3.get_object_tagging().bucket(&bucket).key(key);
+            let tags = tags.send().await.unwrap();
+            // What has the tag `open` falls under no rule.
+            let days = tags.tag_set()[0].value().parse::<u64>();
+            if days.is_ok_and(|days| now.since(made).as_secs() >= days * 24 * 3600) {
+                let delete = s3.delete_object().bucket(&bucket).key(key);
+                delete.send().await.unwrap();
+            }
+        }
+    }
+
+    async fn pass(&mut self, days: impl Iterator<Item = u64>) {
+        for days in days {
+            self.sweep(day(days)).await;
+            self.expire(day(days)).await;
+        }
+    }
+
+    async fn keeps(&self, key: &EventKey, when: &str) {
+        let body = self.table.body(key).await;
+        assert_eq!(body.as_ref(), Ok(&self.bodies[key]), "{key} {when}");
+    }
+}
+
+/// A refused request, and how many items it takes.
+async fn reject(table: &Table) -> usize {
+    let config = "schema = 1\n[[source]]\nname = \"stripe-main\"\npreset = \"stripe\"\n\
+                  action = [{ kind = \"keep\" }]";
+    let config = Config::parse(config).unwrap();
+    let envelope = Envelope {
+        method: "POST".into(),
+        url: "https://hooks.example.test/in/stripe-main".into(),
+        headers: std::iter::empty::<(&str, &str)>().collect(),
+        body: "{}".into(),
+        received_at: NOW,
+    };
+    let refused = Refused {
+        source: config.source("stripe-main").unwrap(),
+        envelope: &envelope,
+        reason: Reason::BadSignature,
+        secrets: &[],
+    };
+    let quarantine = Quarantine::new(table.db.clone(), &table.name);
+    let kept = quarantine
+        .keep(&refused, NOW, Duration::from_secs(30))
+        .await;
+    assert!(matches!(kept, Ok(Kept::Here(_))), "{kept:?}");
+    rejected(table).await
+}
+
+async fn rejected(table: &Table) -> usize {
+    let all = table.all().await;
+    let requests = all.iter().filter(|item| item.contains_key("why"));
+    requests.count()
+}
+
+#[tokio::test]
+async fn nothing_that_needs_its_body_loses_it_in_a_year() {
+    let mut world = World {
+        table: Table::with_bucket().await,
+        objects: BTreeMap::new(),
+        bodies: BTreeMap::new(),
+    };
+    let (mut stay, mut done, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
+    for size in SIZES {
+        for state in OPEN {
+            stay.push(world.bring(state, size).await);
+        }
+        stay.push(world.bring("dead_letter", size).await);
+        done.push(world.bring("done", size).await);
+        waiting.push(world.quarantine(&format!("waiting-{size}"), size).await);
+        let discarded = world.quarantine(&format!("discarded-{size}"), size).await;
+        world
+            .table
+            .ledger
+            .discard(&discarded, BY, NOW)
+            .await
+            .unwrap();
+        stay.push(discarded);
+    }
+    assert_eq!(reject(&world.table).await, 1);
+    // It lies in the bucket, and its event in the spill queue, for as long as that keeps messages.
+    let spilled = world.event("spilled", 40_000);
+    let placed = world.table.ledger.place(&spilled).await.unwrap();
+
+    world.expire(NOW).await;
+    world.pass(1..=14).await;
+    assert_eq!(rejected(&world.table).await, 0, "kept for a week");
+    let ledger = world.table.ledger.clone();
+    let received = ledger.receive_placed(&spilled, &placed, Watched::ByIndex, day(14));
+    assert_eq!(received.await.unwrap(), Received::New);
+    stay.push(spilled.key().clone());
+
+    let spans: [(&str, Vec<u64>); 3] = [
+        ("after 30 days", (15..=31).collect()),
+        ("after 90 days", (32..=92).step_by(5).collect()),
+        ("after 365 days", (100..=370).step_by(15).collect()),
+    ];
+    for (when, days) in spans {
+        world.pass(days.into_iter()).await;
+        for key in stay.iter().chain(&waiting) {
+            world.keeps(key, when).await;
+        }
+        for (key, size) in done.iter().zip(SIZES) {
+            let row = ledger.event(key).await.unwrap();
+            // One that is in its row lives as long as that.
+            let expected = match (when, size) {
+                ("after 30 days", 100) => Ok(world.bodies[key].clone()),
+                _ => Err(NoBody::Gone),
+            };
+            assert_eq!(row.is_some(), when == "after 30 days", "{key} {when}");
+            if row.is_some() {
+                assert_eq!(world.table.body(key).await, expected, "{key} {when}");
+            }
+        }
+    }
+
+    // Decided after a year: it is worked on with its body, and then it expires like any other.
+    let late = day(371);
+    for key in &waiting {
+        let decided = ledger.release(key, BY, late).await.unwrap();
+        assert!(decided.doorbell().is_some(), "{key}: {decided:?}");
+        world.keeps(key, "when it is released").await;
+        let lease = world.table.lease(key, late).await;
+        let settled = ledger.settle(lease, Settlement::Done, &[], late).await;
+        settled.unwrap();
+    }
+    world.pass([400, 465, 500].into_iter()).await;
+    for key in &waiting {
+        assert!(ledger.event(key).await.unwrap().is_none(), "{key} expires");
+    }
+    for key in &stay {
+        world.keeps(key, "at the end").await;
+    }
+    let bodies = world.table.all().await;
+    let bodies = bodies
+        .iter()
+        .filter(|item| text(item, "sk").starts_with("B#"));
+    let open = stay.iter().filter(|key| key.id().contains("-3000"));
+    assert_eq!(bodies.count(), open.count(), "no body outlives its event");
+}

@@ -1,0 +1,15 @@
+//! The functions may do what their roles permit, and what they use of it is recorded.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use shared::settings::variable;
+use webhookctl::stack::Rights;
+
+/// The policies of the template, and no other.
+pub(crate) fn enforced() -> Rights {
+    Rights {
+        managed: BTreeMap::new(),
+        record: variable("MITT_RIGHTS_RECORD").map(PathBuf::from),
+    }
+}

@@ -1,0 +1,255 @@
+//! No byte of a signed message can move from one part of it to another.
+//!
+//! A signature is over the joined parts. Where it is not certain where a part ends, a captured
+//! signature also proves another cut of the same bytes: an id that took a piece of the type, or a
+//! body that lost its end to the query. So of the parts of a message all but one have a certain
+//! end: a fixed length, or a shape without the separator. A preset of which that is not true says
+//! in `ambiguity` what remains and what is done about it.
+
+use anyhow::bail;
+
+use super::pattern::{Bytes, Reach};
+use super::{Location, Part, Scheme, Timestamp, Unit};
+
+/// A part that the sender fills, and the literal before it.
+struct Open<'s> {
+    part: &'s Part,
+    before: String,
+}
+
+/// What stands in a literal for a text that is fixed but not known here, such as the secret.
+const UNKNOWN: char = '\u{0}';
+
+/// Refuses a scheme in which bytes can move and that does not say so.
+pub(super) fn check(scheme: &Scheme) -> anyhow::Result<()> {
+    let open = open(scheme);
+    let first_free = (0..open.len()).find(|index| !ends_certainly(scheme, &open, *index));
+    let Some(first_free) = first_free else {
+        return Ok(());
+    };
+    let begins = |index: &usize| !begins_certainly(scheme, &open, *index);
+    let last_free = (0..open.len()).rev().find(begins);
+    if last_free.is_none_or(|last_free| last_free <= first_free) || scheme.ambiguity.is_some() {
+        return Ok(());
+    }
+    let (Some(part), Some(next)) = (open.get(first_free), open.get(first_free + 1)) else {
+        return Ok(());
+    };
+    bail!(
+        "in the message {}, bytes can move between {} and {}: add a shape for {} that does not \
+         match {:?}, or say in `ambiguity` what remains and what is done about it",
+        scheme.message,
+        part.part,
+        next.part,
+        part.part,
+        next.before
+    )
+}
+
+/// The parts that a sender fills.
+fn open(scheme: &Scheme) -> Vec<Open<'_>> {
+    fn collect<'s>(parts: &'s [Part], open: &mut Vec<Open<'s>>, literal: &mut String) {
+        for part in parts {
+            match part {
+                Part::Literal(text) => literal.push_str(text),
+                Part::Optional(inner) => collect(inner, open, literal),
+                Part::Secret | Part::PublicUrl | Part::At(Location::Const(_)) => {
+                    literal.push(UNKNOWN);
+                }
+                part => open.push(Open {
+                    part,
+                    before: std::mem::take(literal),
+                }),
+            }
+        }
+    }
+    let (mut open, mut literal) = (Vec::new(), String::new());
+    collect(&scheme.message.0, &mut open, &mut literal);
+    open
+}
+
+/// Whether a part ends at one place only, read from the beginning of the message.
+fn ends_certainly(scheme: &Scheme, open: &[Open<'_>], index: usize) -> bool {
+    // Behind the last one the message ends, or something fixed follows.
+    let (Some(this), Some(next)) = (open.get(index), open.get(index + 1)) else {
+        return true;
+    };
+    let reach = reach(scheme, this.part);
+    if is_date(scheme, this.part) {
+        return true;
+    }
+    match next.before.bytes().next().filter(|byte| *byte != 0) {
+        Some(byte) => !reach.bytes.has(byte),
+        None => {
+            reach.len.is_some()
+                || checked_at_once(this.part, next.part)
+                || *this.part == Part::Method && is_url(next.part)
+                // The first colon of such a time is its 14th character.
+                || is_rfc3339(scheme, next.part) && !reach.bytes.has(b':')
+        }
+    }
+}
+
+/// Whether a part begins at one place only, read from the end of the message.
+fn begins_certainly(scheme: &Scheme, open: &[Open<'_>], index: usize) -> bool {
+    let Some(this) = open.get(index) else {
+        return true;
+    };
+    let Some(before) = index.checked_sub(1).and_then(|before| open.get(before)) else {
+        return true;
+    };
+    let reach = reach(scheme, this.part);
+    if is_date(scheme, this.part) {
+        return true;
+    }
+    match this.before.bytes().last().filter(|byte| *byte != 0) {
+        Some(byte) => !reach.bytes.has(byte),
+        None => reach.len.is_some() || checked_at_once(before.part, this.part),
+    }
+}
+
+/// Whether the verification looks at both together: see `verify::joined`.
+fn checked_at_once(one: &Part, next: &Part) -> bool {
+    matches!(
+        (one, next),
+        (Part::Url, Part::Body) | (Part::Body, Part::Url)
+    )
+}
+
+fn is_url(part: &Part) -> bool {
+    matches!(part, Part::Url | Part::Path | Part::PathEncoded)
+}
+
+/// A date and time begins with a year of four digits, or the name of a day, and ends with its zone.
+fn is_date(scheme: &Scheme, part: &Part) -> bool {
+    let dated = |ts: &Timestamp| matches!(ts.unit, Unit::Rfc3339 | Unit::HttpDate);
+    *part == Part::Timestamp && scheme.ts.as_ref().is_some_and(dated)
+}
+
+fn is_rfc3339(scheme: &Scheme, part: &Part) -> bool {
+    *part == Part::Timestamp
+        && scheme
+            .ts
+            .as_ref()
+            .is_some_and(|ts| ts.unit == Unit::Rfc3339)
+}
+
+fn reach(scheme: &Scheme, part: &Part) -> Reach {
+    let any = |bytes: Bytes| Reach { bytes, len: None };
+    let fixed = |bytes: &str, len: usize| Reach {
+        bytes: Bytes::of(bytes),
+        len: Some(len),
+    };
+    let line = Bytes::ALL.without(Bytes::of("\r\n\0"));
+    match part {
+        Part::Timestamp => timestamp(scheme.ts.as_ref()),
+        Part::BodySha256Hex => fixed("0123456789abcdef", 64),
+        Part::BodyCrc32 => any(Bytes::of("0123456789")),
+        Part::Method => any(Bytes::of("ABCDEFGHIJKLMNOPQRSTUVWXYZ")),
+        Part::Url | Part::Path | Part::PathEncoded => any(line.without(Bytes::of(" "))),
+        // Names of headers, which the verification looks at.
+        Part::SigRaw(key)
+            if scheme
+                .message
+                .any(&|p| *p == Part::SignedHeaders(key.clone())) =>
+        {
+            any(line.without(Bytes::of(".")))
+        }
+        Part::SigRaw(_) | Part::SignedHeaders(_) | Part::SignedHeadersKv(_) => any(line),
+        Part::At(location) | Part::Lower(location) => {
+            let shape = scheme.shapes.iter().find(|shape| shape.from == *location);
+            match (shape, location) {
+                (Some(shape), _) => shape.allow.reach(),
+                (None, Location::Header(_)) => any(line),
+                (None, _) => any(Bytes::ALL),
+            }
+        }
+        _ => any(Bytes::ALL),
+    }
+}
+
+/// A time of digits that has to be near ours has one length for the next centuries, as it has no
+/// leading zeros.
+fn timestamp(ts: Option<&Timestamp>) -> Reach {
+    let len = ts.filter(|ts| ts.enforce).and_then(|ts| match ts.unit {
+        Unit::S => Some(10),
+        Unit::Ms => Some(13),
+        _ => None,
+    });
+    Reach {
+        bytes: Bytes::of("0123456789"),
+        len,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::Preset;
+
+    /// A preset with this message, and more of its `[[verify]]` table.
+    fn read(message: &str, more: &str) -> Result<Preset, String> {
+        let text = format!(
+            "schema = 1\nid = \"a\"\nname = \"A\"\ndocs = \"https://a.test\"\nchecked = \"2026-11\"\n\
+             [[verify]]\nkind = \"hmac\"\nmessage = '''{message}'''\n\
+             sig = {{ from = \"header:x-sig\" }}\n{more}\n[event]\n"
+        );
+        Preset::parse(&text, &BTreeMap::new()).map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn a_message_whose_parts_end_certainly_is_accepted() {
+        let ts = "ts = { from = \"header:x-time\" }";
+        let date = "ts = { from = \"header:x-time\", unit = \"rfc3339\" }";
+        let id = |allow: &str| {
+            format!("{ts}\nshapes = [{{ from = \"header:x-id\", allow = '{allow}' }}]")
+        };
+        for (message, more) in [
+            ("{body}", String::new()),
+            ("{ts}.{body}", ts.to_owned()),
+            ("{ts}{body}", ts.to_owned()),
+            ("{body}{ts}", ts.to_owned()),
+            ("{body}{ts}", date.to_owned()),
+            ("{url}{body}", String::new()),
+            ("{body}{url}", String::new()),
+            ("{method}{url}{body}{ts}", ts.to_owned()),
+            ("{header:x-id}.{ts}.{body}", id("^[^.]{1,64}$")),
+            ("{header:x-id}{body}", id("^[0-9a-f]{32}$")),
+            ("{header:x-id}\n{header:x-other}\n{body}", String::new()),
+            (
+                "{json:a}:{json:b}:{ts}",
+                format!("{ts}\nshapes = [{{ from = \"json:a\", allow = '^[0-9]+$' }}]"),
+            ),
+        ] {
+            assert_eq!(read(message, &more).err(), None, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_message_whose_bytes_can_move_is_refused() {
+        let ts = "ts = { from = \"header:x-time\" }";
+        let loose = "ts = { from = \"header:x-time\", enforce = false }";
+        for (message, more, named) in [
+            ("{header:x-id}.{body}", "", "{header:x-id}"),
+            ("{header:x-id}{ts}{body}", ts, "{header:x-id}"),
+            ("{ts}{body}", loose, "{ts}"),
+            ("{body}{header:x-time}", "", "{body}"),
+            ("{url}{form_sorted}", "", "{url}"),
+            ("{json:a}:{json:b}:{json:c}", "", "{json:a}"),
+            (
+                "{header:x-id}.{body}",
+                "shapes = [{ from = \"header:x-id\", allow = '^[a-z.]+$' }]",
+                "{header:x-id}",
+            ),
+        ] {
+            let error = read(message, more).unwrap_err();
+            assert!(
+                error.contains("bytes can move") && error.contains(named),
+                "{message}: {error}"
+            );
+            let said = format!("{more}\nambiguity = \"the id may end at any dot\"");
+            assert_eq!(read(message, &said).err(), None, "{message}");
+        }
+    }
+}

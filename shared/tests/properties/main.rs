@@ -1,0 +1,169 @@
+//! What holds for every provider whose requests we can sign: they are accepted, and whatever is
+//! changed about them is not.
+//!
+//! `MITT_CASES=n` sets the number of cases, over all providers.
+
+#![expect(clippy::unwrap_used, reason = "a test may end by panicking")]
+
+mod adversary;
+mod support;
+
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+use shared::clock::Millis;
+use shared::envelope::Envelope;
+use shared::preset::{Kind, Scheme};
+use shared::secrets::Secret;
+use shared::sign::{can_sign, signed};
+use shared::verify::{Arrival, Reason, Rejected, Verifier};
+use support::{
+    NOW, covers_body, draft, each, flipped, named_headers, other, replaced, secret, signature,
+    verifiers,
+};
+
+#[test]
+fn what_is_signed_is_accepted_and_what_is_changed_is_not() {
+    let verifiers = verifiers(can_sign);
+    assert!(verifiers.len() > 70, "{}", verifiers.len());
+    for verifier in &verifiers {
+        let drafts = (any::<Vec<u8>>(), "[!-~]{1,40}", "[a-zA-Z0-9]{1,20}");
+        let changes = (any::<u16>(), 0..8_u8);
+        each(
+            verifier,
+            verifiers.len(),
+            (drafts, changes),
+            |(draft, at)| {
+                let (bytes, secret, word) = draft;
+                holds(verifier, &bytes, &secret, &word, at)
+            },
+        );
+    }
+}
+
+/// Whatever a request holds, there is an answer, and it is no event.
+#[test]
+fn nothing_that_a_request_holds_is_believed_or_ends_in_a_panic() {
+    let proving = |scheme: &Scheme| !matches!(scheme.kind, Kind::FetchBack | Kind::None);
+    let verifiers = verifiers(proving);
+    for verifier in &verifiers {
+        let scheme = verifier.preset.scheme(&verifier.variant).unwrap();
+        let requests = (
+            any::<Vec<u8>>(),
+            "[ -~]{0,80}",
+            "[ -~]{0,40}",
+            any::<bool>(),
+        );
+        each(
+            verifier,
+            verifiers.len(),
+            requests,
+            |(body, value, other, get)| {
+                let mut headers = named_headers(scheme, &value);
+                headers.push(("x-other".into(), other.clone()));
+                let envelope = Envelope {
+                    method: if get { "GET" } else { "POST" }.into(),
+                    url: format!("https://in.example.test/in/s?{other}"),
+                    headers: headers.into_iter().collect(),
+                    body: body.into(),
+                    received_at: NOW,
+                };
+                let secret = secret(scheme, "another");
+                let answer = verifier.verify(&envelope, &[secret]);
+                prop_assert!(!matches!(answer, Ok(Arrival::Event(_))), "{answer:?}");
+                verifier.greet(&envelope);
+                verifier.wanted(&envelope);
+                Ok(())
+            },
+        );
+    }
+}
+
+fn holds(
+    verifier: &Verifier,
+    bytes: &[u8],
+    text: &str,
+    word: &str,
+    (at, bit): (u16, u8),
+) -> Result<(), TestCaseError> {
+    let scheme = verifier.preset.scheme(&verifier.variant).unwrap();
+    let (right, wrong) = (secret(scheme, text), secret(scheme, &format!("{text}x")));
+    let draft = draft(scheme, bytes, word);
+    // What is never accepted, however it is signed.
+    let shape = scheme.reject_message_regex.as_ref();
+    prop_assume!(shape.is_none_or(|shape| !shape.is_match(&String::from_utf8_lossy(bytes))));
+    for shape in &scheme.shapes {
+        let value = shape.from.find(&draft).unwrap();
+        prop_assume!(value.is_none_or(|value| shape.allow.is_match(&value)));
+    }
+    let request = signed(scheme, &right, draft.clone(), NOW).unwrap();
+
+    let refused = |what: &str, request: &Envelope, secret: &Secret| {
+        let answer = verifier.verify(request, std::slice::from_ref(secret));
+        prop_assert!(answer.is_err(), "{what}: {answer:?}\n{request:?}");
+        Ok(())
+    };
+    match verifier.verify(&request, &[wrong.clone(), right.clone()]) {
+        Ok(Arrival::Event(event)) => {
+            prop_assert_eq!(event.secret(), Some(text));
+            prop_assert_eq!(event.body(), &request.body);
+        }
+        other => prop_assert!(false, "{other:?}\n{request:?}"),
+    }
+    refused("another secret", &request, &wrong)?;
+
+    // A bit of the body.
+    if covers_body(scheme) && !request.body.is_empty() {
+        let mut changed = request.body.to_vec();
+        let index = usize::from(at) % changed.len();
+        changed[index] ^= 1 << bit;
+        let changed = Envelope {
+            body: changed.into(),
+            ..request.clone()
+        };
+        refused("a changed body", &changed, &right)?;
+    }
+
+    // The proof of another request: same secret, same time, another signature.
+    let other = other(scheme, bytes, word);
+    let other = signed(scheme, &right, other, NOW).unwrap();
+    if scheme.sig.all || matches!(scheme.kind, Kind::Token | Kind::Basic) {
+        // It is the same for all.
+    } else if other.headers.iter().ne(request.headers.iter()) {
+        let swapped = Envelope {
+            headers: other.headers,
+            ..request.clone()
+        };
+        refused("the signature of another request", &swapped, &right)?;
+    }
+
+    // A bit of the signature.
+    if let Some(right_text) = signature(scheme, &request) {
+        let wrong_text = flipped(scheme.sig.enc, &right_text, at, bit);
+        let changed = replaced(&request, &right_text, &wrong_text);
+        prop_assert_ne!(format!("{changed:?}"), format!("{request:?}"));
+        refused("a changed signature", &changed, &right)?;
+    } else {
+        prop_assert!(!matches!(scheme.kind, Kind::Hmac | Kind::Hash) || scheme.for_each.is_some());
+    }
+
+    // A changed time, and time that has passed.
+    let Some(ts) = &scheme.ts else { return Ok(()) };
+    let later = signed(scheme, &right, draft, Millis(NOW.0 + 1000)).unwrap();
+    let (now, then) = (signature(scheme, &request), signature(scheme, &later));
+    let forged = replaced(&later, &then.unwrap(), &now.unwrap());
+    refused("a changed time", &forged, &right)?;
+    if ts.enforce {
+        for (shift, reason) in [
+            (ts.past + 1, Reason::TimestampTooOld),
+            (-ts.future - 1, Reason::TimestampInFuture),
+        ] {
+            let late = Envelope {
+                received_at: Millis(NOW.0 + 1000 * shift),
+                ..request.clone()
+            };
+            let answer = verifier.verify(&late, std::slice::from_ref(&right));
+            prop_assert_eq!(answer.err(), Some(Rejected(reason)));
+        }
+    }
+    Ok(())
+}
