@@ -32,8 +32,9 @@ use standing::Standing;
 /// How old may be what a process knows of the item.
 const REREAD: Duration = Duration::from_secs(5);
 
-/// The item is a help, and must not hold up what it helps.
-const PATIENCE: Duration = Duration::from_millis(800);
+/// How long a read or write of the item may take. Without an answer the destination is called: the breaker
+/// must not stop what it protects. Shorter limits let a busy table through as if it were down.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The breakers of all destinations, as this process knows them.
 #[derive(Debug)]
