@@ -15,8 +15,9 @@ pub mod recent;
 mod run_task;
 pub mod samples;
 pub mod selection;
-pub mod stack;
 pub mod test_keys;
 pub mod verbatim;
 pub mod verbs;
 mod who;
+
+pub use local as stack;
