@@ -6,8 +6,8 @@ mod filter;
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail};
+use local::template::{Naming, Resources, Template};
 use serde_json::Value;
-use webhookctl::stack::template::{Naming, Resources, Template};
 
 use crate::prices::{Meter, Prices};
 pub use access_log::AccessLog;

@@ -11,7 +11,7 @@ use cost::events::{self, Door};
 use cost::idle;
 use cost::prices::Prices;
 use cost::report::{Found, Priced, replaced};
-use webhookctl::stack::Naming;
+use local::Naming;
 
 /// Events of a case. The units of one are those of the next; it is the time that wants many.
 const EVENTS: u32 = 300;

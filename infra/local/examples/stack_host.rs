@@ -5,8 +5,8 @@
 use std::io::Write;
 
 use anyhow::Context;
-use serde_json::json;
 use local::{Options, Stack};
+use serde_json::json;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {

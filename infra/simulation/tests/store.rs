@@ -14,6 +14,7 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
     AttributeValue, KeyType, ReturnValue, ReturnValuesOnConditionCheckFailure,
 };
+use local::{Emulators, Naming, Template, create_table};
 use shared::aws::{Aws, Patience};
 use shared::clock::Millis;
 use shared::ledger::transition::{self, Change, Fence};
@@ -23,7 +24,6 @@ use simulation::scenario::Scenario;
 use simulation::wire;
 use simulation::wire::dynamodb::INDEXES;
 use simulation::world::Shared;
-use webhookctl::stack::{Emulators, Naming, Template, create_table};
 
 const ROUNDS: usize = 1_000;
 

@@ -19,5 +19,3 @@ pub mod test_keys;
 pub mod verbatim;
 pub mod verbs;
 mod who;
-
-pub use local as stack;

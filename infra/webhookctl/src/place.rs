@@ -13,6 +13,7 @@ mod write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use local::Endpoints;
 use serde::{Deserialize, Serialize};
 use shared::config::{Config, EMBEDDED};
 use shared::keyring::Keyring;
@@ -21,7 +22,6 @@ use shared::quarantine::Quarantine;
 use shared::secrets::Secrets;
 
 use crate::cli::Global;
-use crate::stack::Endpoints;
 pub use chosen::{Chosen, Deployed};
 pub use file::Contexts;
 pub use managed::{Labelled, ManagedSecret};

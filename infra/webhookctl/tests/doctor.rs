@@ -9,12 +9,12 @@ use std::process::Output;
 use anyhow::{Context, ensure};
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
+use local::Clients;
 use serde_json::{Value, json};
 use shared::aws::{Aws, Patience};
 use shared::clock::Millis;
 use shared::endpoint::{Finding, Health, Status};
 use support::world::World;
-use webhookctl::stack::Clients;
 
 const TEMPLATE: &str = include_str!("../../../template.yaml");
 

@@ -13,13 +13,13 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use aws_sdk_ssm::types::ParameterType;
 use futures::FutureExt;
+use local::{Endpoints, Options, Stack};
 use serde_json::{Value, json};
 use shared::ledger::Ledger;
 use shared::quarantine::Quarantine;
 use shared::queue::Queue;
 use shared::settings::variable;
 use webhookctl::demo::{self, DemoSecrets, Deployment, Fate, StandIns};
-use webhookctl::stack::{Endpoints, Options, Stack};
 
 #[tokio::test]
 async fn every_webhook_meets_its_fate() -> anyhow::Result<()> {

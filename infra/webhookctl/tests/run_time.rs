@@ -22,13 +22,13 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
 use folder::Folder;
 use futures::stream::{self, StreamExt as _};
+use local::{Options, Outcome, Stack};
 use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::event::{Event, EventKey, Fetched, Via};
 use shared::ledger::{Ledger, Watched};
 use shared::queue::Doorbell;
 use shared::timing::BACKUP_SYNC;
-use webhookctl::stack::{Options, Outcome, Stack};
 
 /// The timeout of the function, in seconds.
 const TIMEOUT: u64 = 12;

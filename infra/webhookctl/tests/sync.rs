@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use anyhow::{Context, ensure};
 use aws_sdk_ssm::types::ParameterType;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use local::{Options, Stack};
 use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::coverage::{Counts, Day};
@@ -16,7 +17,6 @@ use shared::event::{EventKey, Via};
 use shared::ledger::{Again, Ledger, Replayed, State};
 use webhookctl::demo::provider::Failure;
 use webhookctl::demo::{DemoSecrets, StandIns};
-use webhookctl::stack::{Options, Stack};
 
 struct World {
     stack: Stack,

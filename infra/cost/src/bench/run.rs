@@ -331,7 +331,7 @@ fn record(message: &Message, queue: &str) -> Value {
         "md5OfBody": message.md5_of_body,
         "eventSource": "aws:sqs",
         "eventSourceARN": queue,
-        "awsRegion": webhookctl::stack::names::REGION,
+        "awsRegion": local::names::REGION,
     })
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use serde_json::{Value, json};
 use local::{Options, Stack};
+use serde_json::{Value, json};
 
 use super::{example, is_stopped, options, runs, scratch, stack, template, until};
 

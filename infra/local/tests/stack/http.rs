@@ -1,8 +1,8 @@
 //! The HTTP API in front of the catcher.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use serde_json::{Value, json};
 use local::{Options, Stack};
+use serde_json::{Value, json};
 
 use super::{binaries, stack};
 

@@ -5,8 +5,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-use serde_json::json;
 use local::{Emulators, Options, Stack};
+use serde_json::json;
 
 use super::{binaries, example, is_stopped, options, runs, scratch, stack, template, until};
 

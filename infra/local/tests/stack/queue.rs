@@ -1,8 +1,8 @@
 //! From the queue to the function: batches, partial failures, dead letters.
 
 use aws_sdk_sqs::types::QueueAttributeName;
-use serde_json::Value;
 use local::Stack;
+use serde_json::Value;
 
 use super::{stack, until};
 

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dynoxide::{AttributeValue, Database, ImportOptions, Item, server};
+use local::{Naming, Template, clients, create_table};
 use shared::clock::Millis;
 use shared::event::{EventId, EventKey};
 use shared::hours::{Arrived, Hour};
 use shared::ledger::transition::{dead_partition, work_partition};
 use shared::ledger::{HourCount, Ledger};
-use webhookctl::stack::{Naming, Template, clients, create_table};
 
 pub(crate) const SOURCES: usize = 10;
 

@@ -2,6 +2,8 @@
 
 use anyhow::{Context as _, ensure};
 use aws_credential_types::Credentials;
+use local::Clients;
+use local::names::{ACCESS_KEY, REGION, SECRET_KEY};
 use shared::aws::{Aws, Patience};
 use shared::inbox::Inbox as Door;
 use shared::ledger::Ledger;
@@ -13,8 +15,6 @@ use super::file::{Context, Contexts};
 use super::{Chosen, Inbox, Local, ManagedSecret, Names, chosen};
 use crate::cli::Global;
 use crate::output::{CliError, Exit};
-use crate::stack::Clients;
-use crate::stack::names::{ACCESS_KEY, REGION, SECRET_KEY};
 
 /// How AWS is called for the inbox that the options name.
 pub fn aws(global: &Global, patience: Patience) -> anyhow::Result<Aws> {

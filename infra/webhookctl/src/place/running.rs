@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use local::Stack;
+
 use super::{Local, Names};
-use crate::stack::Stack;
 
 impl Local {
     /// What commands need to know of a stack of this process, with these sources.

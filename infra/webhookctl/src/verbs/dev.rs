@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use futures::FutureExt;
+use local::{Options, Stack};
 use serde_json::json;
 use shared::config::Config;
 use shared::ledger::Ledger;
@@ -22,7 +23,6 @@ use crate::cli::DevArgs;
 use crate::demo::{self, DemoSecrets, Deployment, StandIns};
 use crate::output::{CliError, Exit, Printer};
 use crate::place::Local;
-use crate::stack::{Options, Stack};
 use chaos::Broken;
 use secrets::PREFIX;
 use stay::Stay;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_ssm::types::ParameterType;
-use webhookctl::stack::{Options, Stack};
+use local::{Options, Stack};
 
 use crate::downstream::Downstream;
 use crate::history::{History, messages};

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use local::names::{ACCESS_KEY, REGION, SECRET_KEY, STACK_NAME};
 use tokio::process::Command;
 use webhookctl::place::{Local, Names};
-use webhookctl::stack::names::{ACCESS_KEY, REGION, SECRET_KEY, STACK_NAME};
 
 use crate::recorder::{Call, Recorder, Service};
 use crate::world::{PREFIX, World};

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
+use local::names::{ACCOUNT, REGION};
 use serde_json::{Value, json};
-use webhookctl::stack::names::{ACCOUNT, REGION};
 
 use crate::recorder::Call;
 use crate::world::{PREFIX, World};

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use aws_sdk_ssm::types::ParameterType;
+use local::{Options, Stack};
 use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::event::{Event, EventKey, Fetched, Via};
 use shared::ledger::Ledger;
 use tokio::process::Command;
 use webhookctl::place::{Local, Names};
-use webhookctl::stack::{Options, Stack};
 
 use crate::provider;
 use crate::recorder::{Call, Recorder, Service};

@@ -1,10 +1,10 @@
 //! What the processor answers to the queue, and what functions say that cannot do their work.
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use local::Options;
 use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::event::EventKey;
-use webhookctl::stack::Options;
 
 use super::support::{Inbox, here, options, s, unique};
 

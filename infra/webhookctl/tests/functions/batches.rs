@@ -2,9 +2,9 @@
 //! sender groups them when it sends them again.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use local::Options;
 use serde_json::json;
 use shared::event::EventKey;
-use webhookctl::stack::Options;
 
 use super::answers::{doorbell, failures, record};
 use super::support::{ADYEN_KEYS, Answer, DEMO_SECRET, Inbox, headers, hex, mac, options, unique};

@@ -10,13 +10,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use local::Options;
 use shared::{event::EventKey, spill::Spill};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     task::{JoinHandle, JoinSet},
 };
-use webhookctl::stack::Options;
 
 use super::{
     bad_input::noise,

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_ssm::types::ParameterType;
+use local::{Options, Rights};
 use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::effects::idempotency_key;
 use shared::event::EventKey;
 use shared::ledger::transition::work_partition;
-use webhookctl::stack::{Options, Rights};
 
 use super::answers::{doorbell, failures, record};
 use super::rights;

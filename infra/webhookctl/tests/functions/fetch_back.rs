@@ -9,9 +9,9 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
+use local::Options;
 use serde_json::{Value, json};
 use shared::event::EventKey;
-use webhookctl::stack::Options;
 
 use super::answers::{doorbell, failures, record};
 use super::support::{Answer, Inbox, headers, options, request, s, unique};

@@ -13,11 +13,11 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures::{StreamExt as _, stream};
+use local::Options;
 use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::event::EventKey;
 use shared::quarantine::Quarantine;
-use webhookctl::stack::Options;
 
 use super::support::{Answer, Headers, Inbox, headers, here, hex, options, request, unique};
 

@@ -7,10 +7,10 @@ use aws_sdk_ssm::types::ParameterType;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
+use local::Options;
 use shared::clock::Millis;
 use shared::event::{Event, EventKey, Fetched, Via};
 use shared::ledger::{Ledger, State as Stand};
-use webhookctl::stack::Options;
 
 use super::{
     answers::{doorbell, failures, record},

@@ -13,11 +13,11 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
 use futures::future::join_all;
+use local::Options;
 use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::event::EventKey;
 use shared::ledger::{Ledger, Row, State as Stand};
-use webhookctl::stack::Options;
 
 use super::answers::{doorbell, failures, record};
 use super::support::{DEMO_SECRET, Inbox, headers, here, hex, options, unique};

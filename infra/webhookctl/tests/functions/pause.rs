@@ -4,13 +4,13 @@
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use local::Options;
 use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::event::EventKey;
 use shared::ledger::transition::work_partition;
 use shared::ledger::{About, Ledger, Notice, Posted};
 use shared::pause::{LOOK_AGAIN, call_up};
-use webhookctl::stack::Options;
 
 use super::answers::{doorbell, failures, record};
 use super::support::{Inbox, options, seconds_from_now, unique};

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use local::{Options, Rights};
 use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::event::{Event, EventKey, Fetched, Via};
 use shared::ledger::Ledger;
-use webhookctl::stack::{Options, Rights};
 
 use super::{
     answers::{doorbell, failures, record},

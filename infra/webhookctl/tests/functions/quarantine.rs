@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use aws_sdk_ssm::types::ParameterType;
 use futures::{StreamExt as _, stream};
+use local::{Options, names};
 use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::event::EventKey;
 use shared::ledger::{Ledger, Row, State};
 use shared::quarantine::{Held, Quarantine, Tally};
 use tokio::process::Command;
-use webhookctl::stack::{Options, names};
 
 use super::bad_input::noise;
 use super::sts::{WHO, sts};

@@ -11,11 +11,11 @@ use aws_sdk_ssm::types::ParameterType;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use local::{Invocation, Options, Outcome, Stack};
 use serde_json::{Value, json};
 use sha2::Sha256;
 use shared::{clock::Millis, event::EventKey, ledger::Ledger};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use webhookctl::stack::{Invocation, Options, Outcome, Stack};
 
 use crate::rights;
 

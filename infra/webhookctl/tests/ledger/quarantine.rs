@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
+use local::clients;
 use shared::clock::Millis;
 use shared::config::Config;
 use shared::envelope::Envelope;
@@ -14,7 +15,6 @@ use shared::queue::Queue;
 use shared::secrets::Secret;
 use shared::sign::sign;
 use shared::verify::Reason;
-use webhookctl::stack::clients;
 
 use crate::support::{NOW, Table, after, noise};
 

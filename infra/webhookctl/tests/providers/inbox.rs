@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_ssm::types::ParameterType;
+use local::{Options, Stack};
 use serde_json::{Value, json};
 use shared::clock::Millis;
 use shared::config::Config;
@@ -14,7 +15,6 @@ use shared::ledger::{Item, Ledger, Listed, Row};
 use shared::secrets::Secret;
 use shared::sign;
 use shared::verify::Arrival;
-use webhookctl::stack::{Options, Stack};
 
 use super::play::{Happened, Play, Webhook};
 use super::stand_in::StandIn;

@@ -216,9 +216,9 @@ async fn the_inbox_is_no_state_of_ours_and_a_table_that_is_not_there_is_named() 
     assert!(error.contains("read table no-such-table"), "{error}");
     world.end().await;
 
-    let inbox = webhookctl::stack::Template::load(
+    let inbox = local::Template::load(
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml").as_ref(),
-        &webhookctl::stack::Naming::default(),
+        &local::Naming::default(),
     );
     let inbox = inbox.unwrap().table_definition().unwrap().name.clone();
     let world = World::start(&BY_ID.replace(TABLE, &inbox)).await;

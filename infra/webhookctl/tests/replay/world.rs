@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_ssm::types::ParameterType;
+use local::names::REGION;
+use local::{Options, Stack};
 use serde_json::Value;
 use shared::clock::Millis;
 use shared::event::{Event, EventKey, Fetched, Via};
@@ -12,8 +14,6 @@ use shared::ledger::{Claim, EffectRow, EffectState, Item, Ledger, Settlement};
 use shared::timing::LEASE;
 use tokio::process::{Child, Command};
 use webhookctl::place::Local;
-use webhookctl::stack::names::REGION;
-use webhookctl::stack::{Options, Stack};
 
 use super::downstream::Downstream;
 use super::line::Line;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use local::Rights;
 use shared::settings::variable;
-use webhookctl::stack::Rights;
 
 /// The policies of the template, and no other.
 pub(crate) fn enforced() -> Rights {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use local::Stack;
 use serde::Serialize;
 use serde_json::json;
 use shared::clock::Millis;
@@ -16,7 +17,6 @@ use crate::inspect::{EventRow, columns};
 use crate::output::format::short_id;
 use crate::output::{CliError, Exit, List, Printer, style, time};
 use crate::place::Local;
-use crate::stack::Stack;
 use crate::verbs::send::Sent;
 use crate::verbs::view;
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use aws_sdk_ssm::types::ParameterType;
+use local::names::random_id;
 use shared::preset::{Preset, Scheme};
 use shared::secrets::Secret;
 use shared::sign::{Algorithm, KeyPair, Means, means};
@@ -13,7 +14,6 @@ use super::target::chosen;
 use crate::cli::{SecretFrom, SendArgs};
 use crate::output::{CliError, Exit, Printer};
 use crate::place::{Local, ManagedSecret};
-use crate::stack::names::random_id;
 
 /// How an RSA key is made, which nothing here can.
 const MAKE_RSA: &str =

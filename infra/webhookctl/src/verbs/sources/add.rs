@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::Context as _;
+use local::names::random_id;
 use serde::Serialize;
 use shared::clock::Millis;
 use shared::config::Source;
@@ -18,7 +19,6 @@ use crate::output::error::nearest;
 use crate::output::table::aligned;
 use crate::output::{CliError, Exit, Printer};
 use crate::place::{Chosen, Inbox, Local};
-use crate::stack::names::random_id;
 use crate::verbs::quarantine::reach;
 use crate::who::who;
 

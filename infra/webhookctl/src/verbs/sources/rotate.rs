@@ -3,6 +3,7 @@
 mod words;
 
 use anyhow::Context as _;
+use local::names::random_id;
 use serde::Serialize;
 use shared::clock::Millis;
 use shared::config::Source;
@@ -17,7 +18,6 @@ use crate::cli::{Global, SourcesRotateArgs};
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Exit, Printer};
 use crate::place::{Inbox, ManagedSecret};
-use crate::stack::names::random_id;
 use crate::verbs::quarantine::reach;
 use crate::who::who;
 use words::{begun, counts, early, ended, mismatch, pending, under_way_already};
