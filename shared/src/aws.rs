@@ -21,7 +21,7 @@ use aws_types::SdkConfig;
 pub use https::https;
 pub use lazy::Lazy;
 
-use crate::settings::variable;
+use crate::env::variable;
 
 /// How long calls may take and how often they are tried.
 #[derive(Clone, Copy, Debug)]

@@ -9,12 +9,12 @@ mod duration;
 mod endpoint;
 mod filter;
 mod order;
+pub mod policy;
 mod public_url;
 mod quarantine;
 mod quiet;
 mod rate;
 mod reconcile;
-mod refusal;
 mod retention;
 mod retry;
 mod source;
@@ -27,15 +27,14 @@ use anyhow::{Context as _, Error, ensure};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::ledger::Retentions;
+use crate::toml_error::{self, NotAName, refusal};
 pub use action::{Action, ActionKind, Destination, Invocation};
 pub use address::is_fifo;
 pub use endpoint::{Endpoint, Subscriber};
 pub use filter::Filter;
+use policy::Retentions;
 pub use rate::Rate;
 pub use reconcile::{Compared, Local, LocalEndpoint, LocalTable, NamedBy, Reconcile};
-use refusal::NotAName;
-pub use refusal::refusal;
 use source::FileSource;
 pub use source::Source;
 pub use store::SecretStore;
@@ -68,7 +67,7 @@ impl Config {
     /// Reads and checks a file. An error names the line, and holds nothing that may be a secret.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let file = toml::from_str(text).map_err(|error| Error::msg(refusal(&error, text)))?;
-        Self::checked(file, text).map_err(|error| Error::msg(refusal::refused(&error, text)))
+        Self::checked(file, text).map_err(|error| Error::msg(toml_error::refused(&error, text)))
     }
 
     fn checked(file: File, text: &str) -> anyhow::Result<Self> {

@@ -12,13 +12,12 @@ mod delays;
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
+use crate::calendar::Day;
 use crate::clock::Millis;
 pub use counts::{Counts, Gap, MOST_GAPS};
 pub use delays::{BOUNDS, Delays};
 
-/// Milliseconds of a day, in which figures are kept, and of a minute, at which windows begin and
-/// end.
-const DAY: i64 = 24 * 3600 * 1000;
+/// Milliseconds of a minute, at which windows begin and end.
 const MINUTE: i64 = 60 * 1000;
 
 /// What happened less than this ago may still arrive by itself. The overlap of the sync is longer
@@ -28,41 +27,6 @@ const SETTLING: Duration = Duration::from_secs(300);
 /// An event that we had for longer than this when it is said to have happened was counted then:
 /// a list of deliveries names it once more for each later attempt.
 const AGAIN: Duration = Duration::from_secs(60);
-
-/// A day of UTC, counted from 1970.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Day(i64);
-
-impl Day {
-    pub fn of(at: Millis) -> Self {
-        Self(at.0.div_euclid(DAY))
-    }
-
-    pub fn begins(self) -> Millis {
-        Millis(self.0.saturating_mul(DAY))
-    }
-
-    pub fn ends(self) -> Millis {
-        Millis(self.0.saturating_add(1).saturating_mul(DAY))
-    }
-
-    #[must_use]
-    pub fn before(self, days: i64) -> Self {
-        Self(self.0.saturating_sub(days))
-    }
-
-    /// `yyyymmdd`
-    pub fn name(self) -> String {
-        self.begins().hour().chars().take(8).collect()
-    }
-
-    /// Reads a day back from [`name`](Self::name).
-    pub fn parse(name: &str) -> Option<Self> {
-        let date: jiff::civil::Date = name.parse().ok()?;
-        let begins = date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();
-        Some(Self::of(Millis(begins.as_millisecond())))
-    }
-}
 
 /// The span of provider time that a run may judge; whole minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +55,7 @@ impl Window {
         } else {
             Day::of(Millis(self.to.0 - 1))
         };
-        (Day::of(self.from).0..=last.0).map(Day)
+        Day::of(self.from).up_to(last)
     }
 }
 
@@ -252,6 +216,47 @@ impl Tally {
             }
         }
         self.is_whole().then_some(counts)
+    }
+}
+
+/// The figures of one day of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DayCount {
+    pub day: Day,
+    /// Up to when events of this day were counted.
+    pub counted: Option<Millis>,
+    /// Minutes of it that a complete list was seen of. The rest of the day is no data.
+    pub minutes: u64,
+    /// Of these, the ones in which what came by webhook was looked for in the list.
+    pub compared: u64,
+    pub counts: Counts,
+}
+
+/// What a run adds to the figures of a day beside its [`Piece`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// Whether what came by webhook was looked for in the list.
+    pub done: bool,
+}
+
+impl DayCount {
+    pub(crate) fn empty(day: Day) -> Self {
+        Self {
+            day,
+            counted: None,
+            minutes: 0,
+            compared: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    pub(crate) fn with(&self, piece: &Piece, comparison: Comparison) -> Self {
+        let mut sum = self.clone();
+        sum.counted = Some(piece.to);
+        sum.minutes += piece.minutes();
+        sum.compared += if comparison.done { piece.minutes() } else { 0 };
+        sum.counts.merge(piece.counts.clone());
+        sum
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use sha2::{Digest, Sha256};
 
 use crate::clock::Clock;
+use crate::config::policy::IdempotencySupport;
 use crate::event::EventKey;
 use crate::ledger::{EffectRow, EffectState, Lease, Ledger};
 use crate::outcome::Outcome;
@@ -29,19 +30,6 @@ pub enum Effect {
         /// It said that this is its stored answer to an earlier call under the key.
         replayed: bool,
     },
-}
-
-/// Whether the downstream honours idempotency keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keys {
-    /// Two calls under one key do it once: repeating is safe.
-    Honoured,
-    /// The same, but a failure is stored under the key as well, and each repetition only hears it
-    /// again. So does Stripe, also with a 500: <https://docs.stripe.com/api/idempotent_requests>.
-    /// A failure is left to a human then, or to a check; what had no answer is repeated.
-    HonouredWithFailures,
-    /// Each call does it again.
-    Ignored,
 }
 
 /// What a downstream says of an effect of which nobody here knows whether it happened.
@@ -92,7 +80,7 @@ impl<'l> Effects<'l> {
     pub async fn once(
         &self,
         name: &str,
-        keys: Keys,
+        keys: IdempotencySupport,
         call: impl AsyncFnOnce(&str) -> Effect,
     ) -> Outcome {
         match self.known(name, keys) {
@@ -115,7 +103,7 @@ impl<'l> Effects<'l> {
         ask: impl AsyncFnOnce(&str) -> Asked,
     ) -> Outcome {
         // Whoever asks before repeating can repeat.
-        let keys = Keys::Honoured;
+        let keys = IdempotencySupport::Honoured;
         if let Some(outcome) = self.known(name, keys) {
             return outcome;
         }
@@ -145,7 +133,7 @@ impl<'l> Effects<'l> {
     async fn begin(
         &self,
         name: &str,
-        keys: Keys,
+        keys: IdempotencySupport,
         call: impl AsyncFnOnce(&str) -> Effect,
     ) -> Outcome {
         if let Some(outcome) = self.held_back(name, keys) {
@@ -170,10 +158,10 @@ impl<'l> Effects<'l> {
     /// Like [`once`](Self::once) for a downstream that honours keys, without the write before
     /// the call: a crash in the call is then not seen in the ledger, but repeating it is safe.
     pub async fn keyed(&self, name: &str, call: impl AsyncFnOnce(&str) -> Effect) -> Outcome {
-        if let Some(outcome) = self.known(name, Keys::Honoured) {
+        if let Some(outcome) = self.known(name, IdempotencySupport::Honoured) {
             return outcome;
         }
-        self.run(name, Keys::Honoured, call).await
+        self.run(name, IdempotencySupport::Honoured, call).await
     }
 
     /// What is to be written with the settlement of the attempt.
@@ -217,7 +205,7 @@ impl<'l> Effects<'l> {
     }
 
     /// What the ledger says of an effect, where that decides.
-    fn known(&self, name: &str, keys: Keys) -> Option<Outcome> {
+    fn known(&self, name: &str, keys: IdempotencySupport) -> Option<Outcome> {
         let before = self.before(name)?;
         let in_doubt = matches!(before.state, EffectState::Intent | EffectState::Unknown);
         match keys {
@@ -225,17 +213,24 @@ impl<'l> Effects<'l> {
             _ if before.state == EffectState::Refused && before.run == self.lease.row.run => {
                 Some(Outcome::permanent(before.note.clone()))
             }
-            Keys::Ignored if in_doubt => Some(Outcome::unknown(format!(
+            IdempotencySupport::Ignored if in_doubt => Some(Outcome::unknown(format!(
                 "{name} may have happened in an earlier attempt, and the downstream takes no key"
             ))),
-            Keys::HonouredWithFailures if self.is_spent(name) => Some(Outcome::unknown(format!(
-                "{name} failed in an earlier attempt, and its key only gives that failure again"
-            ))),
+            IdempotencySupport::HonouredWithFailures if self.is_spent(name) => {
+                Some(Outcome::unknown(format!(
+                    "{name} failed in an earlier attempt, and its key only gives that failure again"
+                )))
+            }
             _ => None,
         }
     }
 
-    async fn run(&self, name: &str, keys: Keys, call: impl AsyncFnOnce(&str) -> Effect) -> Outcome {
+    async fn run(
+        &self,
+        name: &str,
+        keys: IdempotencySupport,
+        call: impl AsyncFnOnce(&str) -> Effect,
+    ) -> Outcome {
         if let Some(outcome) = self.held_back(name, keys) {
             return outcome;
         }
@@ -256,22 +251,24 @@ impl<'l> Effects<'l> {
                 outcome
             }
             Effect::Failed { error, replayed }
-                if replayed || keys == Keys::HonouredWithFailures =>
+                if replayed || keys == IdempotencySupport::HonouredWithFailures =>
             {
                 // Another call under this key would only hear it again.
-                self.note(name, EffectState::Unknown, Keys::Ignored, "");
+                self.note(name, EffectState::Unknown, IdempotencySupport::Ignored, "");
                 Outcome::unknown(error)
             }
             Effect::Unknown { error } | Effect::Failed { error, .. } => match keys {
-                Keys::Honoured | Keys::HonouredWithFailures => Outcome::retry(error),
-                Keys::Ignored => Outcome::unknown(error),
+                IdempotencySupport::Honoured | IdempotencySupport::HonouredWithFailures => {
+                    Outcome::retry(error)
+                }
+                IdempotencySupport::Ignored => Outcome::unknown(error),
             },
         }
     }
 
     /// A worker that was frozen wakes up with a lease that is over: what it holds back now, its
     /// successor does. That it did not happen is known, also when its intent was written.
-    fn held_back(&self, name: &str, keys: Keys) -> Option<Outcome> {
+    fn held_back(&self, name: &str, keys: IdempotencySupport) -> Option<Outcome> {
         if self.lease.holds((self.clock)()) {
             return None;
         }
@@ -281,7 +278,7 @@ impl<'l> Effects<'l> {
         ))
     }
 
-    fn note(&self, name: &str, state: EffectState, keys: Keys, note: &str) {
+    fn note(&self, name: &str, state: EffectState, keys: IdempotencySupport, note: &str) {
         let entry = self.entry(name, state, keys, note);
         let mut changed = self.changed();
         changed.retain(|(other, _)| other != name);
@@ -292,11 +289,17 @@ impl<'l> Effects<'l> {
         self.changed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn entry(&self, name: &str, state: EffectState, keys: Keys, note: &str) -> EffectRow {
+    fn entry(
+        &self,
+        name: &str,
+        state: EffectState,
+        keys: IdempotencySupport,
+        note: &str,
+    ) -> EffectRow {
         EffectRow {
             state,
             key: self.key(name),
-            keyed: keys != Keys::Ignored,
+            keyed: keys != IdempotencySupport::Ignored,
             at: (self.clock)(),
             run: self.lease.row.run,
             note: note.chars().take(120).collect(),

@@ -120,6 +120,25 @@ impl<N: AsRef<str>, V: Into<String>> FromIterator<(N, V)> for Headers {
     }
 }
 
+/// Words in the names of headers that hold credentials.
+const CREDENTIALS: [&str; 8] = [
+    "authorization",
+    "cookie",
+    "token",
+    "secret",
+    "password",
+    "credential",
+    "api-key",
+    "apikey",
+];
+
+/// Whether a header of this name holds a credential. The CLI prints such values only on request,
+/// also where the source reads them: a wrong credential here may be a valid one elsewhere.
+pub fn is_credential(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    CREDENTIALS.iter().any(|word| name.contains(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

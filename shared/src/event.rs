@@ -12,6 +12,10 @@ use crate::clock::Millis;
 pub use batch::Batch;
 pub(crate) use batch::Part;
 
+/// The largest body of an event, in bytes: as much as the sync reads of a provider's response. That of
+/// a webhook is smaller, because Lambda accepts at most 6 MB of a request.
+pub const LARGEST_BODY: usize = 16 * 1024 * 1024;
+
 /// The longest event id of a provider that is kept as it is.
 const LONGEST_ID: usize = 200;
 

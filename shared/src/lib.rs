@@ -24,14 +24,18 @@
 //!
 //! This crate imports no `lambda_*` crate: the functions do.
 
+pub mod calendar;
 pub mod chance;
 pub mod clock;
+pub mod env;
 pub mod timing;
+pub mod toml_error;
 
 pub mod envelope;
 pub mod event;
 pub mod json_path;
 pub mod preset;
+pub mod secret;
 pub mod secrets;
 pub mod sign;
 pub mod verify;

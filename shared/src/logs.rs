@@ -13,7 +13,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::settings::variable;
+use crate::env::variable;
 
 /// Writes log lines to stdout from here on, from the level and in the format that the function is
 /// deployed with. Only once in a process.

@@ -17,20 +17,8 @@ use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LINK, RETRY_AFTER};
 
 use crate::clock::Millis;
+pub use crate::preset::Method;
 use guard::Guard;
-
-/// What a request does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Method {
-    #[default]
-    Get,
-    Post,
-    Put,
-    /// No preset asks for anything so.
-    #[serde(skip)]
-    Patch,
-}
 
 /// One request, whole.
 #[derive(Clone, Debug)]
@@ -48,7 +36,7 @@ const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How much of an answer is read. What a provider answers can become the body of an event, so this is no
 /// more than is kept of one.
-const LARGEST_ANSWER: usize = crate::ledger::LARGEST_BODY;
+const LARGEST_ANSWER: usize = crate::event::LARGEST_BODY;
 
 /// A client that reaches only what it may reach.
 #[derive(Clone)]

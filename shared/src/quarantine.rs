@@ -39,7 +39,6 @@ use gate::Gate;
 use named::Noted;
 use tally::Budget;
 
-pub use headers::is_credential;
 pub use held::{Held, Released};
 pub use named::{DOCUMENTS, NAMED, Named, SENDERS, sender};
 pub use release::{Entered, Verdict};
@@ -47,35 +46,6 @@ pub use tally::Tally;
 
 /// How long a refused request is kept.
 pub const KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// The largest body that is kept, as it is stored.
-const LARGEST_BODY: usize = 64 * 1024;
-
-/// The largest item that is kept: the body, and the head with what API Gateway lets through.
-pub const LARGEST: usize = LARGEST_BODY + 24 * 1024;
-
-/// What of a source's refused requests is kept in a day. Zero in either keeps nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    pub per_day: u32,
-    /// Bytes, as they are stored.
-    pub bytes_per_day: u64,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            per_day: 200,
-            bytes_per_day: 2_000_000,
-        }
-    }
-}
-
-impl Limits {
-    pub fn is_off(self) -> bool {
-        self.per_day == 0 || self.bytes_per_day == 0
-    }
-}
 
 /// A request that was refused.
 #[derive(Clone, Copy, Debug)]

@@ -9,19 +9,17 @@
 mod managed;
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use aws_sdk_ssm::operation::delete_parameter::DeleteParameterError;
 use aws_sdk_ssm::operation::put_parameter::PutParameterError;
 use aws_sdk_ssm::types::ParameterType;
-use ring::pbkdf2::{self, PBKDF2_HMAC_SHA256};
 
 use crate::aws::Lazy;
 use crate::clock::Millis;
+pub use crate::secret::{Live, Secret};
 pub use managed::{Managed, is_same, short};
 
 /// How long read secrets are used before they are read again.
@@ -36,69 +34,6 @@ pub const REREAD: Duration = Duration::from_secs(30);
 
 /// The slot of a secret that a sender has set.
 const HANDSHAKE: &str = "handshake";
-
-/// How often a fingerprint is hashed.
-const ROUNDS: NonZeroU32 = NonZeroU32::MIN.saturating_add(9_999);
-
-/// One live value. It prints as its label.
-#[derive(Clone)]
-pub struct Secret {
-    label: String,
-    value: String,
-    since: Option<Millis>,
-}
-
-impl Secret {
-    pub fn new(label: impl Into<String>, value: impl Into<String>) -> Self {
-        Self {
-            label: label.into(),
-            value: value.into(),
-            since: None,
-        }
-    }
-
-    /// When it was stored, of one that was read from the store.
-    pub fn since(&self) -> Option<Millis> {
-        self.since
-    }
-
-    /// Names the slot and its version, such as `current.3`; of one in Secrets Manager the version
-    /// and its name, such as `1f2e3d4c.current`.
-    pub fn label(&self) -> &str {
-        &self.label
-    }
-
-    /// What it stays in: the slot, such as `current`, or the version.
-    pub fn slot(&self) -> &str {
-        self.label
-            .rsplit_once('.')
-            .map_or(&self.label, |(slot, _)| slot)
-    }
-
-    /// Tells values apart without showing them: `fp:` and eight hex digits. It is made slowly, so
-    /// that a weak secret cannot be guessed from one that was pasted somewhere.
-    pub fn fingerprint(&self) -> String {
-        let mut digest = [0; 4];
-        let value = self.value.as_bytes();
-        let salt = b"mitt secret fingerprint";
-        pbkdf2::derive(PBKDF2_HMAC_SHA256, ROUNDS, salt, value, &mut digest);
-        format!("fp:{}", hex::encode(digest))
-    }
-
-    /// The value itself, for a hash or an `Authorization` header and nothing else.
-    pub fn expose(&self) -> &str {
-        &self.value
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Secret({})", self.label)
-    }
-}
-
-/// All live values of a name, newest first.
-pub type Live = Arc<[Secret]>;
 
 /// The secrets below one path, and those that are kept in Secrets Manager instead.
 pub struct Secrets {
@@ -350,10 +285,8 @@ impl Secrets {
                     .last_modified_date()
                     .map_or(0, aws_smithy_types::DateTime::secs);
                 let label = format!("{slot}.{}", parameter.version());
-                let secret = Secret {
-                    since: (at > 0).then(|| Millis(at * 1000)),
-                    ..Secret::new(label, value)
-                };
+                let since = (at > 0).then(|| Millis(at * 1000));
+                let secret = Secret::stored(label, value, since);
                 found.push((name.to_owned(), at, secret));
             }
             token = page

@@ -4,6 +4,7 @@ use anyhow::Context as _;
 
 use crate::aws::{Aws, Lazy, Patience};
 use crate::config::Config;
+use crate::env::variable;
 use crate::fetch_back::FetchBack;
 use crate::inbox::Inbox;
 use crate::keyring::Keyring;
@@ -131,15 +132,6 @@ impl Parts {
 fn later<C: 'static>(aws: &Aws, make: fn(&Aws) -> C) -> Lazy<C> {
     let aws = aws.clone();
     Lazy::new(move || make(&aws))
-}
-
-/// A variable of the environment; an empty one is as good as none.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the one place that reads the environment"
-)]
-pub fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 fn required(name: &str) -> anyhow::Result<String> {

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::clock::Millis;
 use crate::envelope::Envelope;
 use crate::preset::{Alg, Code, Format, Kind, Location, Part, Place, Scheme};
-use crate::secrets::Secret;
+use crate::secret::Secret;
 use crate::verify::{Context, Group, Rejected, digest, encode, key, mac_sign, message, written};
 pub use app::app_token;
 pub use key_pair::{Algorithm, KeyPair};

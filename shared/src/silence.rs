@@ -10,7 +10,8 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::clock::Millis;
-use crate::ledger::DayCount;
+use crate::config::policy::QuietAfter;
+use crate::coverage::DayCount;
 
 /// Gaps that are remembered.
 pub const REMEMBERED: usize = 200;
@@ -23,17 +24,6 @@ const LEAST: Duration = Duration::from_secs(600);
 
 /// And none before this many times the longest gap that is remembered.
 const PATIENCE: u32 = 2;
-
-/// When a source counts as silent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum QuietAfter {
-    /// When it has been silent for much longer than it usually is.
-    #[default]
-    Learned,
-    Set(Duration),
-    /// Nobody wants to know.
-    Off,
-}
 
 /// What is known of the webhooks of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -148,7 +138,8 @@ impl Rhythm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coverage::{Counts, Day, Gap};
+    use crate::calendar::Day;
+    use crate::coverage::{Counts, Gap};
 
     const NOW: Millis = Millis(1_900_000_000_000);
 

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
+use shared::calendar::Hour;
 use shared::clock::Millis;
-use shared::hours::{Arrived, Hour};
+use shared::hours::Arrived;
 use shared::ledger::HourCount;
 
 use crate::{BackupSync, RunTime};

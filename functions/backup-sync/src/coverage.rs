@@ -4,11 +4,13 @@
 
 use std::collections::BTreeMap;
 
+use shared::calendar::Day;
 use shared::clock::Millis;
 use shared::config::SourceSync;
-use shared::coverage::{Counts, Day, Piece, Sighting, Tally, Window};
+use shared::coverage::{Comparison, DayCount};
+use shared::coverage::{Counts, Piece, Sighting, Tally, Window};
 use shared::event::{EventKey, Via};
-use shared::ledger::{Comparison, Cursor, DayCount, Ledger, Listed, Lost, Paused, Seen, State};
+use shared::ledger::{Cursor, Ledger, Listed, Lost, Paused, Seen, State};
 use shared::preset::{Location, Sync, SyncKind};
 
 use crate::BackupSync;

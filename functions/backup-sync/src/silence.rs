@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use shared::calendar::Day;
 use shared::clock::Millis;
 use shared::config::Source;
-use shared::coverage::Day;
+use shared::config::policy::QuietAfter;
 use shared::event::Via;
-use shared::silence::{Quiet, QuietAfter, Rhythm, Why};
+use shared::silence::{Quiet, Rhythm, Why};
 use tokio::time::Instant;
 
 use crate::BackupSync;

@@ -6,6 +6,7 @@ mod file;
 mod managed;
 mod names;
 mod operator;
+mod options;
 mod reach;
 mod running;
 mod write;
@@ -21,12 +22,12 @@ use shared::ledger::Ledger;
 use shared::quarantine::Quarantine;
 use shared::secrets::Secrets;
 
-use crate::cli::Global;
 pub use chosen::{Chosen, Deployed};
 pub use file::Contexts;
 pub use managed::{Labelled, ManagedSecret};
 pub use names::Names;
 pub use operator::Profile;
+pub use options::TargetOptions;
 pub use reach::aws;
 pub(crate) use write::{Entry, added, chosen_by_default};
 
@@ -156,8 +157,8 @@ impl Drop for Announced {
 
 impl Inbox {
     /// The inbox that options, environment and files name; without any of them the running `dev`.
-    pub fn open(global: &Global) -> anyhow::Result<Self> {
-        match Chosen::find(global)? {
+    pub fn open(target: &TargetOptions) -> anyhow::Result<Self> {
+        match Chosen::find(target)? {
             Chosen::Local(local) => Self::local(*local),
             Chosen::Deployed(deployed) => Self::deployed(*deployed),
         }

@@ -3,7 +3,6 @@
 mod body;
 mod find;
 mod follow;
-pub(crate) mod glob;
 mod ids;
 mod position;
 mod walk;
@@ -19,11 +18,12 @@ use shared::ledger::Row;
 
 use crate::cli::{Assignment, SelectionArgs};
 use crate::fingerprint::Fingerprint;
+use crate::glob;
 use crate::inspect::Status;
+use crate::inspect::view;
 use crate::output::CliError;
 use crate::output::error::nearest;
 use crate::place::Inbox;
-use crate::verbs::view;
 
 pub use body::no_bucket;
 pub use find::newest;

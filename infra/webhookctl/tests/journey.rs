@@ -15,10 +15,10 @@ use aws_sdk_ssm::types::ParameterType;
 use futures::FutureExt;
 use local::{Endpoints, Options, Stack};
 use serde_json::{Value, json};
+use shared::env::variable;
 use shared::ledger::Ledger;
 use shared::quarantine::Quarantine;
 use shared::queue::Queue;
-use shared::settings::variable;
 use webhookctl::demo::{self, DemoSecrets, Deployment, Fate, StandIns};
 
 #[tokio::test]

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
+use shared::calendar::Day;
 use shared::clock::Millis;
-use shared::coverage::{Day, Piece, Sighting, Tally, Window};
+use shared::coverage::Comparison;
+use shared::coverage::{Piece, Sighting, Tally, Window};
 use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Comparison, Lost};
+use shared::ledger::Lost;
 use shared::silence::Rhythm;
 use support::world::World;
 

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::filter::{FileCondition, Filter, path};
 use super::rate::Rate;
 use super::{Forward, address, check_name, check_url};
-use crate::effects::Keys;
+use crate::config::policy::IdempotencySupport;
 use crate::json_path::JsonPath;
 
 /// What is done with an event. Each action is an effect of its own.
@@ -31,7 +31,7 @@ pub enum ActionKind {
     Http {
         url: String,
         secret: String,
-        keys: Keys,
+        keys: IdempotencySupport,
     },
     /// Invokes a Lambda function.
     Lambda {
@@ -222,7 +222,9 @@ impl FileAction {
                     .secret
                     .context("it needs a secret to sign with: the name of one")?;
                 check_name("a secret's name", &secret)?;
-                let keys = self.keys.map_or(Keys::Honoured, FileKeys::keys);
+                let keys = self
+                    .keys
+                    .map_or(IdempotencySupport::Honoured, FileKeys::keys);
                 (ActionKind::Http { url, secret, keys }, Some(host))
             }
             FileActionKind::Lambda => {
@@ -315,11 +317,11 @@ impl FileActionKind {
 }
 
 impl FileKeys {
-    fn keys(self) -> Keys {
+    fn keys(self) -> IdempotencySupport {
         match self {
-            Self::Honoured => Keys::Honoured,
-            Self::HonouredWithFailures => Keys::HonouredWithFailures,
-            Self::Ignored => Keys::Ignored,
+            Self::Honoured => IdempotencySupport::Honoured,
+            Self::HonouredWithFailures => IdempotencySupport::HonouredWithFailures,
+            Self::Ignored => IdempotencySupport::Ignored,
         }
     }
 }

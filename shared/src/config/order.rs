@@ -4,7 +4,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 
 use super::{Action, ActionKind, Forward, check_name, check_url};
-use crate::effects::Keys;
+use crate::config::policy::IdempotencySupport;
 use crate::order::{Current, Mode, Order};
 use crate::preset::{Compare, Location, Locations, OrderAt};
 
@@ -169,7 +169,7 @@ fn honours_keys(kind: &ActionKind) -> bool {
         ActionKind::Rust { params, .. } => {
             params.get("keys").is_some_and(|keys| keys == "honoured")
         }
-        ActionKind::Http { keys, .. } => *keys != Keys::Ignored,
+        ActionKind::Http { keys, .. } => *keys != IdempotencySupport::Ignored,
         ActionKind::Keep | ActionKind::StepFunctions { .. } => true,
         // A FIFO queue drops repetitions for five minutes only, the others none.
         ActionKind::Lambda { .. } | ActionKind::Sqs { .. } | ActionKind::EventBridge { .. } => {

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use crate::quarantine::{LARGEST, Limits};
+use super::policy::{LARGEST_REFUSED, Limits};
 
 /// More in a day than a person looks through.
 const MOST_PER_DAY: u32 = 10_000;
@@ -38,8 +38,8 @@ impl FileQuarantine {
             })?;
             // What is less would be spent by the first large request.
             ensure!(
-                bytes == 0 || (LARGEST as u64..=MOST_BYTES).contains(&bytes),
-                "bytes_per_day = {said}: between {LARGEST} bytes, the largest request that is kept, and 100MB; 0 keeps nothing"
+                bytes == 0 || (LARGEST_REFUSED as u64..=MOST_BYTES).contains(&bytes),
+                "bytes_per_day = {said}: between {LARGEST_REFUSED} bytes, the largest request that is kept, and 100MB; 0 keeps nothing"
             );
             limits.bytes_per_day = bytes;
         }

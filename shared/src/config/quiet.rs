@@ -3,7 +3,7 @@
 use anyhow::{Context as _, ensure};
 
 use super::duration;
-use crate::silence::QuietAfter;
+use crate::config::policy::QuietAfter;
 
 pub(super) fn parse(text: Option<&str>) -> anyhow::Result<QuietAfter> {
     match text {

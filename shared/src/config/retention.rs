@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
 
-use crate::ledger::{BODY_DAYS, Retention};
+use crate::config::policy::{BODY_DAYS, Retention};
 
 const DAY: u64 = 24 * 3600;
 

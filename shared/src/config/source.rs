@@ -18,11 +18,11 @@ use super::{
     public_url, quiet,
 };
 use crate::backoff::Backoff;
-use crate::ledger::Retention;
+use crate::config::policy::Limits;
+use crate::config::policy::QuietAfter;
+use crate::config::policy::Retention;
 use crate::order::Order;
 use crate::preset::Preset;
-use crate::quarantine::Limits;
-use crate::silence::QuietAfter;
 use crate::timing::KEEP_ORDER;
 use crate::verify::{Trust, Verifier};
 
@@ -110,13 +110,13 @@ impl FileSource {
                 known.join(", ")
             );
         };
-        if let Some(reason) = scheme.unusable(&self.trust) {
+        if let Some(reason) = self.trust.unusable(scheme) {
             bail!("preset {}, variant {:?}: {reason}", preset.id, self.variant);
         }
         self.secret_store.check(&preset, &self.variant)?;
         let quarantine = self.quarantine.checked().context("quarantine")?;
         ensure!(
-            !(scheme.fetches(&self.trust) && quarantine.is_off()),
+            !(self.trust.fetches(scheme) && quarantine.is_off()),
             "the quarantine cannot be off: requests of preset {} wait there for a key that has to \
              be fetched first",
             preset.id

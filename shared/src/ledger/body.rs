@@ -9,6 +9,7 @@ use zstd::stream::read::Decoder;
 
 use super::{BodyAt, Item, Ledger, Row, dictionary, item};
 use crate::clock::Millis;
+use crate::event::LARGEST_BODY;
 use crate::event::{Event, EventKey, Sha};
 
 /// State row and body share one item while both fit one write unit, with room for what a claim and
@@ -20,10 +21,6 @@ const LARGEST_ROW: usize = 32 * 1024;
 
 /// In a larger body its own repetitions weigh more than what a dictionary knows.
 const LARGEST_WITH_DICTIONARY: usize = 64 * 1024;
-
-/// The largest body that is kept and read again, in bytes: as much as is read of a provider's answer. A
-/// webhook's is smaller, because Lambda passes on no more than 6 MB of a request.
-pub const LARGEST_BODY: usize = 16 * 1024 * 1024;
 
 /// How hard zstd tries: what most of its gain costs little for.
 pub(super) const LEVEL: i32 = 3;

@@ -7,52 +7,12 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::transition::coverage as change;
 use super::{Item, Ledger, SCHEMA, Write, item};
+use crate::calendar::Day;
 use crate::clock::Millis;
-use crate::coverage::{Counts, Day, Delays, Gap, Piece};
+use crate::coverage::{Comparison, Counts, DayCount, Delays, Gap, Piece};
 
 /// How often a count is tried again that another run got ahead of.
 const TRIES: usize = 8;
-
-/// The figures of one day of a source.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DayCount {
-    pub day: Day,
-    /// Up to when events of this day were counted.
-    pub counted: Option<Millis>,
-    /// Minutes of it that a complete list was seen of. The rest of the day is no data.
-    pub minutes: u64,
-    /// Of these, the ones in which what came by webhook was looked for in the list.
-    pub compared: u64,
-    pub counts: Counts,
-}
-
-/// What a run adds to the figures of a day beside its [`Piece`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Comparison {
-    /// Whether what came by webhook was looked for in the list.
-    pub done: bool,
-}
-
-impl DayCount {
-    fn empty(day: Day) -> Self {
-        Self {
-            day,
-            counted: None,
-            minutes: 0,
-            compared: 0,
-            counts: Counts::default(),
-        }
-    }
-
-    fn with(&self, piece: &Piece, comparison: Comparison) -> Self {
-        let mut sum = self.clone();
-        sum.counted = Some(piece.to);
-        sum.minutes += piece.minutes();
-        sum.compared += if comparison.done { piece.minutes() } else { 0 };
-        sum.counts.merge(piece.counts.clone());
-        sum
-    }
-}
 
 impl Ledger {
     /// The figures of a day, empty if there are none.

@@ -15,9 +15,9 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use super::pages::{Cost, HourPart, MOST_AT_ONCE, Next, Page, key_of};
 use super::{Item, Ledger, State, Write, item, transition};
+use crate::calendar;
 use crate::clock::Millis;
 use crate::event::EventKey;
-use crate::hours;
 pub use marks::{Marks, Sum};
 
 /// Another clock may be ahead of ours.
@@ -88,7 +88,7 @@ impl Ledger {
     /// each of them within an hour, the newest of a part of the `time` index, and about `most`.
     pub async fn fresh(&self, sources: &[&str], now: Millis, most: usize) -> anyhow::Result<Fresh> {
         let marks = self.marks().await?.unwrap_or_else(|| Marks::new(now));
-        let spans = hours::cut(Millis(marks.at.0 + 1), now + CLOCKS_APART);
+        let spans = calendar::cut(Millis(marks.at.0 + 1), now + CLOCKS_APART);
         let parts = sources.iter().flat_map(|source| {
             let spans = spans.iter();
             spans.flat_map(move |(from, to)| HourPart::of(source, *from, *to))

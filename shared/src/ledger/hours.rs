@@ -10,9 +10,10 @@ use super::pages::{Cost, HourPart};
 use super::read::TIME_SHARDS;
 use super::transition::{WORK_SHARDS, hours as change};
 use super::{Item, Ledger, State, Waiting, Write, item};
+use crate::calendar::Hour;
 use crate::clock::Millis;
 use crate::event::EventKey;
-use crate::hours::{Arrived, Hour};
+use crate::hours::Arrived;
 
 /// For how long the count of an hour is kept.
 const KEEP: std::time::Duration = std::time::Duration::from_secs(180 * 24 * 3600);

@@ -4,8 +4,6 @@
 //! update of it costs as much as writing it again. So the body of an event that stays open, or
 //! became a dead letter, has to be held back: the sweep does that long before its time.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -15,13 +13,10 @@ use futures::stream::{self, StreamExt as _};
 use super::transition::{self, WORK_SHARDS};
 use super::{BodyAt, Item, Ledger, Row, State, item};
 use crate::clock::Millis;
+use crate::config::policy::{BODY_DAYS, Retention, Retentions};
 use crate::event::EventKey;
-use crate::timing::{KEEP_BODY, KEEP_ROW};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
-
-/// The days for which bodies may be kept: the bucket has a lifecycle rule for each of them.
-pub const BODY_DAYS: [u64; 9] = [3, 7, 14, 30, 60, 90, 180, 365, 730];
 
 /// The tag that says which rule an object falls under.
 const TAG: &str = "mitt-keep";
@@ -47,27 +42,6 @@ const OVERLAP: Duration = Duration::from_secs(600);
 
 /// Dead letters of one part of the index that are read at once.
 const PAGE: i32 = 500;
-
-/// For how long things of one source are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retention {
-    /// The row of an event, counted from when it was done. A redelivery after that is a new event.
-    pub rows: Duration,
-    /// The body, counted from its receipt: a number of days of [`BODY_DAYS`].
-    pub bodies: Duration,
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        Self {
-            rows: KEEP_ROW,
-            bodies: KEEP_BODY,
-        }
-    }
-}
-
-/// What the sources say, by their names.
-pub type Retentions = Arc<BTreeMap<String, Retention>>;
 
 impl Ledger {
     /// Keeps things as long as the sources say; otherwise as long as the default says.

@@ -9,7 +9,6 @@ use super::scheme::needed_regex;
 use super::{EventAt, Location, Part, Template};
 use crate::event::Sha;
 use crate::json_path::JsonPath;
-use crate::verify::content;
 
 /// The longest name of an object, in bytes.
 const LONGEST_NAME: usize = 128;
@@ -174,7 +173,7 @@ impl Fetch {
             varies: self.varies.clone(),
             ..EventAt::default()
         };
-        let content = content(&at, answer, || Sha::of(answer));
+        let content = at.content(answer, || Sha::of(answer));
         Ok(State {
             id: format!("{object}/{}", &content.hex()[..16]),
             kind,

@@ -10,7 +10,7 @@ use super::pattern::Pattern;
 use super::{Kind, Location, Part, Scheme, Template};
 use crate::envelope::Envelope;
 use crate::json_path::JsonPath;
-use crate::secrets::Secret;
+use crate::secret::Secret;
 
 /// A `[[handshake]]` table.
 #[derive(Clone, Debug, Deserialize)]

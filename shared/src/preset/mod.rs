@@ -26,8 +26,10 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
-use crate::json_path::JsonPath;
+use crate::event::Sha;
+use crate::json_path::{JsonPath, span};
 
 pub use fetch::{Fetch, FetchAuth, State};
 pub(crate) use handshake::Json;
@@ -41,8 +43,8 @@ pub use pattern::Pattern;
 pub use scheme::{BodyHash, Scheme, Shape, Timestamp, Unit, UrlForm};
 pub use signature::{Duplicates, Encoding, Format, Signature};
 pub use sync::{
-    Auth, Field, Mark, Next, Page, Put, Request, Since, Sorted, Sync, SyncKind, TimeAt, TimeUnit,
-    fill_item, fill_text,
+    Auth, Field, Mark, Method, Next, Page, Put, Request, Since, Sorted, Sync, SyncKind, TimeAt,
+    TimeUnit, fill_item, fill_text,
 };
 pub use template::{Part, Template};
 
@@ -230,6 +232,31 @@ pub struct EventAt {
     pub varies: Vec<JsonPath>,
     #[serde(default)]
     pub fallback: Fallback,
+}
+
+impl EventAt {
+    /// The hash of the parts of an item that are equal in each of its deliveries; `of_all` is the hash
+    /// of the whole item, used where no part varies.
+    pub(crate) fn content(&self, raw: &[u8], of_all: impl FnOnce() -> Sha) -> Sha {
+        let varies = self.varies.iter().filter_map(|path| path.all(raw).ok());
+        let mut gaps: Vec<_> = varies
+            .flatten()
+            .flatten()
+            .map(|value| span(raw, value))
+            .collect();
+        if gaps.is_empty() {
+            return of_all();
+        }
+        gaps.sort_by_key(|gap| gap.start);
+        let mut hash = Sha256::new();
+        let mut from = 0;
+        for gap in gaps {
+            hash.update(raw.get(from..gap.start).unwrap_or_default());
+            from = from.max(gap.end);
+        }
+        hash.update(raw.get(from..).unwrap_or_default());
+        Sha(hash.finalize().into())
+    }
 }
 
 /// What names an event that has no id.

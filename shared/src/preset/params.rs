@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
 use super::Preset;
-use crate::config::refusal;
+use crate::toml_error::refusal;
 
 /// Reads a preset, with the values that the source or the file gives in the place of each
 /// `{param:NAME}` in a string. The text is parsed once, which a cold start is glad of.

@@ -12,7 +12,6 @@ use super::{
 };
 use crate::event::Proven;
 use crate::json_path::JsonPath;
-use crate::verify::Trust;
 
 /// A `[[verify]]` table: a variant that the operator selects by name. The request never does.
 #[derive(Clone, Debug, Deserialize)]
@@ -190,61 +189,6 @@ impl Scheme {
                 bail!("the table fetch goes with kind = \"fetch-back\", and only there")
             }
             (_, None) => Ok(()),
-        }
-    }
-
-    /// Why a source with this trust cannot use it, as a sentence.
-    pub fn unusable(&self, trust: &Trust) -> Option<String> {
-        match &self.kind {
-            Kind::Code(Code::Missing(name)) => Some(format!(
-                "its signature needs code ({name}) that is not written yet"
-            )),
-            Kind::Code(Code::Ebay) if trust.keys.is_empty() && trust.api_secret.is_none() => Some(
-                "it needs trust.api_secret, the name of the credentials to fetch public keys \
-                 with, or trust.keys, the public key of each kid"
-                    .to_owned(),
-            ),
-            Kind::FetchBack if trust.api_secret.is_none() => Some(
-                "it needs trust.api_secret, the name of the API key with which the objects that a \
-                 notice names are fetched; store the key with `aws ssm put-parameter --type \
-                 SecureString --name /<stack>/provider-api/NAME/current --value file://api-key`"
-                    .to_owned(),
-            ),
-            Kind::Jwt => {
-                let jwt = self.jwt.as_ref()?;
-                let empty = |claim: &Option<String>| claim.as_deref() == Some("");
-                if empty(&jwt.aud) || empty(&jwt.email) {
-                    return Some("a parameter that its token has to claim is not set".to_owned());
-                }
-                if trust.has_jwks() {
-                    return None;
-                }
-                match &jwt.key {
-                    KeySource::Jwks(url) if url.is_empty() => {
-                        Some("it needs trust.jwks, the key set of the provider".to_owned())
-                    }
-                    KeySource::ByKid if trust.api_secret.is_none() => Some(
-                        "it needs trust.api_secret, the name of the credentials to fetch public \
-                         keys with, or trust.jwks, the keys themselves"
-                            .to_owned(),
-                    ),
-                    _ => None,
-                }
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether it is judged by documents that are not given but fetched.
-    pub(crate) fn fetches(&self, trust: &Trust) -> bool {
-        match &self.kind {
-            Kind::Code(Code::PayPal | Code::Sns) => true,
-            Kind::Code(Code::Ebay) => trust.keys.is_empty(),
-            Kind::Jwt => {
-                let public = |jwt: &Jwt| jwt.key != KeySource::Secret;
-                !trust.has_jwks() && self.jwt.as_ref().is_some_and(public)
-            }
-            _ => false,
         }
     }
 

@@ -15,7 +15,7 @@ use crate::json_path::JsonPath;
 
 pub use fields::Field;
 pub use page::{Mark, Next, Page, Put};
-pub use request::{Auth, Request, fill_item, fill_text};
+pub use request::{Auth, Method, Request, fill_item, fill_text};
 pub use time::{Since, TimeAt, TimeUnit};
 
 /// A `[[sync]]` table: one list of a provider that can be asked for.

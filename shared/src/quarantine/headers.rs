@@ -1,31 +1,11 @@
 //! Which headers of a refused request are kept: all that may decide when it is verified again.
 
 use super::Refused;
-use crate::envelope::{Envelope, Headers};
+use crate::envelope::{Envelope, Headers, is_credential};
 use crate::verify::{Arrival, Rejected};
-
-/// Words in the names of headers that hold credentials.
-const CREDENTIALS: [&str; 8] = [
-    "authorization",
-    "cookie",
-    "token",
-    "secret",
-    "password",
-    "credential",
-    "api-key",
-    "apikey",
-];
 
 /// Of so many credentials it is asked whether the verification reads them; each costs one.
 const MOST_CREDENTIALS: usize = 8;
-
-/// Whether a header of this name holds something that lets its owner in somewhere. Such values
-/// are never printed unasked, also where the source reads them: a wrong credential of ours may
-/// be a right one elsewhere.
-pub fn is_credential(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    CREDENTIALS.iter().any(|word| name.contains(word))
-}
 
 /// Every header, without the credentials that the source's scheme does not read.
 pub(super) fn kept(refused: &Refused<'_>) -> Vec<(String, String)> {

@@ -3,8 +3,9 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 
-use super::{KEEP, LARGEST, LARGEST_BODY, Refused, day, headers};
+use super::{KEEP, Refused, day, headers};
 use crate::clock::Millis;
+use crate::config::policy::{LARGEST_REFUSED, LARGEST_REFUSED_BODY};
 use crate::envelope::{Envelope, Headers};
 use crate::event::{EventId, Sha};
 use crate::ledger::{Encoding, Item, NoBody, Packed, SCHEMA, item};
@@ -128,7 +129,7 @@ pub(super) fn partition(source: &str, at: Millis, shard: u8) -> String {
 /// The item and its size; `None` when it is too large.
 pub(super) fn item(place: &Place, refused: &Refused<'_>, packed: Packed) -> Option<(Item, u64)> {
     let envelope = refused.envelope;
-    if packed.bytes.len() > LARGEST_BODY {
+    if packed.bytes.len() > LARGEST_REFUSED_BODY {
         return None;
     }
     // Each name before its value: the order and repetitions may have been the reason.
@@ -150,7 +151,7 @@ pub(super) fn item(place: &Place, refused: &Refused<'_>, packed: Packed) -> Opti
         ("ttl".to_owned(), item::n((place.at + KEEP).secs())),
     ]);
     let size = item::size(&item);
-    (size <= LARGEST).then_some((item, size as u64))
+    (size <= LARGEST_REFUSED).then_some((item, size as u64))
 }
 
 fn read_headers(stored: &Item) -> Headers {

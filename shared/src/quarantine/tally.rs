@@ -3,8 +3,9 @@
 use anyhow::Context as _;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 
-use super::{KEEP, LARGEST, Limits, Quarantine, day};
+use super::{KEEP, Quarantine, day};
 use crate::clock::Millis;
+use crate::config::policy::{LARGEST_REFUSED, Limits};
 use crate::ledger::{Item, SCHEMA, item};
 
 /// What is counted.
@@ -44,7 +45,8 @@ impl Tally {
     /// Whether later requests of the day are turned away, or the next large one.
     pub fn is_spent(&self) -> bool {
         let limits = self.limits;
-        self.requests >= limits.per_day || self.bytes + LARGEST as u64 > limits.bytes_per_day
+        self.requests >= limits.per_day
+            || self.bytes + LARGEST_REFUSED as u64 > limits.bytes_per_day
     }
 }
 

@@ -115,10 +115,8 @@ async fn version(
     // Without its id it is told by its time: a new version has to be seen to be another.
     let version = parameter.source_result().and_then(version_of);
     let version = version.unwrap_or_else(|| at.to_string());
-    let secret = Secret {
-        since: (at > 0).then(|| Millis(at * 1000)),
-        ..Secret::new(label(&version, called), value)
-    };
+    let since = (at > 0).then(|| Millis(at * 1000));
+    let secret = Secret::stored(label(&version, called), value, since);
     Ok(Some((at, secret)))
 }
 

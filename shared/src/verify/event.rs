@@ -5,13 +5,12 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
-use sha2::{Digest as _, Sha256};
 
 use super::Verifier;
 use super::prove::Proof;
 use crate::envelope::{Envelope, Headers, form_fields};
 use crate::event::{Event, EventKey, Item, LONGEST_NAME, Part, Sha, Via, cut};
-use crate::json_path::{Alone, span};
+use crate::json_path::Alone;
 use crate::preset::{self, EventAt, Fallback, Location, OrderAt, Place, Scheme};
 
 /// The longest value of a header that is kept with an event.
@@ -34,7 +33,7 @@ impl Verifier {
         let sha = Sha::of(&envelope.body);
         let things: Vec<Thing<'_>> = match alone.as_slice() {
             [] => {
-                let content = content(at, &envelope.body, || sha);
+                let content = at.content(&envelope.body, || sha);
                 vec![self.thing(scheme, whole, content, all_of(&proof.marks))]
             }
             items => items
@@ -43,7 +42,7 @@ impl Verifier {
                 .map(|(index, alone)| {
                     let item = Some(alone.value);
                     let raw = alone.value.get().as_bytes();
-                    let content = content(at, raw, || Sha::of(raw));
+                    let content = at.content(raw, || Sha::of(raw));
                     let mark = proof.marks.get(index).copied();
                     self.thing(scheme, Place { item, ..whole }, content, mark)
                 })
@@ -300,26 +299,4 @@ fn items<'b>(at: &EventAt, document: &'b [u8]) -> Vec<Alone<'b>> {
     };
     let fits = items.iter().map(Alone::len).sum::<usize>() <= MOST_BYTES;
     if fits { items } else { Vec::new() }
-}
-
-/// The hash of what is the same whenever the thing comes: of all of it, if nothing varies.
-pub(crate) fn content(at: &EventAt, raw: &[u8], of_all: impl FnOnce() -> Sha) -> Sha {
-    let varies = at.varies.iter().filter_map(|path| path.all(raw).ok());
-    let mut gaps: Vec<_> = varies
-        .flatten()
-        .flatten()
-        .map(|value| span(raw, value))
-        .collect();
-    if gaps.is_empty() {
-        return of_all();
-    }
-    gaps.sort_by_key(|gap| gap.start);
-    let mut hash = Sha256::new();
-    let mut from = 0;
-    for gap in gaps {
-        hash.update(raw.get(from..gap.start).unwrap_or_default());
-        from = from.max(gap.end);
-    }
-    hash.update(raw.get(from..).unwrap_or_default());
-    Sha(hash.finalize().into())
 }

@@ -13,7 +13,7 @@ use super::prove::Key;
 use super::{Arrival, Reason, Rejected, Verifier, jwt, token};
 use crate::envelope::Envelope;
 use crate::preset::{KeySource, Kind, Location, Scheme};
-use crate::secrets::Secret;
+use crate::secret::Secret;
 
 pub use message::{Message, Piece, Show};
 pub use near::{NearMiss, Of, Other};

@@ -29,7 +29,7 @@ use crate::event::{Event, words};
 use crate::preset::{
     Code, Fetch, Handshake, Kind, Location, Part, Preset, Reply, Scheme, Unreadable,
 };
-use crate::secrets::Secret;
+use crate::secret::Secret;
 pub use explain::{
     Compared, Explained, Message, NearMiss, Of, Other, Piece, Show, Steps, Time, Tried,
 };
@@ -187,7 +187,7 @@ impl Verifier {
     pub fn fetches(&self) -> bool {
         self.preset
             .scheme(&self.variant)
-            .is_some_and(|scheme| scheme.fetches(&self.trust))
+            .is_some_and(|scheme| self.trust.fetches(scheme))
     }
 
     /// The object that a request names, where the scheme is `fetch-back`: such a request is a notice,
@@ -301,7 +301,6 @@ fn unreadable(error: Unreadable) -> Rejected {
 pub(crate) use candidates::Group;
 pub(crate) use code::qsh::canonical;
 pub(crate) use decode::encode;
-pub(crate) use event::content;
 pub(crate) use key::key;
 pub(crate) use mac::{digest, sign as mac_sign};
 pub(crate) use message::{Context, message};

@@ -12,7 +12,7 @@ use super::{Reason, Rejected, Trust, code, joined, jwt, mac, token, unreadable, 
 use crate::envelope::Envelope;
 use crate::event::Sha;
 use crate::preset::{Code, Kind, Place, Scheme};
-use crate::secrets::Secret;
+use crate::secret::Secret;
 
 /// More items than this are no batch.
 const MOST_ITEMS: usize = 10_000;

@@ -6,7 +6,7 @@ use super::mac;
 use super::{Reason, Rejected, unreadable};
 use crate::envelope::Envelope;
 use crate::preset::{Encoding, Handshake, Hash, Json, Part, Reply, Scheme, Template};
-use crate::secrets::Secret;
+use crate::secret::Secret;
 
 /// The longest value of a request that an answer repeats.
 const LONGEST_ECHO: usize = 4096;

@@ -8,7 +8,7 @@ use super::prove::Key;
 use super::{Reason, Rejected, unreadable};
 use crate::envelope::Envelope;
 use crate::preset::{Location, Scheme};
-use crate::secrets::Secret;
+use crate::secret::Secret;
 
 /// The secret that the sender knows. Where the preset says so, every item has to carry one.
 pub(super) fn token<'s>(

@@ -13,6 +13,7 @@ use webpki::anchor_from_trusted_cert;
 
 use super::decode::BASE64;
 use super::jwks::Jwks;
+use crate::preset::{Code, Jwt, KeySource, Kind, Scheme};
 
 /// What verification may believe beside secrets. Verification itself never fetches: what is not
 /// given here is fetched by backup-sync and [learnt](Trust::learn).
@@ -168,6 +169,61 @@ impl Trust {
             SYSTEM.clone()
         } else {
             self.certificates.roots.clone()
+        }
+    }
+
+    /// Why a source with this trust cannot use the scheme, as a sentence.
+    pub fn unusable(&self, scheme: &Scheme) -> Option<String> {
+        match &scheme.kind {
+            Kind::Code(Code::Missing(name)) => Some(format!(
+                "its signature needs code ({name}) that is not written yet"
+            )),
+            Kind::Code(Code::Ebay) if self.keys.is_empty() && self.api_secret.is_none() => Some(
+                "it needs trust.api_secret, the name of the credentials to fetch public keys \
+                 with, or trust.keys, the public key of each kid"
+                    .to_owned(),
+            ),
+            Kind::FetchBack if self.api_secret.is_none() => Some(
+                "it needs trust.api_secret, the name of the API key with which the objects that a \
+                 notice names are fetched; store the key with `aws ssm put-parameter --type \
+                 SecureString --name /<stack>/provider-api/NAME/current --value file://api-key`"
+                    .to_owned(),
+            ),
+            Kind::Jwt => {
+                let jwt = scheme.jwt.as_ref()?;
+                let empty = |claim: &Option<String>| claim.as_deref() == Some("");
+                if empty(&jwt.aud) || empty(&jwt.email) {
+                    return Some("a parameter that its token has to claim is not set".to_owned());
+                }
+                if self.has_jwks() {
+                    return None;
+                }
+                match &jwt.key {
+                    KeySource::Jwks(url) if url.is_empty() => {
+                        Some("it needs trust.jwks, the key set of the provider".to_owned())
+                    }
+                    KeySource::ByKid if self.api_secret.is_none() => Some(
+                        "it needs trust.api_secret, the name of the credentials to fetch public \
+                         keys with, or trust.jwks, the keys themselves"
+                            .to_owned(),
+                    ),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the scheme needs documents that backup-sync fetches, because they are not given.
+    pub(crate) fn fetches(&self, scheme: &Scheme) -> bool {
+        match &scheme.kind {
+            Kind::Code(Code::PayPal | Code::Sns) => true,
+            Kind::Code(Code::Ebay) => self.keys.is_empty(),
+            Kind::Jwt => {
+                let public = |jwt: &Jwt| jwt.key != KeySource::Secret;
+                !self.has_jwks() && scheme.jwt.as_ref().is_some_and(public)
+            }
+            _ => false,
         }
     }
 

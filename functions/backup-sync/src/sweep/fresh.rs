@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
+use shared::calendar::{self, Hour};
 use shared::clock::Millis;
 use shared::event::EventKey;
-use shared::hours::{self, Hour};
 use shared::ledger::{HourPart, Marks, Sum};
 use shared::timing::{FIRST_LOOK, LAST_LOOK};
 use tokio::time::Instant;
@@ -177,7 +177,7 @@ impl BackupSync {
         until: Instant,
     ) -> Gone {
         let parts = sources.iter().flat_map(|source| {
-            let hours = hours::cut(from, to).into_iter();
+            let hours = calendar::cut(from, to).into_iter();
             hours.flat_map(move |(from, to)| HourPart::of(source, from, to))
         });
         let gone: Vec<Gone> = stream::iter(parts)

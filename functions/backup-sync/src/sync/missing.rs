@@ -6,8 +6,9 @@ use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 use shared::clock::Millis;
 use shared::config::Missing;
+use shared::event::LARGEST_BODY;
 use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{LARGEST_BODY, Received, Seen};
+use shared::ledger::{Received, Seen};
 use shared::preset::Request;
 
 use super::fault::Fault;

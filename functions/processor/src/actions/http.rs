@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 
 use anyhow::{Context as _, anyhow};
 use shared::breaker::Heard;
-use shared::effects::{Effect, Keys};
+use shared::config::policy::IdempotencySupport;
+use shared::effects::Effect;
 use shared::envelope::Envelope;
 use shared::outbound::{Answer, Trouble};
 use shared::outcome::Outcome;
@@ -31,7 +32,7 @@ pub(super) async fn forward(
     name: &str,
     url: &str,
     secret: &str,
-    keys: Keys,
+    keys: IdempotencySupport,
 ) -> Outcome {
     let secret = match work.secret(secret).await {
         Ok(secret) => secret,
@@ -39,7 +40,7 @@ pub(super) async fn forward(
     };
     let call = async |key: &str| post(work, url, &secret, key).await;
     match keys {
-        Keys::Honoured => work.effects.keyed(name, call).await,
+        IdempotencySupport::Honoured => work.effects.keyed(name, call).await,
         other => work.effects.once(name, other, call).await,
     }
 }

@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use aws_sdk_ssm::types::ParameterType;
 use local::{Options, Stack};
 use serde_json::Value;
+use shared::calendar;
 use shared::clock::Millis;
-use shared::hours;
 use shared::ledger::{HourPart, Ledger};
 
 use super::destination::Outside;
@@ -115,7 +115,7 @@ impl Stand {
         let ledger = Ledger::new(client, table, None);
         let now = Millis::now();
         for looks_at_rows in [true, false] {
-            for (from, to) in hours::cut(now - Duration::from_secs(3600), now) {
+            for (from, to) in calendar::cut(now - Duration::from_secs(3600), now) {
                 for part in HourPart::of(SOURCE, from, to) {
                     let mut start = None;
                     loop {

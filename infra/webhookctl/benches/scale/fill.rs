@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use dynoxide::{AttributeValue, Database, ImportOptions, Item, server};
 use local::{Naming, Template, clients, create_table};
+use shared::calendar::Hour;
 use shared::clock::Millis;
 use shared::event::{EventId, EventKey};
-use shared::hours::{Arrived, Hour};
+use shared::hours::Arrived;
 use shared::ledger::transition::{dead_partition, work_partition};
 use shared::ledger::{HourCount, Ledger};
 

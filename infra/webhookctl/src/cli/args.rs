@@ -25,6 +25,7 @@ use super::sync::SyncCommand;
 use super::values::{self, Assignment, Chaos, ColorChoice, Rate, SecretFrom, Tamper, Zone};
 use super::verify::VerifyArgs;
 use crate::output::{Format, Query};
+use crate::place::TargetOptions;
 
 /// Inspect and test a webhook inbox on AWS, or run it all on this machine
 #[derive(Debug, Parser)]
@@ -66,50 +67,8 @@ pub struct Global {
     #[arg(long, global = true, value_name = "JMESPATH", value_parser = Query::parse)]
     pub query: Option<Query>,
 
-    /// Deployment to talk to, see `context`; `local` is the running `dev`
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_name = "NAME",
-        env = "WEBHOOKCTL_CONTEXT",
-        hide_env = true
-    )]
-    pub context: Option<String>,
-
-    /// Profile of ~/.aws/config, in place of all other credentials
-    #[arg(long, global = true, value_name = "NAME")]
-    pub profile: Option<String>,
-
-    /// AWS Region of the deployment
-    #[arg(
-        long,
-        global = true,
-        value_name = "REGION",
-        env = "AWS_REGION",
-        hide_env = true
-    )]
-    pub region: Option<String>,
-
-    /// Name of the inbox table
-    #[arg(
-        long,
-        global = true,
-        value_name = "NAME",
-        env = "MITT_TABLE",
-        hide_env = true
-    )]
-    pub table: Option<String>,
-
-    /// Where AWS is, for emulators
-    #[arg(
-        long,
-        global = true,
-        value_name = "URL",
-        env = "AWS_ENDPOINT_URL",
-        hide_env = true
-    )]
-    pub endpoint_url: Option<String>,
+    #[command(flatten)]
+    pub target: TargetOptions,
 
     /// Colour: auto, always, never
     #[arg(
@@ -440,11 +399,11 @@ impl Global {
     /// An empty variable is one that is not set.
     pub(super) fn without_empty(mut self) -> Self {
         for value in [
-            &mut self.context,
-            &mut self.profile,
-            &mut self.region,
-            &mut self.table,
-            &mut self.endpoint_url,
+            &mut self.target.context,
+            &mut self.target.profile,
+            &mut self.target.region,
+            &mut self.target.table,
+            &mut self.target.endpoint_url,
             &mut self.terminal_width,
             &mut self.tips,
         ] {

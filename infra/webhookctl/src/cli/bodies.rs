@@ -18,7 +18,7 @@ pub struct BodiesAt {
 impl BodiesAt {
     /// The inbox, and its bucket as far as it is known.
     pub(crate) fn open(&self, global: &Global) -> anyhow::Result<Inbox> {
-        let mut inbox = Inbox::open(global)?;
+        let mut inbox = Inbox::open(&global.target)?;
         inbox.ledger = self.ledger(&inbox)?;
         Ok(inbox)
     }

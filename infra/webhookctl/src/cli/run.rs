@@ -147,14 +147,14 @@ fn finish(
 impl Global {
     /// Where requests go, for messages about them.
     pub fn place(&self) -> Place {
-        if let Ok(Chosen::Deployed(deployed)) = Chosen::find(self) {
+        if let Ok(Chosen::Deployed(deployed)) = Chosen::find(&self.target) {
             return deployed.place();
         }
         Place {
-            context: self.context.clone(),
-            region: self.region.clone(),
-            table: self.table.clone(),
-            endpoint_url: self.endpoint_url.clone(),
+            context: self.target.context.clone(),
+            region: self.target.region.clone(),
+            table: self.target.table.clone(),
+            endpoint_url: self.target.endpoint_url.clone(),
             other_region: None,
         }
     }

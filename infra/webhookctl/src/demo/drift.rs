@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use shared::calendar::Day;
 use shared::clock::Millis;
-use shared::coverage::Day;
 use shared::event::Via;
 use shared::inbox::Inbox as Door;
 use shared::ledger::State;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::selection::glob;
+use crate::glob;
 
 /// Whoever needs least of them first.
 const POLICIES: [(&str, &str); 5] = [

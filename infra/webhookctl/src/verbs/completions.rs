@@ -11,8 +11,8 @@ use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
 use shared::config::{Config, EMBEDDED};
+use shared::env::variable;
 use shared::preset::Preset;
-use shared::settings::variable;
 
 use crate::cli::{CompletionsArgs, ManArgs, tree};
 use crate::output::{Exit, Printer};

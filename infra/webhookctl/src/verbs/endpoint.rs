@@ -60,7 +60,7 @@ pub(super) async fn run(
 }
 
 async fn show(args: EndpointShowArgs, global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     if args.now {
         inbox.may_write("look now, which is noted")?;
     }
@@ -156,7 +156,7 @@ async fn enable(
     if reason.is_empty() {
         return Err(CliError::usage("endpoint.reason", "say why: -m WHY").into());
     }
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("enable an endpoint")?;
     let name = args.source.as_str();
     let watched = watched(&inbox, Some(name))?;

@@ -43,7 +43,7 @@ pub(super) async fn listen(
         ELSEWHERE => error.tip("to send them there all the same: --allow-host HOST"),
         _ => error,
     })?;
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now();
     let wanted = Arc::new(Wanted::new(&args, &inbox, now)?);
     let ledger = args.bodies_at.ledger(&inbox)?;

@@ -26,7 +26,7 @@ struct Entry {
 }
 
 pub(super) async fn log(args: LogArgs, global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now();
     let from = args
         .since

@@ -43,7 +43,7 @@ pub(super) async fn run(
         let error = CliError::usage("usage.output", "a plan has no -o csv");
         return Err(error.tip("-o json").into());
     }
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     match command {
         ReplayCommand::Plan(args) => Box::pin(make::plan(args, &inbox, out)).await,
         ReplayCommand::Apply(args) => Box::pin(apply::apply(args, &inbox, out)).await,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use shared::clock::Millis;
-use shared::settings::variable;
+use shared::env::variable;
 
 use self::Release::{Before, Ours};
 use crate::history::History;

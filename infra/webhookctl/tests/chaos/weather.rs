@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use shared::clock::Millis;
-use shared::settings::variable;
+use shared::env::variable;
 
 use crate::dice::Dice;
 use crate::evolution::Previous;

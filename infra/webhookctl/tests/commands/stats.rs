@@ -1,9 +1,9 @@
 //! `webhookctl inbox stats`: what came, what is stuck, how long it takes, and what that costs.
 
 use serde_json::Value;
+use shared::calendar::Hour;
 use shared::clock::Millis;
 use shared::event::EventKey;
-use shared::hours::Hour;
 use shared::ledger::{Claim, Settlement};
 use shared::timing::LEASE;
 

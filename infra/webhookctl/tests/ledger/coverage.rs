@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::join_all;
+use shared::calendar::Day;
 use shared::clock::Millis;
-use shared::coverage::{Counts, Day, MOST_GAPS, Piece, Sighting, Tally, Window};
-use shared::ledger::{Comparison, DayCount, Item};
+use shared::coverage::{Comparison, DayCount};
+use shared::coverage::{Counts, MOST_GAPS, Piece, Sighting, Tally, Window};
+use shared::ledger::Item;
 
 use crate::support::{NOW, Table, after, n, number, s};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use shared::calendar::{self, Hour};
 use shared::clock::Millis;
 use shared::event::EventKey;
-use shared::hours::{self, Hour};
 use shared::ledger::transition::{WORK_SHARDS, work_partition};
 use shared::ledger::{HourPart, Item, Marks, Received, Settlement, State, Sum, Swept, Watched};
 use shared::timing::FIRST_LOOK;
@@ -30,7 +30,7 @@ impl Table {
 
     async fn in_the_last_hour(&self) -> Vec<EventKey> {
         let mut found = Vec::new();
-        for (from, to) in hours::cut(NOW - Duration::from_secs(3600), NOW) {
+        for (from, to) in calendar::cut(NOW - Duration::from_secs(3600), NOW) {
             for part in HourPart::of("stripe-main", from, to) {
                 let page = self.ledger.keys_of_hour(&part, None).await.unwrap();
                 assert!(page.next.is_none());

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use shared::calendar::Hour;
 use shared::clock::Millis;
 use shared::event::{Event, EventKey, Fetched, Via};
-use shared::hours::{Arrived, Hour};
+use shared::hours::Arrived;
 use shared::ledger::{Brief, HourCount, State, Waiting};
 
 use crate::support::{NOW, Table, after, dead, event, is_embedded, leased, n, number, retry_at, s};

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::clock::Millis;
+use shared::config::policy::Retention;
 use shared::event::{Event, Sha, Via};
-use shared::ledger::{BodyAt, Ledger, Received, Retention, Settled, Settlement, Swept};
+use shared::ledger::{BodyAt, Ledger, Received, Settled, Settlement, Swept};
 use shared::queue::Lane;
 use shared::timing::{KEEP_BODY, KEEP_ROW};
 

@@ -17,11 +17,13 @@ use aws_sdk_dynamodb::operation::transact_write_items::{
 };
 use aws_sdk_dynamodb::operation::update_item::{UpdateItemInput, UpdateItemOutput};
 use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
+use shared::calendar::Day;
 use shared::clock::Millis;
-use shared::coverage::{Counts, Day, Gap, MOST_GAPS, Piece};
+use shared::coverage::Comparison;
+use shared::coverage::{Counts, Gap, MOST_GAPS, Piece};
 use shared::event::{EventKey, Via};
 use shared::ledger::{
-    Again, By, Comparison, EffectState, Ledger, Received, Replayed, Settlement, Swept, Watched,
+    Again, By, EffectState, Ledger, Received, Replayed, Settlement, Swept, Watched,
 };
 use shared::silence::{REMEMBERED, Rhythm};
 use shared::timing::LEASE;

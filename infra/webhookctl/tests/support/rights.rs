@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use local::Rights;
-use shared::settings::variable;
+use shared::env::variable;
 
 /// The policies of the template, and no other.
 pub(crate) fn enforced() -> Rights {

@@ -64,12 +64,12 @@ fn settings_have_defaults() {
     assert_eq!(invocation, Invocation::RequestResponse);
     let http = "kind = 'http'\nurl = 'https://hooks.example.com'\nsecret = 's'\n";
     for (more, expected) in [
-        ("", Keys::Honoured),
+        ("", IdempotencySupport::Honoured),
         (
             "keys = 'honoured-with-failures'",
-            Keys::HonouredWithFailures,
+            IdempotencySupport::HonouredWithFailures,
         ),
-        ("keys = 'ignored'", Keys::Ignored),
+        ("keys = 'ignored'", IdempotencySupport::Ignored),
     ] {
         let ActionKind::Http { keys, .. } = read(&format!("{http}{more}")).unwrap().kind else {
             panic!()

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
+use crate::calendar::Hour;
 use crate::clock::Millis;
 use crate::event::EventKey;
-use crate::hours::Hour;
 use crate::ledger::transition;
 use crate::ledger::{Item, Ledger, SCHEMA, item};
 use crate::timing::{LAST_LOOK, MARKS_FROM};

@@ -7,7 +7,19 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use crate::json_path::JsonPath;
-use crate::outbound::Method;
+
+/// The HTTP method of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Method {
+    #[default]
+    Get,
+    Post,
+    Put,
+    /// No preset uses it.
+    #[serde(skip)]
+    Patch,
+}
 
 /// One request. In its URL, its query and its body stand `{field:NAME}`, what the source says;
 /// `{since}` and `{until}`, the span that is asked for; and in requests for one item

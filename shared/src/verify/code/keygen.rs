@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use crate::clock::Millis;
 use crate::envelope::Envelope;
 use crate::preset::{Encoding, Kind};
-use crate::secrets::Secret;
+use crate::secret::Secret;
 use crate::verify::decode::decode;
 use crate::verify::key::signed_by;
 use crate::verify::prove::Key;

@@ -1,7 +1,7 @@
 //! The signed message, in pieces that may be shown and others that may not.
 
+use crate::envelope::is_credential;
 use crate::preset::{Location, Part, Scheme, Template};
-use crate::quarantine::is_credential;
 use crate::verify::Rejected;
 use crate::verify::message::{Context, message};
 

@@ -12,7 +12,7 @@ mod url;
 use super::Verifier;
 use crate::envelope::Envelope;
 use crate::preset::Scheme;
-use crate::secrets::Secret;
+use crate::secret::Secret;
 use crate::verify::{Arrival, Reason, Rejected};
 
 /// A secret that is not in use for the source, and whose it is.

@@ -6,7 +6,7 @@ use super::message::read;
 use super::{Compared, Message, Steps, Time, Tried};
 use crate::envelope::Envelope;
 use crate::preset::{Kind, Location, Place, Scheme};
-use crate::secrets::Secret;
+use crate::secret::Secret;
 use crate::verify::candidates::{Group, candidates};
 use crate::verify::decode::encode;
 use crate::verify::key::key;

@@ -13,12 +13,12 @@ use super::chaos;
 use crate::cli::{Chaos, DevArgs};
 use crate::demo::Fate;
 use crate::demo::downstream::Seen;
+use crate::inspect::view;
 use crate::inspect::{EventRow, columns};
 use crate::output::format::short_id;
 use crate::output::{CliError, Exit, List, Printer, style, time};
 use crate::place::Local;
 use crate::verbs::send::Sent;
-use crate::verbs::view;
 
 /// Columns of what is explained.
 const TEXT_WIDTH: usize = 86;

@@ -41,7 +41,7 @@ pub(super) async fn list(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now().0;
     if args.flat || out.format == Format::Ids {
         flat(&inbox, &args, now, out).await?;

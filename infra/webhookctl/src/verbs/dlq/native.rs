@@ -37,7 +37,7 @@ pub(super) async fn redrive(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = super::redrive::reason(&args)?;
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("move dead doorbells")?;
     let queue = DeadQueue::find(&inbox, &args.door_at).await?;
     let (dead, messages) = dead_letter_counts(&inbox, &queue).await?;

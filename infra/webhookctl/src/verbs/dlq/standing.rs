@@ -5,9 +5,9 @@ use shared::config::Config;
 use shared::ledger::Row;
 use shared::ledger::transition::DISCARDED;
 
+use crate::inspect::next_action::{Code, next_action};
+use crate::inspect::view;
 use crate::inspect::{EffectState, EventView};
-use crate::next_action::{Code, next_action};
-use crate::verbs::view;
 
 /// Whether it can be worked on again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

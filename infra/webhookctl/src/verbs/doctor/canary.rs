@@ -9,7 +9,7 @@ use crate::place::Inbox;
 use crate::verbs::send::{self, Canary};
 
 pub(super) async fn canary(args: &DoctorArgs, global: &Global) -> anyhow::Result<Finding> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let source = source(args, &inbox.config)?;
     let Some(source) = source else {
         return Ok(Finding::not_checked(

@@ -14,8 +14,8 @@ use shared::clock::Millis;
 use shared::ledger::{Deed, Row};
 
 use self::record::{Record, Redaction};
-use super::view;
 use crate::cli::{ExportArgs, Global};
+use crate::inspect::view;
 use crate::output::table::thousands;
 use crate::output::{CliError, Exit, Format, Printer, Progress};
 use crate::place::Inbox;

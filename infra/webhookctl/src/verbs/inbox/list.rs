@@ -142,7 +142,7 @@ fn counted(found: &Found, want: &Want, selection: &Selection) -> String {
 
 /// `prod · eu-west-1`
 fn place(inbox: &Inbox, global: &Global) -> String {
-    match &global.region {
+    match &global.target.region {
         Some(region) if inbox.local.is_none() => format!("{} · {region}", inbox.name),
         _ => inbox.name.clone(),
     }

@@ -7,12 +7,12 @@ use shared::json_path::{JsonPath, scalar};
 use shared::ledger::{Listed, Row};
 
 use crate::cli::ListenArgs;
+use crate::glob;
 use crate::inspect::Status;
+use crate::inspect::view;
 use crate::output::CliError;
 use crate::output::error::nearest;
 use crate::place::Inbox;
-use crate::selection::glob;
-use crate::verbs::view;
 
 /// No backfill reaches further back: each hour of each source is a read of its own.
 const FURTHEST_MS: i64 = 31 * 24 * 3_600_000;

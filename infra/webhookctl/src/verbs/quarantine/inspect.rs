@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use shared::clock::Millis;
+use shared::envelope::is_credential;
 use shared::event::{EventId, Proven};
-use shared::quarantine::{Held, is_credential};
+use shared::quarantine::Held;
 
 use super::finding::{Found, what};
 use super::list::status;
@@ -65,7 +66,7 @@ pub(super) async fn inspect(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now();
     let held = find(&inbox, &args.id, now).await?;
     let keys = Keys::read(&inbox, global, &args.secrets_at, now).await.ok();

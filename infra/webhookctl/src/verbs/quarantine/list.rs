@@ -21,7 +21,7 @@ pub(super) async fn list(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now();
     let held = chosen(&inbox, &args.selection, now).await?;
     let keys = match Keys::read(&inbox, global, &args.secrets_at, now).await {

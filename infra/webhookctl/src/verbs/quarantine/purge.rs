@@ -30,7 +30,7 @@ pub(super) async fn purge(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("purge the quarantine")?;
     let held = chosen(&inbox, &args.selection, Millis::now()).await?;
     let count = held.len();

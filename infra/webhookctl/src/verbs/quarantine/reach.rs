@@ -88,7 +88,7 @@ pub(in crate::verbs) fn door(inbox: &Inbox, global: &Global, at: &DoorAt) -> any
 }
 
 fn aws(global: &Global) -> anyhow::Result<Aws> {
-    crate::place::aws(global, Patience::LONG)
+    crate::place::aws(&global.target, Patience::LONG)
 }
 
 /// The catcher's path.

@@ -67,7 +67,7 @@ pub(super) async fn reverify(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     if !args.dry_run {
         inbox.may_write("put requests into the inbox")?;
     }

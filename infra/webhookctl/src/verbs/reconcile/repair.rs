@@ -39,7 +39,7 @@ pub(super) async fn repair(
     if reason.is_empty() {
         return Err(CliError::usage("reconcile.reason", "say why: -m WHY").into());
     }
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("repair")?;
     reachable(&inbox, &args.door_at)?;
     let door = door(&inbox, global, &args.door_at)?;

@@ -6,7 +6,7 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use shared::config::Config;
 use shared::ledger::{Ledger, PlanEvent, PlanOutcome, Row, State};
 
-use crate::verbs::view;
+use crate::inspect::view;
 
 /// Rows that are read at the same time.
 const AT_ONCE: usize = 16;

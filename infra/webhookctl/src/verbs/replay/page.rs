@@ -9,11 +9,11 @@ use shared::ledger::Plan;
 use super::document::document;
 use super::fate::{LeftOut, Runs};
 use super::make::Judged;
+use crate::inspect::view;
 use crate::output::Printer;
 use crate::output::table::{aligned, thousands};
 use crate::output::time::{age, duration, rfc3339};
 use crate::place::Inbox;
-use crate::verbs::view;
 
 /// The rate at which a plan is applied if nothing is said.
 const RATE: u64 = 10;

@@ -32,7 +32,7 @@ pub(super) async fn again(
 ) -> anyhow::Result<Exit> {
     let to = args.to.as_deref().map(|to| Address::parse(to, None));
     let to = to.transpose()?;
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     if inbox.local.is_none() {
         inbox.may_write("send a stored event, which is written down")?;
     }

@@ -14,7 +14,7 @@ use super::key;
 use crate::cli::{Global, SecretFrom, SendArgs};
 use crate::output::CliError;
 use crate::output::error::nearest;
-use crate::place::{Inbox, Local};
+use crate::place::{Inbox, Local, TargetOptions};
 use crate::samples::{Signed, Signer};
 use crate::test_keys;
 
@@ -55,9 +55,9 @@ impl Target {
         let Some(local) = Local::find()? else {
             return Err(no_target().into());
         };
-        let inbox = Inbox::open(&Global {
+        let inbox = Inbox::open(&TargetOptions {
             context: Some("local".into()),
-            ..global.clone()
+            ..global.target.clone()
         })?;
         // Also what is only printed may store a public key first.
         inbox.may_write("send webhooks")?;

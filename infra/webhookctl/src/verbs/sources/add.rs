@@ -70,7 +70,7 @@ pub(super) async fn add(
         (false, false) => None,
         (true, false) => return Err(nowhere().into()),
         (_, true) => {
-            let inbox = Inbox::open(global)?;
+            let inbox = Inbox::open(&global.target)?;
             inbox.may_write("store a secret")?;
             let prefix = inbox.names().secrets_manager_prefix.as_deref();
             let managed = Managed::new(config.managed_secrets(), prefix);
@@ -190,8 +190,8 @@ pub(super) fn nowhere() -> CliError {
 
 /// The `dev` that a command without another deployment is about.
 pub(super) fn running(global: &Global) -> anyhow::Result<Option<Local>> {
-    let local = global.context.as_deref() == Some("local");
-    if !local && Chosen::is_named(global)? {
+    let local = global.target.context.as_deref() == Some("local");
+    if !local && Chosen::is_named(&global.target)? {
         return Ok(None);
     }
     Local::find()

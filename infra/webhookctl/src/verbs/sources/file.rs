@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, ensure};
-use shared::config::{Config, refusal};
+use shared::config::Config;
+use shared::toml_error::refusal;
 use toml::{Table, Value};
 
 use crate::output::{CliError, Exit};

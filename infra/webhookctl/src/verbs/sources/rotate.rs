@@ -59,7 +59,7 @@ pub(super) async fn rotate(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let now = Millis::now();
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("change a secret")?;
     let source = find(&inbox.config, &args.source)?;
     let store = reach::store(&inbox, global, &args.secrets_at)?;

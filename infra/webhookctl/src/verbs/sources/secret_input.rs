@@ -98,7 +98,7 @@ fn read(from: &SecretFrom) -> anyhow::Result<String> {
         SecretFrom::File(path) => std::fs::read_to_string(path)
             .with_context(|| format!("read the secret from {}", path.display())),
         SecretFrom::Env(name) => {
-            shared::settings::variable(name).with_context(|| format!("{name} is not set"))
+            shared::env::variable(name).with_context(|| format!("{name} is not set"))
         }
     }
 }

@@ -57,7 +57,7 @@ pub(super) async fn test(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("send test events")?;
     let source = find(&inbox.config, &args.source)?;
     let base = api_url(Some(&inbox), &args.api_at);

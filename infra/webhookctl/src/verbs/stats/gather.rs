@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use shared::calendar::Hour;
 use shared::clock::Millis;
-use shared::hours::{Arrived, Hour};
+use shared::hours::Arrived;
 use shared::ledger::{Brief, Cost, HourCount, State, Waiting};
 use shared::silence::Quiet;
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
+use shared::calendar::Hour;
 use shared::clock::Millis;
-use shared::hours::Hour;
 use shared::ledger::{Brief, State};
 
 use super::chosen::Chosen;

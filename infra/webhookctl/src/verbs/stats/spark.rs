@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use shared::calendar::Hour;
 use shared::clock::Millis;
-use shared::hours::Hour;
 
 use super::gather::Arrivals;
 

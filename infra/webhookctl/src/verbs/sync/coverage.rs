@@ -2,11 +2,13 @@
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
+use shared::calendar::Day;
 use shared::clock::Millis;
 use shared::config::Source;
-use shared::coverage::{Day, Delays, Gap};
+use shared::coverage::DayCount;
+use shared::coverage::{Delays, Gap};
 use shared::event::EventKey;
-use shared::ledger::{DayCount, Ledger};
+use shared::ledger::Ledger;
 use shared::preset::SyncKind;
 
 use super::facts::{percent, said};
@@ -57,7 +59,7 @@ pub(super) async fn coverage(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now();
     let days = Span::of(&args, now.0)?.days();
     let mut items = Vec::new();

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
+use shared::calendar::Day;
 use shared::clock::Millis;
 use shared::config::Source;
-use shared::coverage::{Counts, Day};
+use shared::coverage::Counts;
 use shared::ledger::{Ledger, SyncState};
 use shared::silence::{Quiet, Rhythm, Why};
 use shared::timing::SYNC_EVERY;

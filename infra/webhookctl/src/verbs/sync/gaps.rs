@@ -1,8 +1,9 @@
 //! `sync gaps`
 
 use serde::Serialize;
+use shared::calendar::Day;
 use shared::clock::Millis;
-use shared::coverage::{Day, Gap};
+use shared::coverage::Gap;
 use shared::event::EventKey;
 use shared::ledger::{Ledger, Lost};
 
@@ -45,7 +46,7 @@ pub(super) async fn gaps(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now();
     let span = Span::of(&args, now.0)?;
     let mut items = Vec::new();

@@ -52,7 +52,7 @@ pub(super) async fn run(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     if !args.dry_run {
         inbox.may_write("put events into the inbox")?;
     }

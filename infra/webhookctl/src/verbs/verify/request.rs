@@ -87,10 +87,10 @@ fn one_reader_of_stdin(args: &VerifyArgs) -> Result<(), CliError> {
 
 /// The inbox, where one is needed or named; without it all has to be given.
 fn inbox(args: &VerifyArgs, global: &Global) -> anyhow::Result<Option<Inbox>> {
-    let named = Chosen::is_named(global)?;
+    let named = Chosen::is_named(&global.target)?;
     let wanted = args.source.is_some() && (named || Local::find()?.is_some());
     if args.id.is_some() || wanted {
-        return Inbox::open(global).map(Some);
+        return Inbox::open(&global.target).map(Some);
     }
     Ok(None)
 }
@@ -155,7 +155,7 @@ fn usable(verifier: &Verifier) -> Result<(), CliError> {
         return Err(CliError::usage("verify.no_variant", message)
             .tip(format!("one of: {}", known.join(", "))));
     };
-    match scheme.unusable(&verifier.trust) {
+    match verifier.trust.unusable(scheme) {
         Some(reason) => Err(CliError::usage(
             "verify.unusable",
             format!("{}, variant '{}': {reason}", preset.id, verifier.variant),

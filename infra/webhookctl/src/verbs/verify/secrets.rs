@@ -108,7 +108,7 @@ fn read(from: &SecretFrom) -> anyhow::Result<Secret> {
             (format!("file:{}", path.display()), text)
         }
         SecretFrom::Env(name) => {
-            let text = shared::settings::variable(name);
+            let text = shared::env::variable(name);
             let text = text.with_context(|| format!("{name} is not set"))?;
             (format!("env:{name}"), text)
         }

@@ -2,7 +2,7 @@
 
 use super::{Held, NearMiss, Of, Other, Search};
 use crate::preset::{KeyForm, KeySource, Kind, Scheme};
-use crate::secrets::Secret;
+use crate::secret::Secret;
 
 /// What providers write before a secret.
 const PREFIXES: [&str; 2] = ["v1,whsec_", "whsec_"];

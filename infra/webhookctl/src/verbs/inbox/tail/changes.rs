@@ -145,7 +145,7 @@ mod tests {
     use shared::ledger::Item;
 
     use super::*;
-    use crate::verbs::view;
+    use crate::inspect::view;
 
     const NOW: i64 = 1_795_169_681_000;
 

@@ -24,7 +24,7 @@ pub fn refusal(error: &toml::de::Error, text: &str) -> String {
 }
 
 /// What is wrong with what the TOML says, with its line where a value of the file was left out.
-pub(super) fn refused(error: &anyhow::Error, text: &str) -> String {
+pub(crate) fn refused(error: &anyhow::Error, text: &str) -> String {
     let mut said = format!("{error:#}");
     let name = error.downcast_ref::<NotAName>();
     let mut line = name.and_then(|refused| line_of(text, &refused.name));
@@ -44,13 +44,13 @@ pub(super) fn refused(error: &anyhow::Error, text: &str) -> String {
 }
 
 /// A name that is none. Secrets are named where they might be written, so it is never shown.
-pub(super) struct NotAName {
+pub(crate) struct NotAName {
     what: &'static str,
     name: String,
 }
 
 impl NotAName {
-    pub(super) fn new(what: &'static str, name: &str) -> Self {
+    pub(crate) fn new(what: &'static str, name: &str) -> Self {
         Self {
             what,
             name: name.to_owned(),

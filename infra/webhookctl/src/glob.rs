@@ -1,7 +1,7 @@
 //! Patterns of names: `*` is any text, `?` one character, all else itself.
 
 /// Whether it is more than a name.
-pub(super) fn is_glob(pattern: &str) -> bool {
+pub(crate) fn is_glob(pattern: &str) -> bool {
     pattern.contains(['*', '?'])
 }
 

@@ -3,11 +3,13 @@
 use shared::config::Config;
 use shared::ledger::{EffectState as Stored, Moment as Stage, Row, State};
 
-use super::replay::fate::is_superseded;
 use crate::fingerprint::{Fingerprint, error_text};
 use crate::inspect::{
     Body, Effect, EffectState, EventView, LastError, Moment, Replay, Status, later,
 };
+
+/// What the processor notes of an event that a newer one of its entity has overtaken.
+const SKIPPED_STALE: &str = "skipped_stale";
 
 /// What is shown of an event. The configuration says how many attempts its source has.
 pub fn view(row: &Row, config: &Config) -> EventView {
@@ -169,6 +171,12 @@ fn status(state: State) -> Status {
         State::DeadLetter => Status::DeadLetter,
         State::Quarantined => Status::Quarantined,
     }
+}
+
+/// Whether it was done without its actions, because a newer event of its entity came before.
+pub(crate) fn is_superseded(row: &Row) -> bool {
+    let ended = row.history.iter().rfind(|moment| moment.what == "done");
+    ended.is_some_and(|moment| moment.note.contains(SKIPPED_STALE))
 }
 
 #[cfg(test)]
