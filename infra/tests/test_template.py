@@ -11,7 +11,7 @@ import pytest
 
 from template_parts import DAY, FUNCTIONS, ROOT, TEXT, all_statements, arn_of, constant, keys, of_type, parse, properties, statements
 
-RETENTION = (ROOT / "shared/src/ledger/retention.rs").read_text()
+RETENTION = (ROOT / "shared/src/sources/policy.rs").read_text()
 
 
 @pytest.fixture

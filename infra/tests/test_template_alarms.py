@@ -274,5 +274,5 @@ def is_logged(field, group):
 
 def breaker_code():
     return "".join(file.read_text() for file in sorted((ROOT / "shared/src").rglob("breaker*/*.rs"))) + (
-        ROOT / "shared/src/breaker.rs"
+        ROOT / "shared/src/delivery/breaker.rs"
     ).read_text()

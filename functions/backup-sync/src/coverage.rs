@@ -4,14 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use shared::calendar::Day;
-use shared::clock::Millis;
-use shared::config::SourceSync;
-use shared::coverage::{Comparison, DayCount};
-use shared::coverage::{Counts, Piece, Sighting, Tally, Window};
-use shared::event::{EventKey, Via};
-use shared::ledger::{Cursor, Ledger, Listed, Lost, Paused, Seen, State};
-use shared::preset::{Location, Sync, SyncKind};
+use shared::base::calendar::Day;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Cursor, Ledger, Listed, Lost, Paused, Seen, State};
+use shared::monitoring::coverage::{Comparison, DayCount};
+use shared::monitoring::coverage::{Counts, Piece, Sighting, Tally, Window};
+use shared::sources::SourceSync;
+use shared::webhook::event::{EventKey, Via};
+use shared::webhook::preset::{Location, Sync, SyncKind};
 
 use crate::BackupSync;
 
@@ -320,7 +320,7 @@ fn trouble(source: &str, error: &anyhow::Error) {
 mod tests {
     use std::collections::BTreeMap;
 
-    use shared::preset::Preset;
+    use shared::webhook::preset::Preset;
 
     use super::*;
 

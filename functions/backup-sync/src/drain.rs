@@ -12,10 +12,10 @@ use std::cell::RefCell;
 use futures::future::{join, try_join_all};
 use futures::stream::{self, StreamExt as _};
 use serde::Serialize;
-use shared::ledger::{Received, Watched, is_unavailable};
-use shared::queue::Lane;
-use shared::spill::{Message, Spilled};
-use shared::timing::DRAIN;
+use shared::base::timing::DRAIN;
+use shared::inbox::ledger::{Received, Watched, is_unavailable};
+use shared::inbox::queue::Lane;
+use shared::inbox::spill::{Message, Spilled};
 use tokio::time::Instant;
 
 use crate::{BackupSync, RunTime};

@@ -32,14 +32,14 @@ mod sync;
 use futures::FutureExt as _;
 use futures::future::{LocalBoxFuture, join};
 use serde::{Deserialize, Serialize};
-use shared::breaker::Breakers;
-use shared::clock::Clock;
-use shared::outbound::Outbound;
-use shared::pause::Pauses;
-use shared::settings::Parts;
-use shared::timing::{
+use shared::aws::outbound::Outbound;
+use shared::base::clock::Clock;
+use shared::base::timing::{
     ASKING, BACKUP_SYNC, GRACE, LAST_WORDS, SWEEP, SWEEP_HOLD, SWEEP_KEYS, WATCHING,
 };
+use shared::delivery::breaker::Breakers;
+use shared::delivery::pause::Pauses;
+use shared::services::Parts;
 use tokio::time::{Instant, timeout_at};
 
 use deadline::cut;
@@ -110,11 +110,11 @@ pub enum Report {
     Keys(KeysReport),
     Fetch(FetchReport),
     Endpoints {
-        endpoints: Vec<shared::endpoint::Status>,
+        endpoints: Vec<shared::monitoring::endpoint::Status>,
     },
     Enable(Box<Enabled>),
     Reconcile {
-        reports: Vec<shared::reconcile::Report>,
+        reports: Vec<shared::monitoring::reconcile::Report>,
     },
     Drain(DrainReport),
     Sync {

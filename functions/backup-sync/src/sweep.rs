@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use futures::future::join;
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::Item;
-use shared::ledger::transition::WORK_SHARDS;
-use shared::queue::Lane;
-use shared::timing::{OLD, SWEEP, SWEEP_LEASE};
+use shared::base::clock::Millis;
+use shared::base::timing::{OLD, SWEEP, SWEEP_LEASE};
+use shared::inbox::ledger::Item;
+use shared::inbox::ledger::transition::WORK_SHARDS;
+use shared::inbox::queue::Lane;
+use shared::webhook::event::EventKey;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -416,6 +416,6 @@ impl BackupSync {
 
 fn owner() -> anyhow::Result<String> {
     let mut bytes = [0; 6];
-    shared::chance::fill(&mut bytes)?;
+    shared::base::random::fill(&mut bytes)?;
     Ok(format!("backup-sync/{}", hex::encode(bytes)))
 }

@@ -12,19 +12,19 @@ mod refusals;
 
 use std::time::Duration;
 
-use shared::clock::{Clock, Millis};
-use shared::config::Source;
-use shared::envelope::Envelope;
-use shared::event::Event;
-use shared::fetch_back::{Network, Noticed};
-use shared::ledger::{Crowded, Received};
-use shared::preset::Reply;
-use shared::quarantine::{Kept, Refused};
-use shared::queue::{Doorbell, Lane};
-use shared::secrets::Live;
-use shared::settings::Parts;
-use shared::timing::{KEEP_BUDGET, LEDGER_BUDGET};
-use shared::verify::{Arrival, Reason, Rejected};
+use shared::aws::secrets::Live;
+use shared::base::clock::{Clock, Millis};
+use shared::base::timing::{KEEP_BUDGET, LEDGER_BUDGET};
+use shared::inbox::fetch_back::{Network, Noticed};
+use shared::inbox::ledger::{Crowded, Received};
+use shared::inbox::quarantine::{Kept, Refused};
+use shared::inbox::queue::{Doorbell, Lane};
+use shared::services::Parts;
+use shared::sources::Source;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::event::Event;
+use shared::webhook::preset::Reply;
+use shared::webhook::verify::{Arrival, Reason, Rejected};
 use tokio::time::Instant;
 
 use keep::{Deadlines, Durable, Keeper};
@@ -515,7 +515,9 @@ fn log(source: &Source, durable: &Durable) {
 }
 
 fn labels(live: &Live) -> Vec<&str> {
-    live.iter().map(shared::secrets::Secret::label).collect()
+    live.iter()
+        .map(shared::aws::secrets::Secret::label)
+        .collect()
 }
 
 /// One answer for every cause. A few providers want another status than 401.

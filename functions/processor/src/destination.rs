@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
-use shared::backoff::jitter;
-use shared::breaker::{Heard, Pass};
-use shared::clock::Millis;
-use shared::config::{Action, Destination, Rate};
-use shared::effects::Effects;
-use shared::ledger::{Lease, Row};
-use shared::outcome::Outcome;
-use shared::queue::Lane;
-use shared::rates::Turn;
+use shared::base::backoff::jitter;
+use shared::base::clock::Millis;
+use shared::delivery::breaker::{Heard, Pass};
+use shared::delivery::effects::Effects;
+use shared::delivery::rates::Turn;
+use shared::inbox::ledger::{Lease, Row};
+use shared::inbox::outcome::Outcome;
+use shared::inbox::queue::Lane;
+use shared::sources::{Action, Destination, Rate};
 
 use crate::Processor;
 use crate::actions::{Pulse, Work};
@@ -234,7 +234,7 @@ fn broken_off(all_keyed: bool, error: &str) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use shared::timing::EFFECT_TIMEOUT;
+    use shared::base::timing::EFFECT_TIMEOUT;
 
     use super::*;
 

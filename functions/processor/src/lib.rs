@@ -16,13 +16,13 @@ use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::FutureExt as _;
 use futures::future::join_all;
 use record::Heard;
-use shared::breaker::Breakers;
-use shared::clock::{Clock, Millis};
-use shared::ledger::Abandoned;
-use shared::outbound::Outbound;
-use shared::pause::Pauses;
-use shared::rates::Rates;
-use shared::settings::Parts;
+use shared::aws::outbound::Outbound;
+use shared::base::clock::{Clock, Millis};
+use shared::delivery::breaker::Breakers;
+use shared::delivery::pause::Pauses;
+use shared::delivery::rates::Rates;
+use shared::inbox::ledger::Abandoned;
+use shared::services::Parts;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Records of a batch that are worked on at the same time.

@@ -9,17 +9,19 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use shared::backoff::jitter;
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::event::EventKey;
-use shared::ledger::transition::order::WAITS;
-use shared::ledger::{Abandoned, EntityLock, Lease, Pointer, Raised, Row, Settled, Settlement};
-use shared::order::{Current, Entity, Mode, Order, Place, Version};
-use shared::outbound::Trouble;
-use shared::outcome::Outcome;
-use shared::queue::Doorbell;
-use shared::timing::LEASE;
+use shared::aws::outbound::Trouble;
+use shared::base::backoff::jitter;
+use shared::base::clock::Millis;
+use shared::base::timing::LEASE;
+use shared::inbox::ledger::transition::order::WAITS;
+use shared::inbox::ledger::{
+    Abandoned, EntityLock, Lease, Pointer, Raised, Row, Settled, Settlement,
+};
+use shared::inbox::outcome::Outcome;
+use shared::inbox::queue::Doorbell;
+use shared::sources::Source;
+use shared::sources::ordering::{Current, Entity, Mode, Order, Place, Version};
+use shared::webhook::event::EventKey;
 
 use crate::{Processor, Slot};
 

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 use simulation::wire::sqs::{Message, Name};
 
 use crate::runtime::Program;

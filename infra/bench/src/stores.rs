@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use md5::{Digest as _, Md5};
 use serde_json::{Value, json};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 use simulation::dice::Dice;
 use simulation::wire::dynamodb::{Refusal, Table};
 use simulation::wire::sqs::{Message, Name, Queues, VISIBILITY_MS};

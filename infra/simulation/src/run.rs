@@ -9,7 +9,7 @@ use anyhow::ensure;
 use backup_sync::{BackupSync, Task};
 use catcher::Catcher;
 use processor::Processor;
-use shared::timing::ROUND_EVERY;
+use shared::base::timing::ROUND_EVERY;
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 
@@ -55,7 +55,7 @@ pub struct Run {
 
 /// Runs a scenario on this thread, in virtual time.
 pub fn run(scenario: Scenario) -> anyhow::Result<Found> {
-    shared::chance::seed(scenario.seed);
+    shared::base::random::seed(scenario.seed);
     fastrand::seed(scenario.seed);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
-use shared::timing::ROUND_EVERY;
+use shared::base::timing::ROUND_EVERY;
 
 use crate::clock;
 use crate::scenario::Scenario;

@@ -16,9 +16,9 @@ use aws_sdk_dynamodb::types::{
 };
 use local::{Emulators, Naming, Template, create_table};
 use shared::aws::{Aws, Patience};
-use shared::clock::Millis;
-use shared::ledger::transition::{self, Change, Fence};
-use shared::ledger::{EffectRow, EffectState, Item, Row};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::transition::{self, Change, Fence};
+use shared::inbox::ledger::{EffectRow, EffectState, Item, Row};
 use simulation::dice::Dice;
 use simulation::scenario::Scenario;
 use simulation::wire;

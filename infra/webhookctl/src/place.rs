@@ -16,11 +16,11 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use local::Endpoints;
 use serde::{Deserialize, Serialize};
-use shared::config::{Config, EMBEDDED};
-use shared::keyring::Keyring;
-use shared::ledger::Ledger;
-use shared::quarantine::Quarantine;
-use shared::secrets::Secrets;
+use shared::aws::secrets::Secrets;
+use shared::inbox::keyring::Keyring;
+use shared::inbox::ledger::Ledger;
+use shared::inbox::quarantine::Quarantine;
+use shared::sources::{Config, EMBEDDED};
 
 pub use chosen::{Chosen, Deployed};
 pub use file::Contexts;

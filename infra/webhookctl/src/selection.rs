@@ -11,10 +11,10 @@ mod words;
 use std::io::BufRead as _;
 
 use anyhow::Context as _;
-use shared::event::Via;
-use shared::json_path::JsonPath;
-pub use shared::ledger::Cost;
-use shared::ledger::Row;
+use shared::base::json_path::JsonPath;
+pub use shared::inbox::ledger::Cost;
+use shared::inbox::ledger::Row;
+use shared::webhook::event::Via;
 
 use crate::cli::{Assignment, SelectionArgs};
 use crate::fingerprint::Fingerprint;

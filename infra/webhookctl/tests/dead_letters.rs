@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Claim, EffectRow, EffectState, Received, Settlement, State};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Claim, EffectRow, EffectState, Received, Settlement, State};
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use support::world::World;
 
 const SOURCES: &str = r#"

@@ -12,8 +12,8 @@ use aws_sdk_sqs::types::QueueAttributeName as Attribute;
 use local::Clients;
 use serde_json::{Value, json};
 use shared::aws::{Aws, Patience};
-use shared::clock::Millis;
-use shared::endpoint::{Finding, Health, Status};
+use shared::base::clock::Millis;
+use shared::monitoring::endpoint::{Finding, Health, Status};
 use support::world::World;
 
 const TEMPLATE: &str = include_str!("../../../template.yaml");

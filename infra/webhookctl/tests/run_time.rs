@@ -24,11 +24,11 @@ use folder::Folder;
 use futures::stream::{self, StreamExt as _};
 use local::{Options, Outcome, Stack};
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Ledger, Watched};
-use shared::queue::Doorbell;
-use shared::timing::BACKUP_SYNC;
+use shared::base::clock::Millis;
+use shared::base::timing::BACKUP_SYNC;
+use shared::inbox::ledger::{Ledger, Watched};
+use shared::inbox::queue::Doorbell;
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
 /// The timeout of the function, in seconds.
 const TIMEOUT: u64 = 12;

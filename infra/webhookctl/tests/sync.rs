@@ -11,11 +11,11 @@ use aws_sdk_ssm::types::ParameterType;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use local::{Options, Stack};
 use serde_json::{Value, json};
-use shared::calendar::Day;
-use shared::clock::Millis;
-use shared::coverage::Counts;
-use shared::event::{EventKey, Via};
-use shared::ledger::{Again, Ledger, Replayed, State};
+use shared::base::calendar::Day;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Again, Ledger, Replayed, State};
+use shared::monitoring::coverage::Counts;
+use shared::webhook::event::{EventKey, Via};
 use webhookctl::demo::provider::Failure;
 use webhookctl::demo::{DemoSecrets, StandIns};
 
@@ -258,7 +258,7 @@ async fn a_cursor_in_the_future_goes_back_as_far_as_the_list_reaches() -> anyhow
 async fn rows_that_nobody_can_work_on_keep_no_other_from_its_turn() -> anyhow::Result<()> {
     let world = World::start("stuck").await?;
     let event = |id: &str| {
-        shared::event::Event::fetched(shared::event::Fetched {
+        shared::webhook::event::Event::fetched(shared::webhook::event::Fetched {
             source: "stripe-main",
             provider: "stripe",
             preset: "stripe",
@@ -318,7 +318,7 @@ async fn an_api_key_that_is_refused_moves_no_cursor() -> anyhow::Result<()> {
 async fn the_sweep_rings_for_what_lost_its_doorbell() -> anyhow::Result<()> {
     let world = World::start("sweep").await?;
     // Received long ago by a catcher whose queue was down: a row and no message.
-    let event = shared::event::Event::fetched(shared::event::Fetched {
+    let event = shared::webhook::event::Event::fetched(shared::webhook::event::Fetched {
         source: "stripe-main",
         provider: "stripe",
         preset: "stripe",
@@ -447,7 +447,7 @@ impl World {
     /// An event that came by webhook.
     async fn came(&self, id: &str, at: Millis) -> anyhow::Result<()> {
         let body = format!(r#"{{"id":"{id}","created":{}}}"#, at.secs());
-        let event = shared::event::Event::fetched(shared::event::Fetched {
+        let event = shared::webhook::event::Event::fetched(shared::webhook::event::Fetched {
             source: "stripe-main",
             provider: "stripe",
             preset: "stripe",

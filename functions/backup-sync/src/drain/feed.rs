@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures::future::try_join_all;
-use shared::queue::Lane;
-use shared::timing::{DOSE, LARGEST_DOSE};
+use shared::base::timing::{DOSE, LARGEST_DOSE};
+use shared::inbox::queue::Lane;
 use tokio::time::{Instant, sleep};
 
 use crate::BackupSync;

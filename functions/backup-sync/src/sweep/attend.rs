@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
-use shared::backoff::Backoff;
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::Swept;
-use shared::pause::LOOK_AGAIN;
-use shared::queue::{Doorbell, Lane};
+use shared::base::backoff::Backoff;
+use shared::base::clock::Millis;
+use shared::delivery::pause::LOOK_AGAIN;
+use shared::inbox::ledger::Swept;
+use shared::inbox::queue::{Doorbell, Lane};
+use shared::webhook::event::EventKey;
 use tokio::time::Instant;
 
 use super::Work;

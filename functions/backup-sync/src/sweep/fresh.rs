@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
-use shared::calendar::{self, Hour};
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::{HourPart, Marks, Sum};
-use shared::timing::{FIRST_LOOK, LAST_LOOK};
+use shared::base::calendar::{self, Hour};
+use shared::base::clock::Millis;
+use shared::base::timing::{FIRST_LOOK, LAST_LOOK};
+use shared::inbox::ledger::{HourPart, Marks, Sum};
+use shared::webhook::event::EventKey;
 use tokio::time::Instant;
 
 use crate::{BackupSync, RunTime};

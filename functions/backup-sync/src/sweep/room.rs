@@ -5,9 +5,9 @@
 
 use std::collections::VecDeque;
 
-use shared::ledger::{Space, Wanted};
-use shared::queue::Lane;
-use shared::timing::{DEPTH_LAG, DOSE};
+use shared::base::timing::{DEPTH_LAG, DOSE};
+use shared::inbox::ledger::{Space, Wanted};
+use shared::inbox::queue::Lane;
 use tokio::time::Instant;
 
 /// The sweep never raises a queue above this many doorbells. Ringing on into a backlog was

@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use shared::backoff::jitter;
-use shared::breaker::Position;
-use shared::clock::Millis;
-use shared::config::{ActionKind, Source};
+use shared::base::backoff::jitter;
+use shared::base::clock::Millis;
+use shared::delivery::breaker::Position;
+use shared::sources::{ActionKind, Source};
 
 use crate::BackupSync;
 

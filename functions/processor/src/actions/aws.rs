@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use shared::aws::{Aws, Patience};
-use shared::breaker::Heard;
-use shared::effects::Effect;
-use shared::outcome::Outcome;
+use shared::delivery::breaker::Heard;
+use shared::delivery::effects::Effect;
+use shared::inbox::outcome::Outcome;
 
 use super::Work;
 

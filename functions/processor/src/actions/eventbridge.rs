@@ -5,9 +5,9 @@
 //! detail, and targets are expected to honour it.
 
 use aws_sdk_eventbridge::types::PutEventsRequestEntry;
-use shared::breaker::Heard;
-use shared::effects::Effect;
-use shared::outcome::Outcome;
+use shared::delivery::breaker::Heard;
+use shared::delivery::effects::Effect;
+use shared::inbox::outcome::Outcome;
 
 use super::{Work, aws, document};
 

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use anyhow::{Context as _, anyhow};
-use shared::breaker::Heard;
-use shared::config::policy::IdempotencySupport;
-use shared::effects::Effect;
-use shared::envelope::Envelope;
-use shared::outbound::{Answer, Trouble};
-use shared::outcome::Outcome;
-use shared::preset::{Preset, Scheme};
-use shared::secrets::Secret;
-use shared::sign::sign;
+use shared::aws::outbound::{Answer, Trouble};
+use shared::aws::secrets::Secret;
+use shared::delivery::breaker::Heard;
+use shared::delivery::effects::Effect;
+use shared::inbox::outcome::Outcome;
+use shared::sources::policy::IdempotencySupport;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::preset::{Preset, Scheme};
+use shared::webhook::sign::sign;
 
 use super::Work;
 

@@ -7,10 +7,10 @@
 use aws_sdk_lambda::operation::invoke::InvokeOutput;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
-use shared::breaker::Heard;
-use shared::config::Invocation;
-use shared::effects::Effect;
-use shared::outcome::Outcome;
+use shared::delivery::breaker::Heard;
+use shared::delivery::effects::Effect;
+use shared::inbox::outcome::Outcome;
+use shared::sources::Invocation;
 
 use super::{Work, document};
 

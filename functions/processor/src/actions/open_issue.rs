@@ -4,15 +4,15 @@
 //! `params.secret`, if set, names the bearer token. The tracker is expected to honour the
 //! `Idempotency-Key`; one that does not needs [`IdempotencySupport::Ignored`], and then an attempt of which
 //! nobody knows how it ended is left to a human, unless it can be asked
-//! ([`once_asking`](shared::effects::Effects::once_asking)). One that stores its failures under the
+//! ([`once_asking`](shared::delivery::effects::Effects::once_asking)). One that stores its failures under the
 //! key, as Stripe does, needs [`IdempotencySupport::HonouredWithFailures`].
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use shared::config::policy::IdempotencySupport;
-use shared::effects::Effect;
-use shared::outcome::Outcome;
+use shared::delivery::effects::Effect;
+use shared::inbox::outcome::Outcome;
+use shared::sources::policy::IdempotencySupport;
 
 use super::Work;
 

@@ -6,9 +6,9 @@
 //! machine starts as many as it is asked for, and is expected to honour the key in the input.
 
 use aws_sdk_sfn::operation::start_execution::StartExecutionError;
-use shared::breaker::Heard;
-use shared::effects::Effect;
-use shared::outcome::Outcome;
+use shared::delivery::breaker::Heard;
+use shared::delivery::effects::Effect;
+use shared::inbox::outcome::Outcome;
 
 use super::{Work, document};
 

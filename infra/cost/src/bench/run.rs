@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName};
 use serde_json::{Map, Value, json};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use super::rows::Rows;
 use super::stand::{Around, SOURCE, Stand};
@@ -209,7 +209,7 @@ impl Sender {
     fn new(stand: &Stand, case: &Case) -> anyhow::Result<Self> {
         let url = format!("{}/in/{SOURCE}", stand.stack.front_url());
         Ok(Self {
-            http: shared::outbound::to_this_machine(&url, Duration::from_secs(30))?,
+            http: shared::aws::outbound::to_this_machine(&url, Duration::from_secs(30))?,
             url,
             size: case.size,
             shape: case.shape,

@@ -8,9 +8,9 @@ use anyhow::Context as _;
 use aws_sdk_ssm::types::ParameterType;
 use local::{Options, Stack};
 use serde_json::Value;
-use shared::calendar;
-use shared::clock::Millis;
-use shared::ledger::{HourPart, Ledger};
+use shared::base::calendar;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{HourPart, Ledger};
 
 use super::destination::Outside;
 use super::machine;

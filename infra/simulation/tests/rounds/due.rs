@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use backup_sync::{Report, RunTime, SweepReport, Task};
 use futures::future::join_all;
-use shared::clock::Millis;
-use shared::event::{Event, Fetched, Via};
-use shared::ledger::{Claim, Settlement};
-use shared::queue::Doorbell;
-use shared::timing::{BACKUP_SYNC, ROUND_EVERY};
+use shared::base::clock::Millis;
+use shared::base::timing::{BACKUP_SYNC, ROUND_EVERY};
+use shared::inbox::ledger::{Claim, Settlement};
+use shared::inbox::queue::Doorbell;
+use shared::webhook::event::{Event, Fetched, Via};
 use simulation::sandbox::SOURCE;
 use tokio::time::{Instant, sleep, timeout};
 

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use shared::event::EventKey;
-use shared::queue::Doorbell;
-use shared::timing::{DOSE, DRAIN, LARGEST_DOSE};
+use shared::base::timing::{DOSE, DRAIN, LARGEST_DOSE};
+use shared::inbox::queue::Doorbell;
+use shared::webhook::event::EventKey;
 use simulation::sandbox::SOURCE;
 use simulation::wire::sqs::Queue;
 use tokio::time::{Instant, sleep};

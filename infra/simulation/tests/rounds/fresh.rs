@@ -71,10 +71,10 @@ fn an_hour_of_which_all_was_seen_is_not_gone_over_again() {
         for n in 0..50 {
             let key = world.comes(&format!("evt_{n}")).await;
             let claim = world.ledger.claim(&key, "worker", now(), MINUTE, 10).await;
-            let shared::ledger::Claim::Leased(lease) = claim.unwrap() else {
+            let shared::inbox::ledger::Claim::Leased(lease) = claim.unwrap() else {
                 panic!("not leased");
             };
-            let done = shared::ledger::Settlement::Done;
+            let done = shared::inbox::ledger::Settlement::Done;
             world.ledger.settle(*lease, done, &[], now()).await.unwrap();
         }
         let report = world.sweeps_for(3 * HOUR).await;

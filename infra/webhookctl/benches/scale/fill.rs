@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use dynoxide::{AttributeValue, Database, ImportOptions, Item, server};
 use local::{Naming, Template, clients, create_table};
-use shared::calendar::Hour;
-use shared::clock::Millis;
-use shared::event::{EventId, EventKey};
-use shared::hours::Arrived;
-use shared::ledger::transition::{dead_partition, work_partition};
-use shared::ledger::{HourCount, Ledger};
+use shared::base::calendar::Hour;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Ledger;
+use shared::inbox::ledger::transition::{dead_partition, work_partition};
+use shared::monitoring::hours::Arrived;
+use shared::monitoring::hours::HourCount;
+use shared::webhook::event::{EventId, EventKey};
 
 pub(crate) const SOURCES: usize = 10;
 

@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use local::clients;
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Claim, Lease, Ledger, Received, Settlement, Swept, Waiting};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Claim, Lease, Ledger, Received, Settlement, Swept, Waiting};
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
 /// Events of one run of a step.
 const EVENTS: usize = 50;

@@ -1,7 +1,7 @@
 //! Where large bodies are.
 
 use clap::Args;
-use shared::ledger::Ledger;
+use shared::inbox::ledger::Ledger;
 
 use super::Global;
 use crate::place::Inbox;

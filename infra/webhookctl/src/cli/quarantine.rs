@@ -1,7 +1,7 @@
 //! Arguments of `quarantine`.
 
 use clap::{Args, Subcommand};
-use shared::verify::Reason;
+use shared::webhook::verify::Reason;
 
 use super::bodies::BodiesAt;
 use super::selection::Received;

@@ -1,7 +1,7 @@
 //! Which events a command is about, or which refused requests. The same flags everywhere.
 
 use clap::Args;
-use shared::event::Via;
+use shared::webhook::event::Via;
 
 use super::values::{self, Assignment};
 use crate::inspect::Status;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Serialize;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use super::Finding;
 use crate::outage::Outage;

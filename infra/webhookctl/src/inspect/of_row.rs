@@ -1,7 +1,7 @@
 //! A row of the ledger as people look at it.
 
-use shared::config::Config;
-use shared::ledger::{EffectState as Stored, Moment as Stage, Row, State};
+use shared::inbox::ledger::{EffectState as Stored, Moment as Stage, Row, State};
+use shared::sources::Config;
 
 use crate::fingerprint::{Fingerprint, error_text};
 use crate::inspect::{
@@ -23,7 +23,7 @@ pub fn view(row: &Row, config: &Config) -> EventView {
         status: status(row.state),
         attempt_count: row.attempts,
         max_attempts: source
-            .map_or_else(shared::backoff::Backoff::default, |source| {
+            .map_or_else(shared::base::backoff::Backoff::default, |source| {
                 source.backoff.clone()
             })
             .attempts,
@@ -182,8 +182,8 @@ pub(crate) fn is_superseded(row: &Row) -> bool {
 #[cfg(test)]
 mod tests {
     use aws_sdk_dynamodb::types::AttributeValue;
-    use shared::config::EMBEDDED;
-    use shared::ledger::Item;
+    use shared::inbox::ledger::Item;
+    use shared::sources::EMBEDDED;
 
     use super::*;
     use crate::inspect::seven_lines;

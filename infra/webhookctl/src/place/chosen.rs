@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use shared::aws::{Aws, Patience, https};
-use shared::env::variable;
+use shared::base::env::variable;
 
 use super::file::{Context, Contexts};
 use super::operator::{Operator, Profile, region_of_profile};

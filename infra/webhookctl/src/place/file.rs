@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use etcetera::BaseStrategy as _;
 use serde::Deserialize;
-use shared::env::variable;
-use shared::toml_error::refusal;
+use shared::base::env::variable;
+use shared::base::toml_error::refusal;
 
 use super::Names;
 use crate::output::CliError;

@@ -4,12 +4,12 @@ use anyhow::{Context as _, ensure};
 use aws_credential_types::Credentials;
 use local::Clients;
 use local::names::{ACCESS_KEY, REGION, SECRET_KEY};
+use shared::aws::secrets::{Managed, Secrets};
 use shared::aws::{Aws, Patience};
-use shared::env::variable;
+use shared::base::env::variable;
 use shared::inbox::Inbox as Door;
-use shared::ledger::Ledger;
-use shared::queue::Queue;
-use shared::secrets::{Managed, Secrets};
+use shared::inbox::ledger::Ledger;
+use shared::inbox::queue::Queue;
 
 use super::file::{Context, Contexts};
 use super::{Chosen, Inbox, Local, ManagedSecret, Names, TargetOptions, chosen};

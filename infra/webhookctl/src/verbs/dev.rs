@@ -14,10 +14,10 @@ use anyhow::Context;
 use futures::FutureExt;
 use local::{Options, Stack};
 use serde_json::json;
-use shared::config::Config;
-use shared::ledger::Ledger;
-use shared::quarantine::Quarantine;
-use shared::queue::Queue;
+use shared::inbox::ledger::Ledger;
+use shared::inbox::quarantine::Quarantine;
+use shared::inbox::queue::Queue;
+use shared::sources::Config;
 
 use crate::cli::DevArgs;
 use crate::demo::{self, DemoSecrets, Deployment, StandIns};

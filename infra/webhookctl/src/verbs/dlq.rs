@@ -12,7 +12,7 @@ mod native;
 mod redrive;
 mod standing;
 
-use shared::ledger::Row;
+use shared::inbox::ledger::Row;
 
 use crate::cli::{DlqCommand, Global, SelectionArgs};
 use crate::inspect::Status;

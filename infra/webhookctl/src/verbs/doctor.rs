@@ -7,7 +7,7 @@ mod probe;
 mod sources;
 mod tell;
 
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use crate::cli::{DoctorArgs, Global};
 use crate::doctor::{ALL, Check, Checked, END_TO_END, Verdict, judge, page};

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::endpoint::{Health, Status};
-use shared::ledger::Deed;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Deed;
+use shared::monitoring::endpoint::{Health, Status};
+use shared::sources::Source;
 
 use crate::cli::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs, Global};
 use crate::output::table::Weight;

@@ -8,7 +8,7 @@ mod lineage;
 mod list;
 mod tail;
 
-use shared::ledger::{About, Row};
+use shared::inbox::ledger::{About, Row};
 
 use crate::inspect::EventView;
 use crate::inspect::view;

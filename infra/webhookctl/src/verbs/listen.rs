@@ -14,8 +14,8 @@ mod watch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use shared::clock::Millis;
-use shared::sign::{Means, means};
+use shared::base::clock::Millis;
+use shared::webhook::sign::{Means, means};
 
 use crate::cli::{Global, ListenArgs};
 use crate::forward::{Address, ELSEWHERE, Forwarder, Signing, scheme_of};

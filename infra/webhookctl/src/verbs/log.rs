@@ -1,8 +1,8 @@
 //! `log`: what operators did, and why.
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::Logged;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Logged;
 
 use crate::cli::{Global, LogArgs};
 use crate::output::table::{Weight, thousands};

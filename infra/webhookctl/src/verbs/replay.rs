@@ -16,9 +16,9 @@ mod page;
 mod record;
 mod watch;
 
-use shared::clock::Millis;
-use shared::ledger::Plan;
-use shared::queue::Queue;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Plan;
+use shared::inbox::queue::Queue;
 
 use crate::cli::{Global, QueueAt, ReplayCommand};
 use crate::output::{CliError, Exit, Format, Printer};

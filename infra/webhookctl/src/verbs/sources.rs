@@ -25,7 +25,7 @@ mod upkeep;
 use std::path::Path;
 
 use anyhow::Context;
-use shared::config::{Config, EMBEDDED, Source};
+use shared::sources::{Config, EMBEDDED, Source};
 
 use crate::cli::{ApiAt, Global, SourcesAt, SourcesCommand};
 use crate::output::error::nearest;

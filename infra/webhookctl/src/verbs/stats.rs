@@ -9,7 +9,7 @@ mod spark;
 
 use std::time::Duration;
 
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use crate::cli::{By, Global, StatsArgs};
 use crate::output::time::{duration, rfc3339};

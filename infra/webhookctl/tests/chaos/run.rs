@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use shared::backoff::CRASHES;
-use shared::clock::Millis;
+use shared::base::backoff::CRASHES;
+use shared::base::clock::Millis;
 
 use crate::cells;
 use crate::downstream::Downstream;

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::env::variable;
+use shared::base::clock::Millis;
+use shared::base::env::variable;
 
 use crate::dice::Dice;
 use crate::evolution::Previous;

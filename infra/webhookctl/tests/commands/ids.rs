@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use shared::ledger::{Claim, Settlement};
-use shared::timing::LEASE;
+use shared::base::timing::LEASE;
+use shared::inbox::ledger::{Claim, Settlement};
 
 use crate::provider;
 use crate::world::World;

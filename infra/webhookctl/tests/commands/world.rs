@@ -8,9 +8,9 @@ use std::time::Duration;
 use aws_sdk_ssm::types::ParameterType;
 use local::{Options, Stack};
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::Ledger;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Ledger;
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use tokio::process::Command;
 use webhookctl::place::{Local, Names};
 

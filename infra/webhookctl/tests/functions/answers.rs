@@ -3,8 +3,8 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use local::Options;
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::EventKey;
+use shared::base::clock::Millis;
+use shared::webhook::event::EventKey;
 
 use super::support::{Inbox, here, options, s, unique};
 

@@ -1,9 +1,9 @@
 //! After an outage the events of now do not wait behind those of then.
 
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::queue::Doorbell;
-use shared::timing::LATE;
+use shared::base::clock::Millis;
+use shared::base::timing::LATE;
+use shared::inbox::queue::Doorbell;
 
 use super::answers::{failures, record};
 use super::support::{Inbox, options};

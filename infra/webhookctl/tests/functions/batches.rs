@@ -4,7 +4,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use local::Options;
 use serde_json::json;
-use shared::event::EventKey;
+use shared::webhook::event::EventKey;
 
 use super::answers::{doorbell, failures, record};
 use super::support::{ADYEN_KEYS, Answer, DEMO_SECRET, Inbox, headers, hex, mac, options, unique};

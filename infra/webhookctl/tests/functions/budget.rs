@@ -11,7 +11,8 @@ use std::{
 };
 
 use local::Options;
-use shared::{event::EventKey, spill::Spill};
+use shared::inbox::spill::Spill;
+use shared::webhook::event::EventKey;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},

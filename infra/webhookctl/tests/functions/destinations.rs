@@ -10,10 +10,10 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_ssm::types::ParameterType;
 use local::{Options, Rights};
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::effects::idempotency_key;
-use shared::event::EventKey;
-use shared::ledger::transition::work_partition;
+use shared::base::clock::Millis;
+use shared::delivery::effects::idempotency_key;
+use shared::inbox::ledger::transition::work_partition;
+use shared::webhook::event::EventKey;
 
 use super::answers::{doorbell, failures, record};
 use super::rights;

@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
 use local::Options;
 use serde_json::{Value, json};
-use shared::event::EventKey;
+use shared::webhook::event::EventKey;
 
 use super::answers::{doorbell, failures, record};
 use super::support::{Answer, Inbox, headers, options, request, s, unique};
@@ -319,7 +319,7 @@ async fn an_acknowledged_notice_survives_an_api_that_fails() {
 async fn a_flood_of_names_does_not_keep_a_genuine_one_out() {
     let world = World::start().await;
     world.mollie.has("tr_genuine", "paid", "0.00");
-    let most = usize::try_from(shared::fetch_back::PER_GROUP).unwrap();
+    let most = usize::try_from(shared::inbox::fetch_back::PER_GROUP).unwrap();
     for n in 0..most + 10 {
         let answer = world
             .notice_from("198.51.100.7", &format!("tr_junk{n}"))

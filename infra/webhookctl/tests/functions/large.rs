@@ -8,9 +8,9 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
 use local::Options;
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Ledger, State as Stand};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Ledger, State as Stand};
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
 use super::{
     answers::{doorbell, failures, record},

@@ -2,7 +2,8 @@
 
 use local::Options;
 use serde_json::{Value, json};
-use shared::{event::EventKey, ledger::Ledger};
+use shared::inbox::ledger::Ledger;
+use shared::webhook::event::EventKey;
 
 use super::support::{Answer, DEMO_SECRET, Inbox, headers, hex, http, options, unique};
 

@@ -15,9 +15,9 @@ use axum::routing::{get, post};
 use futures::future::join_all;
 use local::Options;
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::{Ledger, Row, State as Stand};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Ledger, Row, State as Stand};
+use shared::webhook::event::EventKey;
 
 use super::answers::{doorbell, failures, record};
 use super::support::{DEMO_SECRET, Inbox, headers, here, hex, options, unique};

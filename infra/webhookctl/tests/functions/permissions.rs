@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use local::{Options, Rights};
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::Ledger;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Ledger;
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
 use super::{
     answers::{doorbell, failures, record},

@@ -7,10 +7,10 @@ use aws_sdk_ssm::types::ParameterType;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use local::Options;
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::quarantine::{Quarantine, Verdict};
-use shared::secrets::Secret;
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::inbox::quarantine::{Quarantine, Verdict};
+use shared::sources::Config;
 
 use super::support::{Answer, Headers, Inbox, options, request, unique};
 

@@ -8,10 +8,10 @@ use aws_sdk_ssm::types::ParameterType;
 use futures::{StreamExt as _, stream};
 use local::{Options, names};
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::{Ledger, Row, State};
-use shared::quarantine::{Held, Quarantine, Tally};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Ledger, Row, State};
+use shared::inbox::quarantine::{Held, Quarantine, Tally};
+use shared::webhook::event::EventKey;
 use tokio::process::Command;
 
 use super::bad_input::noise;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use local::Options;
-use shared::secrets::{REREAD, Secret, Secrets};
+use shared::aws::secrets::{REREAD, Secret, Secrets};
 
 use super::support::{Inbox, headers, hex, options, unique};
 

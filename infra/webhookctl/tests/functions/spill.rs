@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use shared::event::EventKey;
+use shared::webhook::event::EventKey;
 
 use super::{
     answers::{doorbell, failures, record},

@@ -14,7 +14,9 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use local::{Invocation, Options, Outcome, Stack};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use shared::{clock::Millis, event::EventKey, ledger::Ledger};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Ledger;
+use shared::webhook::event::EventKey;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::rights;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use local::{Emulators, Naming, Template, names};
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Claim, Item, Ledger, Settlement};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Claim, Item, Ledger, Settlement};
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
 

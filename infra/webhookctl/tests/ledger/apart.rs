@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::event::{EventKey, Via};
-use shared::ledger::{
+use shared::base::clock::Millis;
+use shared::base::timing::FIRST_LOOK;
+use shared::inbox::ledger::{
     BodyAt, By, Claim, Crowded, Decided, Deed, Erased, Ledger, MOST_OF_DAY, MOST_OF_ONE,
     NEWEST_SCHEMA, NoBody, Received, Settlement, State, Watched, refuses_as_such,
 };
-use shared::queue::Doorbell;
-use shared::timing::FIRST_LOOK;
+use shared::inbox::queue::Doorbell;
+use shared::webhook::event::{EventKey, Via};
 
 use crate::matrix::assert_sound;
 use crate::support::{
@@ -325,7 +325,7 @@ async fn the_body_of_an_old_one_is_held_from_then_on() {
 }
 
 /// The items whose sort key begins so.
-async fn items(table: &Table, sk: &str) -> Vec<shared::ledger::Item> {
+async fn items(table: &Table, sk: &str) -> Vec<shared::inbox::ledger::Item> {
     let all = table.all().await.into_iter();
     all.filter(|item| text(item, "sk").starts_with(sk))
         .collect()
@@ -430,7 +430,7 @@ async fn what_is_beyond_the_bound_is_not_acknowledged() {
         matches!(received, Ok(Received::Conflict(_))),
         "{received:?}"
     );
-    let day = |item: &shared::ledger::Item| text(item, "sk") == "A";
+    let day = |item: &shared::inbox::ledger::Item| text(item, "sk") == "A";
     let mut tally = table.all().await.into_iter().find(day).unwrap();
     assert_eq!(number(&tally, "n"), i64::from(MOST_OF_ONE) + 1);
     tally.insert("n".into(), n(MOST_OF_DAY));
@@ -472,7 +472,7 @@ async fn quarantined_events_are_counted_until_they_are_decided() {
     }
     assert_eq!(count().await, 4);
     // As older code wrote it: it is not counted, and can be released.
-    let old = |row: &mut shared::ledger::Item| {
+    let old = |row: &mut shared::inbox::ledger::Item| {
         row.remove("gpk");
         row.remove("gsk");
     };
@@ -542,7 +542,7 @@ async fn what_operators_did_is_read_by_its_time() {
         .deeds(Millis(0), NOW + month, 10, |_| true)
         .await
         .unwrap();
-    let counts = |deeds: &shared::ledger::Deeds| {
+    let counts = |deeds: &shared::inbox::ledger::Deeds| {
         let mut counts: Vec<u64> = deeds.found.iter().map(|deed| deed.count).collect();
         // Two of one moment have no order.
         counts.sort_unstable();
@@ -568,7 +568,7 @@ async fn what_operators_did_is_read_by_its_time() {
         .await
         .unwrap();
     assert_eq!((few.found.len(), few.more), (2, true));
-    let berts = |deed: &shared::ledger::Logged| deed.who.ends_with("bert");
+    let berts = |deed: &shared::inbox::ledger::Logged| deed.who.ends_with("bert");
     let of_bert = ledger
         .deeds(Millis(0), NOW + month, 2, berts)
         .await

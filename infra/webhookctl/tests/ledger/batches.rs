@@ -1,8 +1,8 @@
 //! Requests that bring several events: each is an event of its own, however they are grouped.
 
-use shared::event::{Batch, Event, EventKey, Sha};
 use shared::inbox::Kept;
-use shared::ledger::{Received, Settlement, State};
+use shared::inbox::ledger::{Received, Settlement, State};
+use shared::webhook::event::{Batch, Event, EventKey, Sha};
 
 use crate::support::{NOW, Table, after, signed};
 

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use shared::backoff::Backoff;
-use shared::breaker::{Breakers, Heard, Pass, Position};
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::event::EventKey;
-use shared::ledger::{Claim, Settlement, State};
-use shared::outcome::Outcome;
-use shared::rates::{Rates, Turn};
-use shared::timing::LEASE;
+use shared::base::backoff::Backoff;
+use shared::base::clock::Millis;
+use shared::base::timing::LEASE;
+use shared::delivery::breaker::{Breakers, Heard, Pass, Position};
+use shared::delivery::rates::{Rates, Turn};
+use shared::inbox::ledger::{Claim, Settlement, State};
+use shared::inbox::outcome::Outcome;
+use shared::sources::Config;
+use shared::webhook::event::EventKey;
 
 use crate::support::{NOW, Table, after, event, number};
 
@@ -170,7 +170,7 @@ async fn without_the_table_nothing_is_spared_and_nothing_stops() {
     assert!(rates.take("d", rate(), false, NOW, 0.0).await.is_err());
 }
 
-fn rate() -> shared::config::Rate {
+fn rate() -> shared::sources::Rate {
     let file = r#"
 schema = 1
 [[source]]

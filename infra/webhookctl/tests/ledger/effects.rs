@@ -3,13 +3,13 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::config::policy::IdempotencySupport;
-use shared::effects::{Asked, Effect, Effects, idempotency_key};
-use shared::event::EventKey;
-use shared::ledger::{EffectState, Lease, Settled, Settlement};
-use shared::outcome::Outcome;
-use shared::timing::{CLOCK_MARGIN, LEASE};
+use shared::base::clock::Millis;
+use shared::base::timing::{CLOCK_MARGIN, LEASE};
+use shared::delivery::effects::{Asked, Effect, Effects, idempotency_key};
+use shared::inbox::ledger::{EffectState, Lease, Settled, Settlement};
+use shared::inbox::outcome::Outcome;
+use shared::sources::policy::IdempotencySupport;
+use shared::webhook::event::EventKey;
 
 use crate::settle::effect;
 use crate::support::{NOW, Table, after, event, lease_over, retry_at};

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use shared::calendar::{self, Hour};
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::transition::{WORK_SHARDS, work_partition};
-use shared::ledger::{HourPart, Item, Marks, Received, Settlement, State, Sum, Swept, Watched};
-use shared::timing::FIRST_LOOK;
+use shared::base::calendar::{self, Hour};
+use shared::base::clock::Millis;
+use shared::base::timing::FIRST_LOOK;
+use shared::inbox::ledger::transition::{WORK_SHARDS, work_partition};
+use shared::inbox::ledger::{
+    HourPart, Item, Marks, Received, Settlement, State, Sum, Swept, Watched,
+};
+use shared::webhook::event::EventKey;
 
 use crate::support::{ATTEMPTS, NOW, Table, after, dead, event, number, retry_at, s, text};
 

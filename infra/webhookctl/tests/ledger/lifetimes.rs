@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::envelope::Envelope;
-use shared::event::{Event, EventKey, Via};
-use shared::ledger::{By, NoBody, Received, Settlement, Watched, transition::WORK_SHARDS};
-use shared::quarantine::{Kept, Quarantine, Refused};
-use shared::verify::Reason;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{By, NoBody, Received, Settlement, Watched, transition::WORK_SHARDS};
+use shared::inbox::quarantine::{Kept, Quarantine, Refused};
+use shared::sources::Config;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::event::{Event, EventKey, Via};
+use shared::webhook::verify::Reason;
 
 use crate::support::{
     ATTEMPTS, NOW, Table, after, dead, event_with, noise, number, retry_at, text,

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::event::{Event, EventKey, Fetched, Sha, Via};
-use shared::ledger::{BodyAt, Received, State, Watched};
-use shared::timing::{FIRST_LOOK, KEEP_ROW};
+use shared::base::timing::{FIRST_LOOK, KEEP_ROW};
+use shared::inbox::ledger::{BodyAt, Received, State, Watched};
+use shared::webhook::event::{Event, EventKey, Fetched, Sha, Via};
 
 use crate::support::{
     ATTEMPTS, NOW, Table, after, dead, event, event_with, github, lease_over, ms, n, noise, number,
@@ -130,7 +130,9 @@ async fn a_settled_event_stays_settled_also_past_its_keeping() {
     let (done, dead_letter) = (event("evt_1"), event("evt_2"));
     let key = table.receive(&done).await;
     let lease = table.lease(&key, NOW).await;
-    table.settle(lease, shared::ledger::Settlement::Done).await;
+    table
+        .settle(lease, shared::inbox::ledger::Settlement::Done)
+        .await;
     let other = table.receive(&dead_letter).await;
     let lease = table.lease(&other, NOW).await;
     table.settle(lease, dead()).await;

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::clock::Millis;
-use shared::config::policy::Retention;
-use shared::event::{Event, Sha, Via};
-use shared::ledger::{BodyAt, Ledger, Received, Settled, Settlement, Swept};
-use shared::queue::Lane;
-use shared::timing::{KEEP_BODY, KEEP_ROW};
+use shared::base::clock::Millis;
+use shared::base::timing::{KEEP_BODY, KEEP_ROW};
+use shared::inbox::ledger::{BodyAt, Ledger, Received, Settled, Settlement, Swept};
+use shared::inbox::queue::Lane;
+use shared::sources::policy::Retention;
+use shared::webhook::event::{Event, Sha, Via};
 
 use crate::support::{ATTEMPTS, NOW, Table, dead, event_with, n, noise, number};
 
@@ -140,7 +140,7 @@ async fn the_body_of_a_dead_letter_does_not_expire() {
     assert_eq!(hold(NOW + hour * 2 + hour / 2).await, None);
 
     // One that is replayed and done expires again.
-    let row = |row: &mut shared::ledger::Item| {
+    let row = |row: &mut shared::inbox::ledger::Item| {
         row.insert("st".into(), AttributeValue::S("received".into()));
         row.insert("run".into(), n(1));
         row.insert("att".into(), n(0));
@@ -206,7 +206,7 @@ async fn a_dead_letter_that_cannot_be_read_keeps_no_other_one_waiting() {
         let settled = table.ledger.settle(lease, dead(), &[], NOW).await;
         settled.unwrap();
     }
-    let damage = |row: &mut shared::ledger::Item| drop(row.remove("bref"));
+    let damage = |row: &mut shared::inbox::ledger::Item| drop(row.remove("bref"));
     table.edit(events[0].key(), damage).await;
     let held = table.ledger.hold_dead_letters(NOW + DAY).await.unwrap();
     assert_eq!(held, Some(19));

@@ -4,13 +4,13 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::event::{EventKey, Proven, Via};
-use shared::ledger::transition::work_partition;
-use shared::ledger::{
+use shared::base::clock::Millis;
+use shared::base::timing::{FIRST_LOOK, KEEP_ROW, LEASE};
+use shared::inbox::ledger::transition::work_partition;
+use shared::inbox::ledger::{
     BodyAt, Claim, EffectState, Item, Received, SCHEMA, Settled, Settlement, State, Swept,
 };
-use shared::timing::{FIRST_LOOK, KEEP_ROW, LEASE};
+use shared::webhook::event::{EventKey, Proven, Via};
 
 use crate::matrix::assert_sound;
 use crate::settle::effect;

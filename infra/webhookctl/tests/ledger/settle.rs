@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use shared::event::EventKey;
-use shared::ledger::{Claim, EffectRow, EffectState, Row, Settled, Settlement, State};
-use shared::timing::{FIRST_LOOK, KEEP_ROW, LEASE};
+use shared::base::timing::{FIRST_LOOK, KEEP_ROW, LEASE};
+use shared::inbox::ledger::{Claim, EffectRow, EffectState, Row, Settled, Settlement, State};
+use shared::webhook::event::EventKey;
 
 use crate::matrix::assert_sound;
 use crate::support::{
@@ -272,9 +272,12 @@ async fn a_dead_letter_that_the_sweep_recorded_is_not_taken_for_ones_own() {
     let key = table.receive(&event("evt_1")).await;
     let lease = leased(table.claim_of(&key, NOW, 1).await);
     let look = number(&table.row(&key).await, "gsk");
-    let look = shared::clock::Millis(look);
+    let look = shared::base::clock::Millis(look);
     let swept = table.ledger.look(&key, look, 1, true, after(200_000));
-    assert_eq!(swept.await.unwrap(), shared::ledger::Swept::Exhausted);
+    assert_eq!(
+        swept.await.unwrap(),
+        shared::inbox::ledger::Swept::Exhausted
+    );
     let before = table.row(&key).await;
     // What the worker knew, its effects above all, was not written.
     let effects = [("http".to_owned(), effect(EffectState::Done))];

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::transition::WORK_SHARDS;
-use shared::ledger::{Claim, Room, Settled, Settlement, Space, State, Swept, Wanted};
-use shared::queue::{Doorbell, Lane};
-use shared::timing::{CLOCK_MARGIN, FIRST_LOOK, LEASE, OLD, SWEEP_LEASE};
+use shared::base::clock::Millis;
+use shared::base::timing::{CLOCK_MARGIN, FIRST_LOOK, LEASE, OLD, SWEEP_LEASE};
+use shared::inbox::ledger::transition::WORK_SHARDS;
+use shared::inbox::ledger::{Claim, Room, Settled, Settlement, Space, State, Swept, Wanted};
+use shared::inbox::queue::{Doorbell, Lane};
+use shared::webhook::event::EventKey;
 
 use crate::support::{
     ATTEMPTS, NOW, Table, after, dead, event, lease_over, ms, n, number, retry_at, s,
@@ -53,7 +53,7 @@ async fn each_open_event_is_found_when_its_time_has_come_and_not_before() {
     let table = Table::fresh().await;
     let mut keys = Vec::new();
     for index in 0..60_u8 {
-        let id = shared::event::Sha::of(&[index]).hex();
+        let id = shared::webhook::event::Sha::of(&[index]).hex();
         keys.push(table.receive(&event(&id)).await);
     }
     let early = first_look() - Duration::from_millis(1);
@@ -140,7 +140,8 @@ async fn only_what_is_open_and_as_the_index_saw_it_is_looked_at_later() {
 async fn what_got_its_attempt_back_meanwhile_is_not_used_up() {
     let table = Table::fresh().await;
     let key = table.receive(&event("evt_1")).await;
-    let last = |row: &mut shared::ledger::Item| drop(row.insert("att".into(), n(ATTEMPTS - 1)));
+    let last =
+        |row: &mut shared::inbox::ledger::Item| drop(row.insert("att".into(), n(ATTEMPTS - 1)));
     table.edit(&key, last).await;
     let lease = table.lease(&key, NOW).await;
     let (proxy, ledger) = table.through_proxy().await;

@@ -17,16 +17,16 @@ use aws_sdk_dynamodb::operation::transact_write_items::{
 };
 use aws_sdk_dynamodb::operation::update_item::{UpdateItemInput, UpdateItemOutput};
 use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
-use shared::calendar::Day;
-use shared::clock::Millis;
-use shared::coverage::Comparison;
-use shared::coverage::{Counts, Gap, MOST_GAPS, Piece};
-use shared::event::{EventKey, Via};
-use shared::ledger::{
+use shared::base::calendar::Day;
+use shared::base::clock::Millis;
+use shared::base::timing::LEASE;
+use shared::inbox::ledger::{
     Again, By, EffectState, Ledger, Received, Replayed, Settlement, Swept, Watched,
 };
-use shared::silence::{REMEMBERED, Rhythm};
-use shared::timing::LEASE;
+use shared::monitoring::coverage::Comparison;
+use shared::monitoring::coverage::{Counts, Gap, MOST_GAPS, Piece};
+use shared::monitoring::silence::{REMEMBERED, Rhythm};
+use shared::webhook::event::{EventKey, Via};
 
 use crate::settle::effect;
 use crate::support::{

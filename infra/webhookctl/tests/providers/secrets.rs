@@ -11,7 +11,7 @@ use aws_sdk_ssm::types::ParameterType;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use local::{Options, Stack};
 use serde_json::json;
-use shared::config::Config;
+use shared::sources::Config;
 
 use refusing::Provider;
 

@@ -3,7 +3,7 @@
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use super::provider::API_KEY;
 use super::world::{BY_ID, TABLE, World, document, subscription, told};

@@ -12,7 +12,7 @@ use aws_sdk_ssm::types::ParameterType;
 use axum::Router;
 use local::Stack;
 use serde_json::{Value, json};
-use shared::ledger::Ledger;
+use shared::inbox::ledger::Ledger;
 use tokio::process::Command;
 use webhookctl::place::Local;
 

@@ -8,10 +8,10 @@ use aws_sdk_ssm::types::ParameterType;
 use local::names::REGION;
 use local::{Options, Stack};
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Claim, EffectRow, EffectState, Item, Ledger, Settlement};
-use shared::timing::LEASE;
+use shared::base::clock::Millis;
+use shared::base::timing::LEASE;
+use shared::inbox::ledger::{Claim, EffectRow, EffectState, Item, Ledger, Settlement};
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use tokio::process::{Child, Command};
 use webhookctl::place::Local;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use local::Rights;
-use shared::env::variable;
+use shared::base::env::variable;
 
 /// The policies of the template, and no other.
 pub(crate) fn enforced() -> Rights {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::timing::{ROUND_EVERY, SYNC_EVERY};
+use shared::base::timing::{ROUND_EVERY, SYNC_EVERY};
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, SourceFacts, Unknown};

@@ -1,6 +1,6 @@
 //! The durations that rest on one another.
 
-use shared::timing::{EFFECT_TIMEOUT, KEEP_BUDGET, LEASE, RING_BUDGET};
+use shared::base::timing::{EFFECT_TIMEOUT, KEEP_BUDGET, LEASE, RING_BUDGET};
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Unknown};

@@ -1,7 +1,7 @@
 //! `context list`
 
 use serde::Serialize;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use crate::cli::Global;
 use crate::output::table::Weight;

@@ -6,9 +6,9 @@ use aws_sdk_ssm::operation::put_parameter::PutParameterError;
 use aws_sdk_ssm::types::ParameterType;
 use local::Stack;
 use local::names::{ACCESS_KEY, REGION, SECRET_KEY, random_id};
+use shared::aws::secrets::{Managed, Secret, Secrets};
 use shared::aws::{Aws, Patience};
-use shared::config::{ActionKind, Config, SecretStore};
-use shared::secrets::{Managed, Secret, Secrets};
+use shared::sources::{ActionKind, Config, SecretStore};
 
 use crate::demo::DemoSecrets;
 use crate::place::ManagedSecret;

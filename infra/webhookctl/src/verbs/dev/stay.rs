@@ -5,8 +5,8 @@ use futures::StreamExt as _;
 use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
 use local::Stack;
-use shared::clock::Millis;
-use shared::config::Config;
+use shared::base::clock::Millis;
+use shared::sources::Config;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::chaos::Broken;

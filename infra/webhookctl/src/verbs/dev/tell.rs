@@ -5,9 +5,9 @@ use std::time::Duration;
 use local::Stack;
 use serde::Serialize;
 use serde_json::json;
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::ledger::Ledger;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Ledger;
+use shared::sources::Config;
 
 use super::chaos;
 use crate::cli::{Chaos, DevArgs};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::{Row, State};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Row, State};
 
 use super::group::{Group, source_words, text};
 use super::histogram::Histogram;

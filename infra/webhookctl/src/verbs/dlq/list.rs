@@ -1,9 +1,9 @@
 //! `dlq list`
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::ledger::Row;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Row;
+use shared::sources::Config;
 
 use super::group::{self, Group, GroupRow, fingerprint, text};
 use super::standing::Standing;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::Deed;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Deed;
 
 use super::counts::{DeadQueue, dead_letter_counts};
 use super::group::Group;

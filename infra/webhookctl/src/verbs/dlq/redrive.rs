@@ -1,6 +1,6 @@
 //! `dlq redrive`: dead letters are worked on again, by a plan that is made and applied at once.
 
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use super::of_the_dead;
 use crate::cli::{DlqRedriveArgs, Global};

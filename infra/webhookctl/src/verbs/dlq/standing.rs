@@ -1,9 +1,9 @@
 //! What is known of a dead letter's side effects, and so what working on it again would do.
 
 use serde::Serialize;
-use shared::config::Config;
-use shared::ledger::Row;
-use shared::ledger::transition::DISCARDED;
+use shared::inbox::ledger::Row;
+use shared::inbox::ledger::transition::DISCARDED;
+use shared::sources::Config;
 
 use crate::inspect::next_action::{Code, next_action};
 use crate::inspect::view;

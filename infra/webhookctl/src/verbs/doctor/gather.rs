@@ -10,8 +10,8 @@ use aws_sdk_sqs::types::QueueAttributeName as Attribute;
 use futures::FutureExt as _;
 use futures::future::{join, join_all};
 use shared::aws::Patience;
-use shared::clock::Millis;
-use shared::ledger::Waiting;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Waiting;
 
 use super::probe::{asked, told};
 use super::sources;

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::{Deed, Row};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Deed, Row};
 
 use self::record::{Record, Redaction};
 use crate::cli::{ExportArgs, Global};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::Row;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Row;
+use shared::webhook::event::EventKey;
 
 use super::{find, lineage, standing};
 use crate::cli::{Global, InspectArgs};

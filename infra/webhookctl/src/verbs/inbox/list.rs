@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use shared::clock::Millis;
-use shared::ledger::Row;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Row;
 
 use super::{is_paused, view};
 use crate::cli::{Global, ListArgs};

@@ -1,10 +1,10 @@
 //! Which events are forwarded.
 
 use anyhow::Context as _;
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::json_path::{JsonPath, scalar};
-use shared::ledger::{Listed, Row};
+use shared::base::clock::Millis;
+use shared::base::json_path::{JsonPath, scalar};
+use shared::inbox::ledger::{Listed, Row};
+use shared::sources::Config;
 
 use crate::cli::ListenArgs;
 use crate::glob;

@@ -5,8 +5,8 @@
 //! is released.
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::{By, Decided, Deed, Row, State};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{By, Decided, Deed, Row, State};
 
 use super::inspect;
 use super::reach::door;

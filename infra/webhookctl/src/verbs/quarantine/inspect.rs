@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::envelope::is_credential;
-use shared::event::{EventId, Proven};
-use shared::quarantine::Held;
+use shared::base::clock::Millis;
+use shared::inbox::quarantine::Held;
+use shared::webhook::envelope::is_credential;
+use shared::webhook::event::{EventId, Proven};
 
 use super::finding::{Found, what};
 use super::list::status;

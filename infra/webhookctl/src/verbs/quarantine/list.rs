@@ -1,8 +1,8 @@
 //! `quarantine list`
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::quarantine::{Held, Tally};
+use shared::base::clock::Millis;
+use shared::inbox::quarantine::{Held, Tally};
 
 use super::finding::Found;
 use super::group::{self, Group};

@@ -2,9 +2,9 @@
 
 use futures::StreamExt;
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::Deed;
-use shared::quarantine::Held;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Deed;
+use shared::inbox::quarantine::Held;
 
 use super::group::addresses;
 use super::{asked, chosen, plural};

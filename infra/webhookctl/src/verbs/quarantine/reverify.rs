@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use anyhow::Context;
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::Deed;
-use shared::quarantine::{Entered, Verdict};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Deed;
+use shared::inbox::quarantine::{Entered, Verdict};
 
 use super::confirm::let_in;
 use super::finding::{Found, added};

@@ -1,8 +1,8 @@
 //! `reconcile list`
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Local;
+use shared::base::clock::Millis;
+use shared::sources::Local;
 
 use super::selected;
 use crate::cli::{Global, ReconcileSelection};

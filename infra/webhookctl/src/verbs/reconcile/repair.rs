@@ -2,10 +2,10 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::{Reconcile, Source};
-use shared::ledger::{Deed, Received};
-use shared::reconcile::{Drift, Repair, Report};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Deed, Received};
+use shared::monitoring::reconcile::{Drift, Repair, Report};
+use shared::sources::{Reconcile, Source};
 
 use super::find;
 use crate::cli::{DoorAt, Global, ReconcileRepairArgs};

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shared::clock::Millis;
-use shared::reconcile::{Drift, Report};
+use shared::base::clock::Millis;
+use shared::monitoring::reconcile::{Drift, Report};
 
 use super::{find, selected};
 use crate::cli::{Global, ReconcileReportArgs, ReconcileRunArgs};

@@ -9,11 +9,11 @@ use std::ops::Range;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::ledger::{Again, Ledger, PlanEvent, PlanLease, PlanOutcome, Replayed};
-use shared::queue::{Doorbell, Lane, Queue};
-use shared::timing::DOSE;
+use shared::base::clock::Millis;
+use shared::base::timing::DOSE;
+use shared::inbox::ledger::{Again, Ledger, PlanEvent, PlanLease, PlanOutcome, Replayed};
+use shared::inbox::queue::{Doorbell, Lane, Queue};
+use shared::sources::Config;
 use tokio::time::Instant;
 
 use super::interrupt::Interrupt;

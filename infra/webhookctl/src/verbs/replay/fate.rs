@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::ledger::transition::DISCARDED;
-use shared::ledger::{BodyAt, EffectState, NEWEST_SCHEMA, Row, State};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::transition::DISCARDED;
+use shared::inbox::ledger::{BodyAt, EffectState, NEWEST_SCHEMA, Row, State};
 
 use crate::cli::ReplayMode;
 use crate::inspect::is_superseded;

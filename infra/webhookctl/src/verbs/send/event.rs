@@ -1,8 +1,8 @@
 //! `send --event`: a stored event once more, to this machine.
 
-use shared::clock::Millis;
-use shared::ledger::Deed;
-use shared::sign::{Means, means};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Deed;
+use shared::webhook::sign::{Means, means};
 
 use super::target::Target;
 use super::text::Words;

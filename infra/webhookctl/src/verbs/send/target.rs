@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use shared::clock::Millis;
-use shared::config::{Config, Source};
-use shared::preset::{Preset, Scheme};
-use shared::secrets::{Secret, Secrets};
-use shared::sign::{KeyPair, Means, means};
-use shared::verify::Verifier;
+use shared::aws::secrets::{Secret, Secrets};
+use shared::base::clock::Millis;
+use shared::sources::{Config, Source};
+use shared::webhook::preset::{Preset, Scheme};
+use shared::webhook::sign::{KeyPair, Means, means};
+use shared::webhook::verify::Verifier;
 
 use super::key;
 use crate::cli::{Global, SecretFrom, SendArgs};

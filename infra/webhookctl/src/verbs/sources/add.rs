@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use local::names::random_id;
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::ledger::Deed;
-use shared::preset::Preset;
-use shared::secrets::{Managed, Secret, Secrets};
+use shared::aws::secrets::{Managed, Secret, Secrets};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Deed;
+use shared::sources::Source;
+use shared::webhook::preset::Preset;
 
 use super::file::{Block, SourcesFile};
 use super::secret_input::new_secret;
@@ -65,7 +65,8 @@ pub(super) async fn add(
     })?;
     let source = config.source(&args.source).context("it was added")?;
     let scheme = source.verifier.preset.scheme(&source.verifier.variant);
-    let needed = !args.no_secret && scheme.is_some_and(shared::preset::Scheme::needs_secret);
+    let needed =
+        !args.no_secret && scheme.is_some_and(shared::webhook::preset::Scheme::needs_secret);
     let place = match (needed, named(global)?) {
         (false, false) => None,
         (true, false) => return Err(nowhere().into()),

@@ -1,9 +1,9 @@
 //! `sources pause` and `sources resume`
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::{About, Deed, Notice, Posted};
-use shared::pause::{REREAD, call_up};
+use shared::base::clock::Millis;
+use shared::delivery::pause::{REREAD, call_up};
+use shared::inbox::ledger::{About, Deed, Notice, Posted};
 
 use super::find;
 use crate::cli::{Global, SourcesPauseArgs, SourcesResumeArgs};

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::{Config, Source};
-use shared::secrets::Secrets;
+use shared::aws::secrets::Secrets;
+use shared::base::clock::Millis;
+use shared::sources::{Config, Source};
 
 use super::add::{log, next, nowhere, running};
 use super::file::SourcesFile;

@@ -5,11 +5,11 @@ mod words;
 use anyhow::Context as _;
 use local::names::random_id;
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::ledger::{About, Deed, Notice, Posted};
-use shared::preset::Scheme;
-use shared::secrets::{Live, REREAD, Secret, Secrets, short};
+use shared::aws::secrets::{Live, REREAD, Secret, Secrets, short};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{About, Deed, Notice, Posted};
+use shared::sources::Source;
+use shared::webhook::preset::Scheme;
 
 use super::find;
 use super::rotation::{Evidence, LATELY, Rotation};

@@ -1,6 +1,6 @@
 //! What is counted: sources, types and a span of time.
 
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use crate::cli::SelectionArgs;
 use crate::glob;

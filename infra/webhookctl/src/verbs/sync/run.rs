@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use crate::cli::{Global, SyncRunArgs};
 use crate::output::{CliError, Exit, Printer};

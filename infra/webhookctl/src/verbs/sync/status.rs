@@ -1,8 +1,8 @@
 //! `sync status`
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Source;
+use shared::base::clock::Millis;
+use shared::sources::Source;
 
 use super::facts::{Facts, Silence, percent, said, standing};
 use crate::cli::{Global, SyncStatusArgs};

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use shared::clock::Millis;
-use shared::config::{Config, EMBEDDED};
-use shared::envelope::Envelope;
-use shared::preset::Preset;
-use shared::secrets::Secret;
-use shared::verify::{Other, Trust, Verifier};
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::sources::{Config, EMBEDDED};
+use shared::webhook::envelope::Envelope;
+use shared::webhook::preset::Preset;
+use shared::webhook::verify::{Other, Trust, Verifier};
 
 use super::kept::{again, kept};
 use super::secrets::{Secrets, secrets};
@@ -54,7 +54,7 @@ pub(super) async fn question(
     let needs_secret = verifier
         .preset
         .scheme(&verifier.variant)
-        .is_some_and(shared::preset::Scheme::needs_secret);
+        .is_some_and(shared::webhook::preset::Scheme::needs_secret);
     let source = named.unwrap_or_default();
     let secrets = match secrets(args, global, inbox.as_ref(), source).await? {
         Some(secrets) => secrets,

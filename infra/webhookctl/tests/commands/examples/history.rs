@@ -8,17 +8,17 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use futures::future::join_all;
 use serde_json::json;
-use shared::clock::Millis;
-use shared::config::{Config, Source};
-use shared::envelope::{Envelope, Headers};
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Claim, EffectRow, EffectState, Settlement};
-use shared::quarantine::{Kept, Quarantine, Refused};
-use shared::queue::{Doorbell, Queue};
-use shared::secrets::Secret;
-use shared::sign;
-use shared::timing::LEASE;
-use shared::verify::Reason;
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::base::timing::LEASE;
+use shared::inbox::ledger::{Claim, EffectRow, EffectState, Settlement};
+use shared::inbox::quarantine::{Kept, Quarantine, Refused};
+use shared::inbox::queue::{Doorbell, Queue};
+use shared::sources::{Config, Source};
+use shared::webhook::envelope::{Envelope, Headers};
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
+use shared::webhook::sign;
+use shared::webhook::verify::Reason;
 
 use crate::world::World;
 

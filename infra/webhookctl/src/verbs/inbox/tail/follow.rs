@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use shared::event::EventKey;
-use shared::ledger::Stored;
+use shared::inbox::ledger::Stored;
+use shared::webhook::event::EventKey;
 
 use super::Line;
 use super::changes::{Known, changes};
