@@ -22,9 +22,9 @@ const SENDERS: &str = "/ingress";
 pub struct Settings {
     /// `MITT_TABLE`: the name of the inbox table.
     pub table: String,
-    /// `MITT_QUEUE_URL`: the queue of doorbells.
+    /// `MITT_QUEUE_URL`: the queue of messages.
     pub queue_url: String,
-    /// `MITT_BACKLOG_QUEUE_URL`: the queue of doorbells for old events, for those who ring in it.
+    /// `MITT_BACKLOG_QUEUE_URL`: the queue of messages for old events, for those who ring in it.
     pub backlog_queue_url: Option<String>,
     /// `MITT_SPILL_QUEUE_URL`: the queue of events that wait for the ledger.
     pub spill_queue_url: String,

@@ -1,10 +1,10 @@
 //! backup-sync: what makes the inbox live when all else was lost.
 //!
-//! `{"task":"sweep"}` every five minutes: rings for open events whose doorbell may be lost and for
+//! `{"task":"sweep"}` every five minutes: rings for open events whose message may be lost and for
 //! retries that are due, then fetches the certificates and key sets that requests wait for
 //! (`{"task":"keys"}` does that alone) and the objects that unsigned notices name (`{"task":"fetch"}`),
 //! and says how the inbox is. `{"task":"drain"}` every five
-//! minutes: puts what the catcher spilled into the ledger, and doorbells of the backlog among those of
+//! minutes: puts what the catcher spilled into the ledger, and messages of the backlog among those of
 //! now. `{"task":"sync"}` every 15 minutes: asks providers
 //! for events since the cursor and puts what never arrived through the same door; then it looks which
 //! sources have fallen silent. `{"task":"reconcile"}` every day: holds

@@ -23,13 +23,13 @@ use bytes::Bytes;
 use shared::aws::outbound::{Answer, Outbound, Trouble};
 use shared::aws::secrets::{Secret, Secrets};
 use shared::base::clock::Clock;
-use shared::delivery::breaker::Heard;
+use shared::delivery::breaker::CallResult;
 use shared::delivery::effects::{Effect, Effects};
 use shared::inbox::ledger::Row;
 use shared::inbox::outcome::Outcome;
 use shared::sources::{Action, ActionKind};
 
-use crate::order::OfEntity;
+use crate::order::EntityHeaders;
 pub(crate) use aws::Clients;
 
 /// An event under a lease, and what an action may use.
@@ -39,18 +39,18 @@ pub(crate) struct Work<'w> {
     /// The exact bytes that arrived, or the current state where the source fetches it.
     pub(crate) body: &'w Bytes,
     /// The entity that the body is about, where the source orders its events.
-    pub(crate) entity: Option<&'w OfEntity>,
+    pub(crate) entity: Option<&'w EntityHeaders>,
     pub(crate) effects: &'w Effects<'w>,
     pub(crate) outbound: &'w Outbound,
     pub(crate) clients: &'w Clients,
     pub(crate) secrets: &'w Secrets,
     pub(crate) clock: Clock,
-    pub(crate) pulse: &'w Pulse,
+    pub(crate) pulse: &'w DestinationHealth,
 }
 
 /// What an action heard of its destination's health.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse(Mutex<Option<Heard>>);
+pub(crate) struct DestinationHealth(Mutex<Option<CallResult>>);
 
 impl Work<'_> {
     /// Calls of AWS are in boxes, or every action would be as large as the largest of them.
@@ -106,13 +106,13 @@ impl Work<'_> {
     }
 }
 
-impl Pulse {
-    pub(crate) fn note(&self, heard: Heard) {
+impl DestinationHealth {
+    pub(crate) fn note(&self, heard: CallResult) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(heard);
     }
 
-    pub(crate) fn heard(&self) -> Heard {
+    pub(crate) fn heard(&self) -> CallResult {
         let heard = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.unwrap_or(Heard::Nothing)
+        heard.unwrap_or(CallResult::Nothing)
     }
 }

@@ -17,7 +17,7 @@ async fn main() -> Result<(), Error> {
     let processor = &Processor::new(parts, Millis::now);
     run(service_fn(async |event: LambdaEvent<SqsEvent>| {
         let deadline = processor::deadline(event.context.deadline, Millis::now());
-        Ok::<_, Error>(processor.work_off(event.payload, deadline).await)
+        Ok::<_, Error>(processor.process_batch(event.payload, deadline).await)
     }))
     .await
 }

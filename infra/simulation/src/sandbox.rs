@@ -124,7 +124,7 @@ impl Sandboxes {
             table: TABLE.to_owned(),
             inbox: Inbox {
                 ledger,
-                queue: Queue::new(aws.sqs(), "https://simulated/doorbells")
+                queue: Queue::new(aws.sqs(), "https://simulated/work")
                     .with_backlog(Some("https://simulated/backlog".to_owned())),
             },
             aws,

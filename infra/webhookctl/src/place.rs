@@ -48,7 +48,7 @@ pub struct Local {
     pub secrets_manager: String,
     pub table: String,
     pub bucket: String,
-    /// Where doorbells ring.
+    /// Where messages ring.
     pub queue_url: String,
     /// SSM path of the catcher's secrets.
     pub secrets_path: String,

@@ -175,7 +175,7 @@ async fn a_fault_of_the_running_stack_is_found() -> anyhow::Result<()> {
     let world = World::of("doctor-faults", TEMPLATE).await?;
     let names = &world.local.names;
     let (dead, backlog) = (
-        names.dead_doorbells_url.as_ref(),
+        names.work_dead_letters_url.as_ref(),
         names.backlog_queue_url.as_ref(),
     );
     let retention = Attribute::MessageRetentionPeriod;
@@ -239,7 +239,7 @@ async fn a_fault_of_the_running_stack_is_found() -> anyhow::Result<()> {
     let sqs = world.clients().sqs;
     let message = sqs.send_message().queue_url(dead.context("named")?);
     message.message_body("who knows").send().await?;
-    world.finds("queue.dead_doorbells", "warn")?;
+    world.finds("queue.work_dead_letters", "warn")?;
     Ok(())
 }
 

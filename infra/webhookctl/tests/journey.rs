@@ -97,7 +97,7 @@ async fn on_the_embedded_stack() -> anyhow::Result<Vec<Fate>> {
         quarantine: Quarantine::new(clients.dynamodb.clone(), stack.table()?),
         ledger: Ledger::new(clients.dynamodb, stack.table()?, Some(bodies)),
         secrets,
-        queue: Queue::new(clients.sqs, stack.queue_url("Doorbell")?),
+        queue: Queue::new(clients.sqs, stack.queue_url("WorkQueue")?),
         task: &task,
     };
     let fates = demo::run(&deployment, &stand_ins, |_| Ok(())).await?;

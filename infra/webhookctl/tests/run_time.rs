@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use shared::base::clock::Millis;
 use shared::base::timing::BACKUP_SYNC;
 use shared::inbox::ledger::{Ledger, Watched};
-use shared::inbox::queue::Doorbell;
+use shared::inbox::queue::WorkMessage;
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
 /// The timeout of the function, in seconds.
@@ -99,7 +99,7 @@ impl World {
     async fn hear(&self, heard: &Mutex<BTreeSet<EventKey>>) {
         let (sqs, url) = (
             self.stack.clients().sqs,
-            self.stack.queue_url("Doorbell").unwrap(),
+            self.stack.queue_url("WorkQueue").unwrap(),
         );
         loop {
             let receive = sqs.receive_message().queue_url(url);
@@ -120,9 +120,11 @@ impl World {
                 .send()
                 .await
                 .unwrap();
-            let keys = messages
-                .iter()
-                .map(|message| Doorbell::from_message(message.body().unwrap()).unwrap().key);
+            let keys = messages.iter().map(|message| {
+                WorkMessage::from_message(message.body().unwrap())
+                    .unwrap()
+                    .key
+            });
             heard.lock().unwrap().extend(keys);
         }
     }

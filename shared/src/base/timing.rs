@@ -16,7 +16,7 @@ pub const LEASE: Duration = Duration::from_secs(35);
 /// its end, and nothing is begun this close to it.
 pub const CLOCK_MARGIN: Duration = Duration::from_secs(5);
 
-/// When the sweep first looks at an event whose doorbell may have been lost.
+/// When the sweep first looks at an event whose message may have been lost.
 pub const FIRST_LOOK: Duration = Duration::from_secs(120);
 
 /// How long after the end of an hour it looks whether the `time` index showed something of that hour
@@ -33,13 +33,13 @@ pub const LONGEST_DELAY: Duration = Duration::from_secs(900);
 
 /// The processor rings for its own retries at most this often in one run. Lambda stops a chain
 /// of function → queue → function after about 16 hops, so longer chains belong to the sweep.
-pub const OWN_RINGS_PER_RUN: u32 = 3;
+pub const MAX_SELF_SENDS_PER_RUN: u32 = 3;
 
-/// An event that was received longer ago than this goes behind those of now: its doorbell is rung
+/// An event that was received longer ago than this goes behind those of now: its message is rung
 /// in the queue of the backlog.
 pub const OLD: Duration = Duration::from_secs(600);
 
-/// A doorbell that was sent longer ago than this has waited behind others, since none is delayed
+/// A message that was sent longer ago than this has waited behind others, since none is delayed
 /// by more than [`LONGEST_DELAY`].
 pub const LATE: Duration = Duration::from_secs(LONGEST_DELAY.as_secs() + 300);
 
@@ -51,11 +51,11 @@ pub const LEDGER_BUDGET: Duration = Duration::from_millis(1_500);
 pub const SPILL_BUDGET: Duration = Duration::from_millis(700);
 
 /// The catcher verifies and keeps an event within this time, whatever the stores do. With
-/// [`RING_BUDGET`] it answers within 2.5 s; Slack waits for 3 s.
+/// [`SEND_BUDGET`] it answers within 2.5 s; Slack waits for 3 s.
 pub const KEEP_BUDGET: Duration = Duration::from_millis(2_200);
 
 /// How long the catcher rings for an event that is durable.
-pub const RING_BUDGET: Duration = Duration::from_millis(300);
+pub const SEND_BUDGET: Duration = Duration::from_millis(300);
 
 /// How often the sweep and the drain come, at the least: a stack may have them come more often.
 pub const ROUND_EVERY: Duration = Duration::from_secs(300);
@@ -99,7 +99,7 @@ pub const SWEEP_LEASE: Duration = Duration::from_secs(45);
 /// sweep counts it itself.
 pub const DEPTH_LAG: Duration = Duration::from_secs(2);
 
-/// How long one run takes events out of the spill queue, and doorbells out of the backlog. The next
+/// How long one run takes events out of the spill queue, and messages out of the backlog. The next
 /// comes after [`ROUND_EVERY`]; the timeout of the function is as long.
 pub const DRAIN: Duration = Duration::from_secs(240);
 
@@ -107,7 +107,7 @@ pub const DRAIN: Duration = Duration::from_secs(240);
 /// [`DRAIN`] and the slowest put together. Meeting it twice would do no harm.
 pub const SPILL_HIDDEN: Duration = Duration::from_secs(290);
 
-/// Doorbells of the backlog are put among those of now while fewer than this wait there: the
+/// Messages of the backlog are put among those of now while fewer than this wait there: the
 /// processor hears as many at once.
 pub const DOSE: u64 = 50;
 

@@ -73,7 +73,7 @@ pub struct Probe(Standing);
 
 /// What a call showed of the destination's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum CallResult {
     /// It answered, be it with a refusal.
     Well,
     /// It could not be reached, gave no answer or one that says that it cannot work.
@@ -148,24 +148,24 @@ impl Breakers {
         &self,
         destination: &str,
         pass: Pass,
-        heard: Heard,
+        heard: CallResult,
         now: Millis,
         jitter: f64,
     ) {
         let (seen, next) = match (pass, heard) {
-            (_, Heard::Nothing) | (Pass::Down { .. }, _) => return,
-            (Pass::Probe(Probe(mine)), Heard::Well) => {
+            (_, CallResult::Nothing) | (Pass::Down { .. }, _) => return,
+            (Pass::Probe(Probe(mine)), CallResult::Well) => {
                 tracing::info!(destination, breaker = "closed", "{destination} is up again");
                 let next = mine.closed(now);
                 (mine, next)
             }
-            (Pass::Probe(Probe(mine)), Heard::Unwell) => {
+            (Pass::Probe(Probe(mine)), CallResult::Unwell) => {
                 tracing::warn!(destination, breaker = "open", "{destination} is still down");
                 let next = mine.opened(now, jitter);
                 (mine, next)
             }
             (Pass::Free, _) => {
-                let well = heard == Heard::Well;
+                let well = heard == CallResult::Well;
                 let (trips, seen) = self.known(destination, |known| {
                     (known.health.note(well, now), known.standing.clone())
                 });

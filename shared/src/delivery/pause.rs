@@ -1,11 +1,11 @@
 //! Sources whose events wait, because an operator said so.
 //!
 //! The catcher receives as ever. The processor begins no event of a paused source: it drops the
-//! doorbell before the claim, which costs no attempt, and the row stays as it is. The sweep looks at
+//! message before the claim, which costs no attempt, and the row stays as it is. The sweep looks at
 //! such a row once an hour. When the source is resumed, its rows are called up for the next sweep.
 //!
 //! Nobody begins what may be paused. Where the table does not say, an answer of the last minute
-//! holds; without one the doorbell comes again. That stops nothing that could go on: the claim
+//! holds; without one the message comes again. That stops nothing that could go on: the claim
 //! behind it asks the same table.
 
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ use crate::inbox::ledger::transition::WORK_SHARDS;
 use crate::inbox::ledger::{About, Ledger};
 
 /// How old may be what a process knows of a pause: so long after it begins events may still be
-/// begun, and so long after it ends doorbells are still dropped.
+/// begun, and so long after it ends messages are still dropped.
 pub const REREAD: Duration = Duration::from_secs(5);
 
 /// How long an answer holds where no newer one is to be had.

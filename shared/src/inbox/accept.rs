@@ -6,9 +6,9 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use tokio::time::Instant;
 
 use crate::base::clock::Millis;
-use crate::base::timing::RING_BUDGET;
+use crate::base::timing::SEND_BUDGET;
 use crate::inbox::ledger::{By, Decided, Ledger, Placed, Received, Watched};
-use crate::inbox::queue::{Doorbell, Lane, Queue};
+use crate::inbox::queue::{Queue, QueueName, WorkMessage};
 use crate::webhook::event::{Event, EventId, EventKey};
 
 /// How many events of a batch are written at the same time, and rung for.
@@ -31,7 +31,7 @@ pub struct Kept {
     pub secret: Option<String>,
     pub received: Received,
     /// To be rung; `None` when nobody has to be told.
-    pub doorbell: Option<Doorbell>,
+    pub work_message: Option<WorkMessage>,
 }
 
 impl Inbox {
@@ -40,9 +40,12 @@ impl Inbox {
     /// An error means that nobody knows whether all of it was kept: it must not be acknowledged.
     pub async fn accept(&self, event: &Event, now: Millis) -> anyhow::Result<Vec<Kept>> {
         let kept = self.keep(event, now).await?;
-        let lane = Lane::of(event.received_at, now);
-        self.announce(lane, kept.iter().filter_map(|kept| kept.doorbell.as_ref()))
-            .await;
+        let lane = QueueName::of(event.received_at, now);
+        self.announce(
+            lane,
+            kept.iter().filter_map(|kept| kept.work_message.as_ref()),
+        )
+        .await;
         Ok(kept)
     }
 
@@ -84,7 +87,7 @@ impl Inbox {
             | Received::Conflict(_)
             | Received::Repeated(_) => None,
         };
-        let doorbell = run.map(|run| Doorbell {
+        let work_message = run.map(|run| WorkMessage {
             key: event.key().clone(),
             run,
         });
@@ -94,7 +97,7 @@ impl Inbox {
             kind: event.kind().to_owned(),
             secret: event.secret().map(str::to_owned),
             received,
-            doorbell,
+            work_message,
         })
     }
 
@@ -107,26 +110,30 @@ impl Inbox {
     ) -> anyhow::Result<Decided> {
         let decided = self.ledger.release(key, by, now).await?;
         if let Decided::Made(row) = &decided {
-            let lane = Lane::of(row.received_at, now);
-            self.announce(lane, decided.doorbell().iter()).await;
+            let lane = QueueName::of(row.received_at, now);
+            self.announce(lane, decided.work_message().iter()).await;
         }
         Ok(decided)
     }
 
     /// The second half. Whether the bells were heard does not matter: the sweep rings again.
-    pub async fn announce(&self, lane: Lane, doorbells: impl Iterator<Item = &Doorbell>) {
-        let deadline = Instant::now() + RING_BUDGET;
-        let ring = async |doorbell: &Doorbell| {
-            let ring = self.queue.ring_in(lane, doorbell, Duration::ZERO);
+    pub async fn announce(
+        &self,
+        lane: QueueName,
+        work_messages: impl Iterator<Item = &WorkMessage>,
+    ) {
+        let deadline = Instant::now() + SEND_BUDGET;
+        let ring = async |work_message: &WorkMessage| {
+            let ring = self.queue.send_to(lane, work_message, Duration::ZERO);
             let trouble = match tokio::time::timeout_at(deadline, ring).await {
                 Ok(Ok(())) => return,
                 Ok(Err(error)) => format!("{error:#}"),
                 Err(_) => "it took too long".to_owned(),
             };
-            tracing::warn!(event.key = %doorbell.key, error = trouble, "could not ring for event {}; the sweep will", doorbell.key);
+            tracing::warn!(event.key = %work_message.key, error = trouble, "could not ring for event {}; the sweep will", work_message.key);
         };
-        stream::iter(doorbells)
-            .map(|doorbell| Box::pin(ring(doorbell)))
+        stream::iter(work_messages)
+            .map(|work_message| Box::pin(ring(work_message)))
             .buffer_unordered(AT_ONCE)
             .collect::<()>()
             .await;

@@ -1,8 +1,8 @@
-//! The queue of doorbells. A message says which event to look at, and nothing of the event:
+//! The queue of messages. A message says which event to look at, and nothing of the event:
 //! losing one loses time, a second one finds the row done or held.
 //!
 //! There are two queues. What is old goes into the second one, that of the backlog, which nobody
-//! listens to: backup-sync takes from it and rings in the first, as long as few doorbells wait there.
+//! listens to: backup-sync takes from it and rings in the first, as long as few messages wait there.
 //! So after an outage the events of now are not kept waiting by those of then, and an idle inbox pays
 //! for the polling of one queue.
 
@@ -30,7 +30,7 @@ const VERSION: u32 = 1;
 
 /// What a queue message says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Doorbell {
+pub struct WorkMessage {
     pub key: EventKey,
     /// The run that was rung for. A ring for an earlier run finds the row and does no harm.
     pub run: u64,
@@ -49,16 +49,16 @@ struct Versioned {
     v: u32,
 }
 
-/// Why a message is no doorbell.
+/// Why a message is no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoDoorbell {
+pub enum InvalidMessage {
     NoJson,
     /// Newer code wrote it.
     UnknownVersion(u32),
     NoKey,
 }
 
-impl Doorbell {
+impl WorkMessage {
     pub fn to_message(&self) -> String {
         let message = Message {
             v: VERSION,
@@ -69,13 +69,13 @@ impl Doorbell {
     }
 
     /// Reads a message. It may come from anybody who can send to the queue.
-    pub fn from_message(text: &str) -> Result<Self, NoDoorbell> {
-        let Versioned { v } = serde_json::from_str(text).map_err(|_| NoDoorbell::NoJson)?;
+    pub fn from_message(text: &str) -> Result<Self, InvalidMessage> {
+        let Versioned { v } = serde_json::from_str(text).map_err(|_| InvalidMessage::NoJson)?;
         if v != VERSION {
-            return Err(NoDoorbell::UnknownVersion(v));
+            return Err(InvalidMessage::UnknownVersion(v));
         }
-        let message: Message = serde_json::from_str(text).map_err(|_| NoDoorbell::NoJson)?;
-        let key = EventKey::from_pk(&message.key).ok_or(NoDoorbell::NoKey)?;
+        let message: Message = serde_json::from_str(text).map_err(|_| InvalidMessage::NoJson)?;
+        let key = EventKey::from_pk(&message.key).ok_or(InvalidMessage::NoKey)?;
         Ok(Self {
             key,
             run: message.run,
@@ -85,18 +85,18 @@ impl Doorbell {
 
 /// Which of the two queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lane {
-    Live,
+pub enum QueueName {
+    Main,
     Backlog,
 }
 
-impl Lane {
+impl QueueName {
     /// Where an event belongs that was received then.
     pub fn of(received_at: Millis, now: Millis) -> Self {
         if now.since(received_at) > OLD {
             Self::Backlog
         } else {
-            Self::Live
+            Self::Main
         }
     }
 }
@@ -138,27 +138,27 @@ impl Queue {
         name(arn, ':') != name(backlog, '/') && now.since(sent) > LATE
     }
 
-    /// Sends a doorbell for an event of now, to arrive after `delay` (at most 900 s, in whole seconds, rounded up).
+    /// Sends a message for an event of now, to arrive after `delay` (at most 900 s, in whole seconds, rounded up).
     ///
     /// The source is the message group: on a standard queue it keeps one noisy source from
     /// holding up the others.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html>
-    pub async fn ring(&self, doorbell: &Doorbell, delay: Duration) -> anyhow::Result<()> {
-        self.ring_in(Lane::Live, doorbell, delay).await
+    pub async fn send(&self, work_message: &WorkMessage, delay: Duration) -> anyhow::Result<()> {
+        self.send_to(QueueName::Main, work_message, delay).await
     }
 
     /// The same in the queue where the event belongs.
-    pub async fn ring_in(
+    pub async fn send_to(
         &self,
-        lane: Lane,
-        doorbell: &Doorbell,
+        lane: QueueName,
+        work_message: &WorkMessage,
         delay: Duration,
     ) -> anyhow::Result<()> {
         self.sqs
             .send_message()
             .queue_url(self.url(lane))
-            .message_body(doorbell.to_message())
-            .message_group_id(doorbell.key.source())
+            .message_body(work_message.to_message())
+            .message_group_id(work_message.key.source())
             .set_delay_seconds(delay_seconds(delay))
             .send()
             .await
@@ -166,25 +166,25 @@ impl Queue {
         Ok(())
     }
 
-    /// Sends doorbells to one queue, ten in a request. Says which of them the queue took, in their
+    /// Sends messages to one queue, ten in a request. Says which of them the queue took, in their
     /// order.
-    pub async fn ring_all(
+    pub async fn send_all(
         &self,
-        lane: Lane,
-        doorbells: &[(Doorbell, Duration)],
+        lane: QueueName,
+        work_messages: &[(WorkMessage, Duration)],
     ) -> anyhow::Result<Vec<bool>> {
-        let mut took = Vec::with_capacity(doorbells.len());
-        for ten in doorbells.chunks(MOST_AT_ONCE) {
-            if let [(doorbell, delay)] = ten {
-                self.ring_in(lane, doorbell, *delay).await?;
+        let mut took = Vec::with_capacity(work_messages.len());
+        for ten in work_messages.chunks(MOST_AT_ONCE) {
+            if let [(work_message, delay)] = ten {
+                self.send_to(lane, work_message, *delay).await?;
                 took.push(true);
                 continue;
             }
-            let entries = ten.iter().enumerate().map(|(id, (doorbell, delay))| {
+            let entries = ten.iter().enumerate().map(|(id, (work_message, delay))| {
                 SendMessageBatchRequestEntry::builder()
                     .id(id.to_string())
-                    .message_body(doorbell.to_message())
-                    .message_group_id(doorbell.key.source())
+                    .message_body(work_message.to_message())
+                    .message_group_id(work_message.key.source())
                     .set_delay_seconds(delay_seconds(*delay))
                     .build()
             });
@@ -206,15 +206,15 @@ impl Queue {
         Ok(took)
     }
 
-    fn url(&self, lane: Lane) -> &str {
+    fn url(&self, lane: QueueName) -> &str {
         match (lane, &self.backlog) {
-            (Lane::Backlog, Some(url)) => url,
+            (QueueName::Backlog, Some(url)) => url,
             _ => &self.url,
         }
     }
 
-    /// About how many doorbells wait to be heard.
-    pub async fn depth(&self, lane: Lane) -> anyhow::Result<u64> {
+    /// About how many messages wait to be heard.
+    pub async fn depth(&self, lane: QueueName) -> anyhow::Result<u64> {
         let visible = QueueAttributeName::ApproximateNumberOfMessages;
         let answer = self
             .sqs
@@ -245,8 +245,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_doorbell_is_read_back() {
-        let bell = Doorbell {
+    fn a_message_is_read_back() {
+        let bell = WorkMessage {
             key: EventKey::new("stripe-main", "evt_1"),
             run: 3,
         };
@@ -254,7 +254,7 @@ mod tests {
             bell.to_message(),
             r#"{"v":1,"key":"E#stripe-main#evt_1","run":3}"#
         );
-        assert_eq!(Doorbell::from_message(&bell.to_message()), Ok(bell));
+        assert_eq!(WorkMessage::from_message(&bell.to_message()), Ok(bell));
     }
 
     #[test]
@@ -264,35 +264,35 @@ mod tests {
             .build();
         let queue = Queue::new(
             aws_sdk_sqs::Client::from_conf(sqs),
-            "https://sqs/1/mitt-Doorbell",
+            "https://sqs/1/mitt-WorkQueue",
         );
         let (sent, now) = (Millis(0), Millis(0) + LATE + Duration::from_millis(1));
-        let live = "arn:aws:sqs:eu-central-1:1:mitt-Doorbell";
+        let live = "arn:aws:sqs:eu-central-1:1:mitt-WorkQueue";
         assert!(!queue.is_late(live, sent, now), "there is nowhere to go");
-        let queue = queue.with_backlog(Some("https://sqs/1/mitt-Backlog".into()));
+        let queue = queue.with_backlog(Some("https://sqs/1/mitt-BacklogQueue".into()));
         assert!(queue.is_late(live, sent, now));
         assert!(!queue.is_late(live, sent, Millis(0) + LATE));
-        let backlog = "arn:aws:sqs:eu-central-1:1:mitt-Backlog";
+        let backlog = "arn:aws:sqs:eu-central-1:1:mitt-BacklogQueue";
         assert!(!queue.is_late(backlog, sent, now));
-        assert_eq!(Lane::of(Millis(0), Millis(0) + OLD), Lane::Live);
-        assert_eq!(Lane::of(Millis(0), now), Lane::Backlog);
+        assert_eq!(QueueName::of(Millis(0), Millis(0) + OLD), QueueName::Main);
+        assert_eq!(QueueName::of(Millis(0), now), QueueName::Backlog);
     }
 
     #[test]
-    fn what_is_no_doorbell_is_said_to_be_none() {
+    fn an_invalid_message_is_refused() {
         for (text, why) in [
-            ("", NoDoorbell::NoJson),
-            ("hello", NoDoorbell::NoJson),
-            ("{}", NoDoorbell::NoJson),
+            ("", InvalidMessage::NoJson),
+            ("hello", InvalidMessage::NoJson),
+            ("{}", InvalidMessage::NoJson),
             (
                 r#"{"v":2,"key":"E#a#b","run":0}"#,
-                NoDoorbell::UnknownVersion(2),
+                InvalidMessage::UnknownVersion(2),
             ),
-            (r#"{"v":2,"about":{}}"#, NoDoorbell::UnknownVersion(2)),
-            (r#"{"v":1,"key":"SYS","run":0}"#, NoDoorbell::NoKey),
-            (r#"{"v":1,"key":"E#a#b","run":-1}"#, NoDoorbell::NoJson),
+            (r#"{"v":2,"about":{}}"#, InvalidMessage::UnknownVersion(2)),
+            (r#"{"v":1,"key":"SYS","run":0}"#, InvalidMessage::NoKey),
+            (r#"{"v":1,"key":"E#a#b","run":-1}"#, InvalidMessage::NoJson),
         ] {
-            assert_eq!(Doorbell::from_message(text), Err(why), "{text}");
+            assert_eq!(WorkMessage::from_message(text), Err(why), "{text}");
         }
     }
 }

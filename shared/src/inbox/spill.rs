@@ -105,7 +105,7 @@ impl Spill {
             .await
     }
 
-    /// The source is the message group, as with doorbells.
+    /// The source is the message group, as with messages.
     async fn send_one(&self, source: &str, message: String) -> anyhow::Result<()> {
         self.sqs
             .send_message()

@@ -1,5 +1,5 @@
 //! What came a moment ago stands in no index of open events: it is gone over in the order of time,
-//! when its doorbell should have been heard. An hour that is long over is held against what was seen
+//! when its message should have been heard. An hour that is long over is held against what was seen
 //! of it.
 
 use std::time::Duration;

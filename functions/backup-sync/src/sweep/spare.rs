@@ -1,4 +1,4 @@
-//! Events that can go nowhere are left asleep: a doorbell for each, again and again through an
+//! Events that can go nowhere are left asleep: a message for each, again and again through an
 //! outage of hours, would find every time what the breakers say already.
 
 use std::cell::RefCell;

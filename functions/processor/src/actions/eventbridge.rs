@@ -5,7 +5,7 @@
 //! detail, and targets are expected to honour it.
 
 use aws_sdk_eventbridge::types::PutEventsRequestEntry;
-use shared::delivery::breaker::Heard;
+use shared::delivery::breaker::CallResult;
 use shared::delivery::effects::Effect;
 use shared::inbox::outcome::Outcome;
 
@@ -57,7 +57,7 @@ pub(super) async fn put(
                 .await
             {
                 Ok(answer) if answer.failed_entry_count() == 0 => {
-                    work.pulse.note(Heard::Well);
+                    work.pulse.note(CallResult::Well);
                     let id = answer.entries().first().and_then(|entry| entry.event_id());
                     Effect::Done {
                         note: id.unwrap_or_default().to_owned(),

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use anyhow::{Context as _, anyhow};
 use shared::aws::outbound::{Answer, Trouble};
 use shared::aws::secrets::Secret;
-use shared::delivery::breaker::Heard;
+use shared::delivery::breaker::CallResult;
 use shared::delivery::effects::Effect;
 use shared::inbox::outcome::Outcome;
 use shared::sources::policy::IdempotencySupport;
@@ -116,11 +116,11 @@ pub(super) fn effect(answer: Result<Answer, Trouble>) -> Effect {
 }
 
 /// What an answer says of the destination. A refusal of one event says that it works.
-pub(super) fn heard(answer: &Result<Answer, Trouble>) -> Heard {
+pub(super) fn heard(answer: &Result<Answer, Trouble>) -> CallResult {
     match answer {
-        Ok(answer) if matches!(answer.status, 408 | 429 | 500..=599) => Heard::Unwell,
-        Ok(_) => Heard::Well,
-        Err(_) => Heard::Unwell,
+        Ok(answer) if matches!(answer.status, 408 | 429 | 500..=599) => CallResult::Unwell,
+        Ok(_) => CallResult::Well,
+        Err(_) => CallResult::Unwell,
     }
 }
 
@@ -175,14 +175,22 @@ mod tests {
     #[test]
     fn a_destination_is_unwell_when_it_cannot_work_and_not_when_it_will_not() {
         for status in [408, 429, 500, 503, 599] {
-            assert_eq!(heard(&Ok(answer(status, false))), Heard::Unwell, "{status}");
+            assert_eq!(
+                heard(&Ok(answer(status, false))),
+                CallResult::Unwell,
+                "{status}"
+            );
         }
         for status in [200, 301, 400, 401, 404, 409, 422, 425] {
-            assert_eq!(heard(&Ok(answer(status, false))), Heard::Well, "{status}");
+            assert_eq!(
+                heard(&Ok(answer(status, false))),
+                CallResult::Well,
+                "{status}"
+            );
         }
         assert_eq!(
             heard(&Err(Trouble::NotSent("refused".into()))),
-            Heard::Unwell
+            CallResult::Unwell
         );
     }
 

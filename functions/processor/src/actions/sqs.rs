@@ -8,7 +8,7 @@ use aws_sdk_sqs::types::MessageAttributeValue;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use sha2::{Digest as _, Sha256};
 use shared::base::json_path::JsonPath;
-use shared::delivery::breaker::Heard;
+use shared::delivery::breaker::CallResult;
 use shared::delivery::effects::Effect;
 use shared::inbox::outcome::Outcome;
 use shared::sources::is_fifo;
@@ -57,7 +57,7 @@ pub(super) async fn send(
             }
             match request.message_body(body).send().await {
                 Ok(answer) => {
-                    work.pulse.note(Heard::Well);
+                    work.pulse.note(CallResult::Well);
                     Effect::Done {
                         note: answer.message_id().unwrap_or_default().to_owned(),
                     }

@@ -1,4 +1,4 @@
-//! What the doorbell needs of SQS.
+//! What the message needs of SQS.
 
 use std::time::Duration;
 

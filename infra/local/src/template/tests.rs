@@ -35,20 +35,20 @@ fn the_table_is_the_ledgers() {
 #[test]
 fn the_queues_and_what_hangs_on_them() {
     let template = real();
-    let doorbell = template.queue("Doorbell").unwrap();
+    let work_message = template.queue("WorkQueue").unwrap();
     assert_eq!(
-        doorbell.url,
-        "http://127.0.0.1:9/000000000000/mitt-Doorbell"
+        work_message.url,
+        "http://127.0.0.1:9/000000000000/mitt-WorkQueue"
     );
-    assert_eq!(doorbell.attributes["VisibilityTimeout"], "360");
-    let redrive: Value = serde_json::from_str(&doorbell.attributes["RedrivePolicy"]).unwrap();
+    assert_eq!(work_message.attributes["VisibilityTimeout"], "360");
+    let redrive: Value = serde_json::from_str(&work_message.attributes["RedrivePolicy"]).unwrap();
     assert_eq!(
         redrive["deadLetterTargetArn"],
-        template.queue("DeadDoorbells").unwrap().arn
+        template.queue("WorkDeadLetters").unwrap().arn
     );
     assert_eq!(redrive["maxReceiveCount"], 10);
     let mapping = Mapping {
-        queue: "Doorbell".to_owned(),
+        queue: "WorkQueue".to_owned(),
         function: "Processor".to_owned(),
         batch_size: 10,
         window: Duration::ZERO,

@@ -39,7 +39,7 @@ async fn a_function_sees_the_variables_and_the_context_of_lambda() {
         ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "256"),
         ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
         ("MITT_TABLE", "mitt-Inbox"),
-        ("MITT_QUEUE_URL", stack.queue_url("Doorbell").unwrap()),
+        ("MITT_QUEUE_URL", stack.queue_url("WorkQueue").unwrap()),
         ("MITT_BODY_BUCKET", "mitt-bodies"),
         ("MITT_SECRETS_PATH", "/mitt/ingress"),
         ("MITT_SOURCES_FILE", template().to_str().unwrap()),

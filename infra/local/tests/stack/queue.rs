@@ -11,7 +11,7 @@ async fn send(stack: &Stack, body: &str) {
         .clients()
         .sqs
         .send_message()
-        .queue_url(stack.queue_url("Doorbell").unwrap());
+        .queue_url(stack.queue_url("WorkQueue").unwrap());
     request
         .message_body(body)
         .message_group_id("stripe")
@@ -60,7 +60,7 @@ async fn a_message_reaches_the_processor_and_is_deleted() {
     send(&stack, "ok").await;
     until("the message was shown", async || records(&stack).pop()).await;
     until("the queue is empty", async || {
-        (depth(&stack, "Doorbell").await == 0).then_some(())
+        (depth(&stack, "WorkQueue").await == 0).then_some(())
     })
     .await;
     let record = records(&stack).pop().unwrap();
@@ -69,7 +69,7 @@ async fn a_message_reaches_the_processor_and_is_deleted() {
     assert_eq!(record["eventSource"], "aws:sqs");
     assert_eq!(
         record["eventSourceARN"],
-        "arn:aws:sqs:us-east-1:000000000000:mitt-Doorbell"
+        "arn:aws:sqs:us-east-1:000000000000:mitt-WorkQueue"
     );
     assert_eq!(record["awsRegion"], "us-east-1");
     assert_eq!(record["attributes"]["ApproximateReceiveCount"], "1");
@@ -92,10 +92,10 @@ async fn only_what_failed_comes_back_and_dies_in_the_end() {
         send(&stack, body).await;
     }
     until("the failure is a dead letter", async || {
-        (depth(&stack, "DeadDoorbells").await == 1).then_some(())
+        (depth(&stack, "WorkDeadLetters").await == 1).then_some(())
     })
     .await;
-    assert_eq!(depth(&stack, "Doorbell").await, 0);
+    assert_eq!(depth(&stack, "WorkQueue").await, 0);
     let shown = |body: &str| {
         records(&stack)
             .iter()
@@ -113,9 +113,9 @@ async fn errors_crashes_timeouts_and_unknown_ids_bring_the_batch_back() {
         send(&stack, order).await;
     }
     until("all are dead letters", async || {
-        (depth(&stack, "DeadDoorbells").await == 4).then_some(())
+        (depth(&stack, "WorkDeadLetters").await == 4).then_some(())
     })
     .await;
-    assert_eq!(depth(&stack, "Doorbell").await, 0);
+    assert_eq!(depth(&stack, "WorkQueue").await, 0);
     stack.stop().await;
 }

@@ -17,10 +17,10 @@ fn what_nobody_rang_for_is_rung_for_two_minutes_later() {
         let report = world.sweep().await;
         assert_eq!((report.looked_at, report.rung, report.failed), (1, 1, 0));
         assert!(world.is_indexed(&key).await);
-        assert_eq!(world.stores.lock().queues.doorbells.sent, 1);
+        assert_eq!(world.stores.lock().queues.work_messages.sent, 1);
         // From here on it is swept like every other, and by its time no more.
         let more = world.sweeps_for(HOUR).await;
-        assert_eq!(more, 0, "its doorbell waits");
+        assert_eq!(more, 0, "its message waits");
     });
 }
 

@@ -46,7 +46,7 @@ pub struct DlqInspectArgs {
 pub struct DlqRedriveArgs {
     /// Let SQS move the messages of its dead-letter queue back, all of them
     ///
-    /// They are doorbells that nobody could answer. One of a dead letter finds it settled and does
+    /// They are messages that nobody could answer. One of a dead letter finds it settled and does
     /// nothing: without --native, dead letters are worked on again.
     #[arg(long, conflicts_with_all = [
         "source", "event_type", "status", "since", "until", "error", "via", "attempts", "id", "where_",

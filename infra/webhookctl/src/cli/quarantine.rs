@@ -63,7 +63,7 @@ pub struct SecretsAt {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct DoorAt {
-    /// Queue of doorbells, the output `QueueUrl`
+    /// Queue of messages, the output `QueueUrl`
     #[arg(long, value_name = "URL", env = "MITT_QUEUE_URL", hide_env = true)]
     pub queue_url: Option<String>,
     #[command(flatten)]

@@ -108,11 +108,11 @@ pub struct ReplayApplyArgs {
     pub queue_at: QueueAt,
 }
 
-/// Where doorbells ring.
+/// Where messages ring.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct QueueAt {
-    /// Queue of doorbells, the output `QueueUrl`
+    /// Queue of messages, the output `QueueUrl`
     #[arg(long, value_name = "URL", env = "MITT_QUEUE_URL", hide_env = true)]
     pub queue_url: Option<String>,
 }

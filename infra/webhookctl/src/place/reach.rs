@@ -115,7 +115,7 @@ impl Inbox {
             .ordering(&self.config))
     }
 
-    /// The queue of doorbells.
+    /// The queue of messages.
     pub fn queue(&self) -> anyhow::Result<Queue> {
         let names = self.names();
         let url = names.queue_url.as_deref();
@@ -202,7 +202,7 @@ static NO_NAMES: Names = Names {
     bucket: None,
     queue_url: None,
     backlog_queue_url: None,
-    dead_doorbells_url: None,
+    work_dead_letters_url: None,
     spill_queue_url: None,
     ops_dead_letters_url: None,
     secrets_path: None,

@@ -227,7 +227,7 @@ async fn demonstrate(
         ledger: ledger.clone(),
         quarantine,
         secrets: secrets.clone(),
-        queue: Queue::new(clients.sqs, stack.queue_url("Doorbell")?),
+        queue: Queue::new(clients.sqs, stack.queue_url("WorkQueue")?),
         task: &task,
     };
     let fates = Box::pin(demo::run(&deployment, stand_ins, |fate| told.fate(fate))).await;

@@ -100,7 +100,7 @@ async fn named(inbox: &Inbox, wanted: &str, now: Millis) -> anyhow::Result<Plan>
         .into())
 }
 
-/// Where the doorbells of an inbox ring.
+/// Where the messages of an inbox ring.
 fn queue(inbox: &Inbox, at: &QueueAt) -> anyhow::Result<Queue> {
     match &at.queue_url {
         Some(url) => Ok(Queue::new(inbox.sqs()?, url)),

@@ -119,7 +119,7 @@ impl Inbox {
     pub(crate) async fn comes_to_rest(&self, patience: Duration) -> bool {
         let until = tokio::time::Instant::now() + patience;
         while tokio::time::Instant::now() < until {
-            if self.open_rows().await.is_empty() && messages(&self.stack, "Spill").await == 0 {
+            if self.open_rows().await.is_empty() && messages(&self.stack, "SpillQueue").await == 0 {
                 return true;
             }
             tokio::time::sleep(Duration::from_secs(1)).await;

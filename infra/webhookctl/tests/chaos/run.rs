@@ -112,7 +112,7 @@ impl Run {
                 "woo-main": ["http"], "x-main": ["http"], "mailgun-main": ["http"],
             },
             "canaries": secret,
-            "must_be_empty": ["Spill"],
+            "must_be_empty": ["SpillQueue"],
             "done_to_it": sky.counted(),
         });
         history.end(&inbox.stack, &run).await

@@ -80,7 +80,7 @@ impl Weather {
             stranger: true,
             cells: false,
             previous: None,
-            // Nothing breaks, but a machine that is busy may lose a doorbell all the same: then the
+            // Nothing breaks, but a machine that is busy may lose a message all the same: then the
             // sweep rings, which first looks after two minutes.
             patience: Duration::from_secs(480),
         }

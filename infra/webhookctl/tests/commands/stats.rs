@@ -28,7 +28,7 @@ impl World {
                 let retry = Settlement::Retry {
                     error: "502".into(),
                     due: self.now + LEASE,
-                    ring: None,
+                    resend_after: None,
                 };
                 (retry, 10)
             }

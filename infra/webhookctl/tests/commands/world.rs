@@ -88,7 +88,7 @@ impl World {
             secrets_manager: before(Service::SecretsManager, &at.secrets_manager).await,
             table: self.table().to_owned(),
             bucket: self.stack.bucket("Bodies").unwrap().to_owned(),
-            queue_url: self.stack.queue_url("Doorbell").unwrap().to_owned(),
+            queue_url: self.stack.queue_url("WorkQueue").unwrap().to_owned(),
             secrets_path: self.stack.secrets_path("Catcher").unwrap().to_owned(),
             sources: self.folder.join("sources.toml"),
             lambda: Some(before(Service::Lambda, self.stack.lambda_url()).await),

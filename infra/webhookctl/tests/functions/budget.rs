@@ -355,7 +355,7 @@ impl Shaky {
     /// Messages in the spill queue, hidden or not.
     pub(crate) async fn waiting(&self) -> u64 {
         let sqs = self.inbox.stack.clients().sqs;
-        let url = self.inbox.stack.queue_url("Spill").unwrap();
+        let url = self.inbox.stack.queue_url("SpillQueue").unwrap();
         Spill::new(sqs, url).depth().await.unwrap()
     }
 }

@@ -189,7 +189,7 @@ async fn the_processor_answers_each_sample_as_the_readme_says() {
     let issue = EventKey::new("github-main", "0b989ba4-242f-11e5-81e1-c7b6966d2516");
     let transcript = EventKey::new("fireflies-main", "ASxwZxCstx/Transcription completed");
     for (name, settled) in [
-        ("processor-not-a-doorbell.json", ["received", "received"]),
+        ("processor-invalid-message.json", ["received", "received"]),
         ("processor-one.json", ["done", "received"]),
         ("processor-batch.json", ["done", "done"]),
         ("processor-one.json", ["done", "done"]),

@@ -13,7 +13,7 @@ use local::Options;
 use serde_json::{Value, json};
 use shared::webhook::event::EventKey;
 
-use super::answers::{doorbell, failures, record};
+use super::answers::{failures, record, work_message};
 use super::support::{Answer, Inbox, headers, options, request, s, unique};
 
 const SOURCE: &str = "mollie-main";
@@ -265,7 +265,7 @@ async fn a_genuine_notice_is_one_event_made_of_the_answer() {
     assert_eq!(world.events().await, events);
 
     // It is worked on once.
-    let record = record("0", &doorbell(event));
+    let record = record("0", &work_message(event));
     assert_eq!(failures(&world.inbox, &[record]).await, [""; 0]);
     assert_eq!(world.inbox.row(event).await["st"].as_s().unwrap(), "done");
 

@@ -74,7 +74,7 @@ impl Inbox {
             .env("AWS_ENDPOINT_URL_SSM", &at.ssm)
             .env("AWS_ENDPOINT_URL_STS", sts().await.unwrap())
             .env("MITT_TABLE", self.stack.table().unwrap())
-            .env("MITT_QUEUE_URL", self.stack.queue_url("Doorbell").unwrap())
+            .env("MITT_QUEUE_URL", self.stack.queue_url("WorkQueue").unwrap())
             .env("MITT_BODY_BUCKET", self.stack.bucket("Bodies").unwrap())
             .env("MITT_SECRETS_PATH", path)
             .output()

@@ -383,7 +383,7 @@ pub(crate) fn request(method: &str, path: &str, headers: &[(String, String)]) ->
 pub(crate) fn options() -> Options {
     Options {
         sources_file: Some(here().join("sources.toml")),
-        // Doorbells stay where they are; the tests ring themselves.
+        // Messages stay where they are; the tests ring themselves.
         mappings: false,
         // So that a restart shows.
         max_processes: 1,

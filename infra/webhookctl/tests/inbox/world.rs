@@ -200,7 +200,7 @@ pub(crate) fn failed(error: &str, due: Millis) -> Settlement {
     Settlement::Retry {
         error: error.to_owned(),
         due,
-        ring: None,
+        resend_after: None,
     }
 }
 

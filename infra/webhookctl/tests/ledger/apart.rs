@@ -9,7 +9,7 @@ use shared::inbox::ledger::{
     BodyAt, By, Claim, Crowded, Decided, Deed, Erased, Ledger, MOST_OF_DAY, MOST_OF_ONE,
     NEWEST_SCHEMA, NoBody, Received, Settlement, State, Watched, refuses_as_such,
 };
-use shared::inbox::queue::Doorbell;
+use shared::inbox::queue::WorkMessage;
 use shared::webhook::event::{EventKey, Via};
 
 use crate::matrix::assert_sound;
@@ -77,11 +77,11 @@ async fn a_released_event_is_worked_on_once_and_keeps_its_history() {
 
     let decided = release(&table, &key).await;
     assert_eq!(word(&decided), "made: received");
-    let doorbell = Doorbell {
+    let work_message = WorkMessage {
         key: key.clone(),
         run: 0,
     };
-    assert_eq!(decided.doorbell(), Some(doorbell));
+    assert_eq!(decided.work_message(), Some(work_message));
     let row = table.row(&key).await;
     assert_sound(&before, &row);
     assert_eq!(number(&row, "gsk"), (THEN + FIRST_LOOK).0);
@@ -121,7 +121,7 @@ async fn a_discarded_event_is_a_dead_letter_that_nobody_works_on() {
     let before = table.row(&key).await;
     let decided = discard(&table, &key).await;
     assert_eq!(word(&decided), "made: dead_letter");
-    assert_eq!(decided.doorbell(), None);
+    assert_eq!(decided.work_message(), None);
     let row = table.row(&key).await;
     assert_sound(&before, &row);
     assert_eq!(text(&row, "reason"), "discarded");
@@ -190,7 +190,7 @@ async fn of_two_people_one_decides() {
             table.ledger.release(&key, BERT, THEN)
         );
         let rings = [one.unwrap(), two.unwrap()];
-        let rings = rings.iter().filter_map(Decided::doorbell).count();
+        let rings = rings.iter().filter_map(Decided::work_message).count();
         assert_eq!(rings, 1, "round {round}");
         assert_eq!(number(&table.row(&key).await, "epoch"), 1);
     }
@@ -275,7 +275,7 @@ async fn a_lost_answer_is_not_a_lost_decision() {
     proxy.lose_answer("UpdateItem", "released");
     let decided = ledger.release(&key, ANNA, THEN).await.unwrap();
     assert_eq!(word(&decided), "made: received");
-    assert!(decided.doorbell().is_some(), "somebody has to ring");
+    assert!(decided.work_message().is_some(), "somebody has to ring");
     let key = apart(&table, "evt_2").await;
     proxy.lose_answer("UpdateItem", "discarded");
     let decided = ledger.discard(&key, ANNA, THEN).await.unwrap();

@@ -80,7 +80,7 @@ async fn what_does_not_end_at_once_gets_its_place() {
     let put_off = Settlement::PutOff {
         why: "full".into(),
         due: after(60_000),
-        ring: None,
+        resend_after: None,
         in_line: false,
     };
     for (id, settlement) in [

@@ -84,7 +84,7 @@ impl World {
         key
     }
 
-    /// What the sweep does to rows and bodies. Nobody hears the doorbells.
+    /// What the sweep does to rows and bodies. Nobody hears the messages.
     async fn sweep(&self, now: Millis) {
         let ledger = &self.table.ledger;
         for shard in 0..WORK_SHARDS {
@@ -229,7 +229,7 @@ async fn nothing_that_needs_its_body_loses_it_in_a_year() {
     let late = day(371);
     for key in &waiting {
         let decided = ledger.release(key, BY, late).await.unwrap();
-        assert!(decided.doorbell().is_some(), "{key}: {decided:?}");
+        assert!(decided.work_message().is_some(), "{key}: {decided:?}");
         world.keeps(key, "when it is released").await;
         let lease = world.table.lease(key, late).await;
         let settled = ledger.settle(lease, Settlement::Done, &[], late).await;

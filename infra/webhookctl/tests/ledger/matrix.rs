@@ -280,8 +280,8 @@ async fn look(table: &Table, key: &EventKey, row: &Item, how: (i64, u32, bool)) 
     let seen = Millis(seen.0 - how.0);
     let swept = table.ledger.look(key, seen, how.1, how.2, THEN);
     match swept.await.unwrap() {
-        Swept::Ring(doorbell, ..) => {
-            assert_eq!(doorbell.key, *key);
+        Swept::Ring(work_message, ..) => {
+            assert_eq!(work_message.key, *key);
             "rings"
         }
         Swept::Exhausted => "exhausted",

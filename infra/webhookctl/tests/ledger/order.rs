@@ -411,7 +411,7 @@ async fn who_waits_is_called_up_and_nobody_else() {
     let waiting = |why: &str| Settlement::PutOff {
         why: why.into(),
         due: later,
-        ring: None,
+        resend_after: None,
         in_line: false,
     };
     let due = async |id: &str| table.ledger.event(&key(id)).await.unwrap().unwrap().due;
@@ -447,7 +447,7 @@ async fn who_is_due_or_at_work_is_not_called_up() {
     let waiting = Settlement::PutOff {
         why: WAITS.into(),
         due,
-        ring: None,
+        resend_after: None,
         in_line: false,
     };
     table.settle(lease, waiting).await;

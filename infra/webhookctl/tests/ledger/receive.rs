@@ -44,8 +44,8 @@ async fn a_new_event_is_received_and_waits_for_its_first_look() {
     assert_eq!(row.key, EventKey::new("stripe-main", "evt_1"));
     assert_eq!((row.state, row.schema), (State::Received, 1));
     assert_eq!((row.epoch, row.run, row.generation), (0, 0, 0));
-    assert_eq!((row.attempts, row.crashes, row.rings), (0, 0, 0));
-    assert_eq!((row.received_at, row.rung_at), (NOW, Some(now)));
+    assert_eq!((row.attempts, row.crashes, row.sends), (0, 0, 0));
+    assert_eq!((row.received_at, row.sent_at), (NOW, Some(now)));
     assert_eq!(row.next_look, Some(now + FIRST_LOOK));
     assert_eq!(
         (row.owner.as_ref(), row.lease_until, row.due),

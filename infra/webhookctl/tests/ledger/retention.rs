@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use shared::base::clock::Millis;
 use shared::base::timing::{KEEP_BODY, KEEP_ROW};
 use shared::inbox::ledger::{BodyAt, Ledger, Received, Settled, Settlement, Swept};
-use shared::inbox::queue::Lane;
+use shared::inbox::queue::QueueName;
 use shared::sources::policy::Retention;
 use shared::webhook::event::{Event, Sha, Via};
 
@@ -100,7 +100,7 @@ async fn the_body_of_what_stays_open_does_not_expire() {
     for event in [&small, &big] {
         assert_eq!(
             look(event, old, false).await,
-            Swept::HeldBack(Lane::Backlog)
+            Swept::HeldBack(QueueName::Backlog)
         );
     }
     assert_eq!(body_expires(&table, &small).await, None);

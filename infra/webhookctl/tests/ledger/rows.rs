@@ -349,7 +349,7 @@ async fn a_row_of_version_one_is_still_read_and_worked_on() {
     let row = table.ledger.event(&key).await.unwrap().unwrap();
     assert_eq!((row.state, row.schema), (State::Failed, 1));
     assert_eq!((row.epoch, row.run, row.generation), (2, 0, 0));
-    assert_eq!((row.attempts, row.crashes, row.rings), (2, 1, 0));
+    assert_eq!((row.attempts, row.crashes, row.sends), (2, 1, 0));
     assert_eq!((row.via, row.proven), (Via::Webhook, Proven::Body));
     assert_eq!(
         (row.kind.as_str(), row.preset.as_str()),

@@ -57,13 +57,17 @@ async fn a_failed_attempt_waits_in_the_index_for_its_time() {
         let lease = table.lease(&key, NOW).await;
         let before = table.row(&key).await;
         let error = "502".into();
-        let settlement = Settlement::Retry { error, due, ring };
+        let settlement = Settlement::Retry {
+            error,
+            due,
+            resend_after: ring,
+        };
         let settled = table.settle(lease, settlement.clone()).await;
         assert_eq!(settled, Settled::Recorded(settlement));
         assert_sound(&before, &table.row(&key).await);
         let row = table.ledger.event(&key).await.unwrap().unwrap();
         assert_eq!((row.state, row.due), (State::Failed, Some(due)));
-        assert_eq!((row.next_look, row.rings), (Some(look), 0));
+        assert_eq!((row.next_look, row.sends), (Some(look), 0));
         assert_eq!(row.error.as_deref(), Some("502"));
         let moment = row.history.last().unwrap();
         assert_eq!(
@@ -88,7 +92,7 @@ async fn what_is_put_off_gets_its_attempt_back() {
         let settlement = Settlement::PutOff {
             why: "it is full".into(),
             due,
-            ring,
+            resend_after: ring,
             in_line: false,
         };
         let settled = table.settle(lease, settlement.clone()).await;
@@ -123,7 +127,7 @@ async fn dies_and_is_put_off(
     let put_off = Settlement::PutOff {
         why: "it waits".into(),
         due: now,
-        ring: None,
+        resend_after: None,
         in_line,
     };
     table.settle(*lease, put_off).await;
@@ -194,7 +198,7 @@ async fn a_zombie_can_write_nothing() {
     let put_off = Settlement::PutOff {
         why: "it is full".into(),
         due: after(60_000),
-        ring: None,
+        resend_after: None,
         in_line: false,
     };
     let settlements = [Settlement::Done, retry_at(after(60_000)), put_off, dead()];
@@ -297,7 +301,7 @@ async fn errors_are_cut_and_the_history_stays_short() {
         let settlement = Settlement::Retry {
             error,
             due: NOW,
-            ring: None,
+            resend_after: None,
         };
         table.settle(lease, settlement).await;
     }

@@ -301,7 +301,7 @@ pub(crate) fn retry_at(due: Millis) -> Settlement {
     Settlement::Retry {
         error: "502".into(),
         due,
-        ring: None,
+        resend_after: None,
     }
 }
 

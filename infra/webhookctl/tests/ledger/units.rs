@@ -196,7 +196,7 @@ async fn each_way_that_an_attempt_ends_has_its_cost() {
     let put_off = Settlement::PutOff {
         why: "it is full".into(),
         due: after(60_000),
-        ring: None,
+        resend_after: None,
         in_line: false,
     };
     for (index, (settlement, cost)) in [

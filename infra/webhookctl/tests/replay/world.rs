@@ -191,8 +191,8 @@ impl World {
             "[context.prod]\nprotected = true\nregion = \"{REGION}\"\nsources = \"sources.toml\"\n\
              table = \"{}\"\nqueue_url = \"{}\"\nbacklog_queue_url = \"{}\"\n",
             self.stack.table().unwrap(),
-            queue("Doorbell"),
-            queue("Backlog")
+            queue("WorkQueue"),
+            queue("BacklogQueue")
         );
         self.folder.write("contexts.toml", &context).unwrap();
         let endpoints = self.stack.endpoints();

@@ -22,7 +22,7 @@ use super::body::{Place, Placed};
 use super::receive::{New, Refusal};
 use super::{By, Ledger, Moment, NEWEST_SCHEMA, Received, Row, State, Write, item, transition};
 use crate::base::clock::Millis;
-use crate::inbox::queue::Doorbell;
+use crate::inbox::queue::WorkMessage;
 use crate::webhook::event::{Event, EventKey, Sha, Via};
 
 /// Different contents in a day that are quarantined for one id, or for one body. A provider that
@@ -106,9 +106,9 @@ pub enum Decided {
 
 impl Decided {
     /// To be rung when it was released.
-    pub fn doorbell(&self) -> Option<Doorbell> {
+    pub fn work_message(&self) -> Option<WorkMessage> {
         match self {
-            Self::Made(row) if row.state == State::Received => Some(Doorbell {
+            Self::Made(row) if row.state == State::Received => Some(WorkMessage {
                 key: row.key.clone(),
                 run: row.run,
             }),

@@ -30,7 +30,7 @@ pub enum Claim {
     Held,
     /// Somebody was at it and never came back, and it is to be left.
     Abandoned,
-    /// A retry is due later; the sweep or another doorbell comes for it.
+    /// A retry is due later; the sweep or another message comes for it.
     NotDue(Millis),
     /// Its attempts are used up. It is a dead letter now.
     Exhausted,

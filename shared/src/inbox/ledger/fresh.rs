@@ -1,7 +1,7 @@
 //! Events that came a moment ago, and stand in no part of the `work` index.
 //!
 //! Nearly every event is done within seconds. To put each into the index and to take it out again
-//! would be two of seven write units, for the sake of the few whose doorbell is lost. So the
+//! would be two of seven write units, for the sake of the few whose message is lost. So the
 //! catcher leaves it out, and the sweep goes over all that came in the order of time, behind a mark
 //! that says how far it is: what it finds open gets its place in the index, from which it is swept
 //! like every other. When an hour is long over, it looks whether what the `time` index shows of it is
@@ -26,7 +26,7 @@ const CLOCKS_APART: Duration = Duration::from_secs(60);
 /// Parts of the index that are read at the same time.
 const AT_ONCE: usize = 16;
 
-/// Who sees to an event whose doorbell is lost.
+/// Who sees to an event whose message is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watched {
     /// The sweep finds it by the time at which it was received. Only for what is put as soon as it

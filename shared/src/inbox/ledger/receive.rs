@@ -21,7 +21,7 @@ pub enum Received {
     /// It was not known.
     New,
     /// It is known and not settled. `silent` when nobody rang for it in the last seconds: the
-    /// first delivery may have died between its row and its doorbell.
+    /// first delivery may have died between its row and its message.
     Open { silent: bool, run: u64 },
     /// It is known and settled.
     Settled,
@@ -190,7 +190,7 @@ fn refusal(old: &Item, event: &Event, write_id: &str, now: Millis) -> Refusal {
     }
     match Row::read(old) {
         Ok(row) if row.is_open() => {
-            let rung = row.rung_at.unwrap_or(row.received_at);
+            let rung = row.sent_at.unwrap_or(row.received_at);
             Refusal::Known(Received::Open {
                 silent: now.since(rung) > RUNG_RECENTLY,
                 run: row.run,

@@ -41,7 +41,7 @@ pub struct Again<'a> {
 /// What became of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replayed {
-    /// It is received again, and waits for its doorbell.
+    /// It is received again, and waits for its message.
     Again,
     /// This plan has taken it up before.
     Before,
@@ -136,7 +136,7 @@ impl Ledger {
     }
 
     /// Takes a settled event up again: it is received, in a new run, with all its attempts. Its
-    /// doorbell is for the caller to ring; if that is lost, the sweep rings.
+    /// message is for the caller to ring; if that is lost, the sweep rings.
     pub async fn replay(
         &self,
         key: &EventKey,

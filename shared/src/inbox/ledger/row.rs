@@ -97,8 +97,8 @@ pub struct Row {
     pub erased_at: Option<Millis>,
     /// When the sweep looks at it next.
     pub next_look: Option<Millis>,
-    pub rung_at: Option<Millis>,
-    pub rings: u32,
+    pub sent_at: Option<Millis>,
+    pub sends: u32,
 }
 
 /// Where the body is.
@@ -238,8 +238,8 @@ impl Row {
             dead_at: item::time(row, "dead_at"),
             erased_at: item::time(row, "erased_at"),
             next_look: item::time(row, "gsk"),
-            rung_at: item::time(row, "enq"),
-            rings: item::number(row, "enq_n").unwrap_or(0),
+            sent_at: item::time(row, "enq"),
+            sends: item::number(row, "enq_n").unwrap_or(0),
         })
     }
 

@@ -7,10 +7,10 @@ use super::transition::{self, Change};
 use super::{EffectRow, Lease, Ledger, Row, State, Write};
 use crate::base::backoff::Backoff;
 use crate::base::clock::Millis;
-use crate::base::timing::{FIRST_LOOK, LONGEST_DELAY, OWN_RINGS_PER_RUN};
+use crate::base::timing::{FIRST_LOOK, LONGEST_DELAY, MAX_SELF_SENDS_PER_RUN};
 use crate::inbox::outcome::Outcome;
 
-/// How far ahead of a due time the sweep takes a row up, so that its doorbell is on time.
+/// How far ahead of a due time the sweep takes a row up, so that its message is on time.
 pub(super) const SWEEP_AHEAD: Duration = Duration::from_secs(60);
 
 /// What is to be recorded.
@@ -21,13 +21,13 @@ pub enum Settlement {
         error: String,
         due: Millis,
         /// The worker itself rings after this delay; otherwise the sweep does.
-        ring: Option<Duration>,
+        resend_after: Option<Duration>,
     },
     /// Not tried, and not counted as an attempt.
     PutOff {
         why: String,
         due: Millis,
-        ring: Option<Duration>,
+        resend_after: Option<Duration>,
         /// Another event of its entity goes first.
         in_line: bool,
     },
@@ -67,7 +67,7 @@ impl Settlement {
                 Self::Retry {
                     error,
                     due: now + wait,
-                    ring: own_ring(row, wait),
+                    resend_after: own_ring(row, wait),
                 }
             }
             Outcome::Later { why, until } => {
@@ -75,7 +75,7 @@ impl Settlement {
                 Self::PutOff {
                     why,
                     due,
-                    ring: own_ring(row, due.since(now)),
+                    resend_after: own_ring(row, due.since(now)),
                     in_line: false,
                 }
             }
@@ -89,14 +89,14 @@ impl Settlement {
             Self::Retry { error, due, .. } => Self::Retry {
                 error,
                 due,
-                ring: None,
+                resend_after: None,
             },
             Self::PutOff {
                 why, due, in_line, ..
             } => Self::PutOff {
                 why,
                 due,
-                ring: None,
+                resend_after: None,
                 in_line,
             },
             other @ (Self::Done | Self::DeadLetter { .. }) => other,
@@ -122,17 +122,21 @@ impl Settlement {
         let (fence, row) = (lease.fence(), &lease.row);
         match self {
             Self::Done => transition::done(fence, row, effects, now, now + keep),
-            Self::Retry { error, due, ring } => {
-                let look = look_behind(*due, *ring);
+            Self::Retry {
+                error,
+                due,
+                resend_after,
+            } => {
+                let look = look_behind(*due, *resend_after);
                 transition::retry(fence, row, effects, error, *due, look, now)
             }
             Self::PutOff {
                 why,
                 due,
-                ring,
+                resend_after,
                 in_line,
             } => {
-                let look = look_behind(*due, *ring);
+                let look = look_behind(*due, *resend_after);
                 let attempts = if *in_line {
                     told(row)
                 } else {
@@ -161,12 +165,12 @@ fn told(row: &Row) -> u32 {
 /// attempt or put off, is one more link of a chain that Lambda cuts.
 fn own_ring(row: &Row, wait: Duration) -> Option<Duration> {
     let claims = row.attempts.saturating_add(row.put_offs);
-    (wait <= LONGEST_DELAY && claims <= OWN_RINGS_PER_RUN).then_some(wait)
+    (wait <= LONGEST_DELAY && claims <= MAX_SELF_SENDS_PER_RUN).then_some(wait)
 }
 
-/// When the sweep looks. Should the worker's own doorbell be lost, it is two minutes behind it.
-fn look_behind(due: Millis, ring: Option<Duration>) -> Millis {
-    if ring.is_some() {
+/// When the sweep looks. Should the worker's own message be lost, it is two minutes behind it.
+fn look_behind(due: Millis, resend_after: Option<Duration>) -> Millis {
+    if resend_after.is_some() {
         due + FIRST_LOOK
     } else {
         due - SWEEP_AHEAD
@@ -303,7 +307,7 @@ mod tests {
         let retry = |secs: u64, ring: bool| Settlement::Retry {
             error: "x".into(),
             due: Millis(1_000) + Duration::from_secs(secs),
-            ring: ring.then_some(Duration::from_secs(secs)),
+            resend_after: ring.then_some(Duration::from_secs(secs)),
         };
         assert_eq!(of(Outcome::retry("x"), 1), retry(10, true));
         assert_eq!(of(Outcome::retry("x"), 3), retry(300, true));
@@ -321,7 +325,13 @@ mod tests {
             .filter(|attempt| {
                 let settlement =
                     Settlement::of(Outcome::retry("x"), &row(*attempt), &quick, Millis(0), 0.5);
-                matches!(settlement, Settlement::Retry { ring: Some(_), .. })
+                matches!(
+                    settlement,
+                    Settlement::Retry {
+                        resend_after: Some(_),
+                        ..
+                    }
+                )
             })
             .count();
         assert_eq!(rings, 3);
@@ -332,7 +342,13 @@ mod tests {
             };
             let outcome = Outcome::later("full", Millis(9));
             let settlement = Settlement::of(outcome, &row, &quick, Millis(0), 0.5);
-            matches!(settlement, Settlement::PutOff { ring: Some(_), .. })
+            matches!(
+                settlement,
+                Settlement::PutOff {
+                    resend_after: Some(_),
+                    ..
+                }
+            )
         });
         assert_eq!(rings.count(), 3);
     }

@@ -10,7 +10,7 @@ use super::{Item, Ledger, NEWEST_SCHEMA, Row, State, Write, item};
 use crate::base::backoff::CRASHES;
 use crate::base::clock::Millis;
 use crate::base::timing::SWEEP_LEASE;
-use crate::inbox::queue::{Doorbell, Lane};
+use crate::inbox::queue::{QueueName, WorkMessage};
 use crate::webhook::event::EventKey;
 
 /// Where it stands which sweep rings now.
@@ -49,49 +49,49 @@ pub enum Look {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Swept {
     /// The row is noted as rung for: ring now, there.
-    Ring(Doorbell, Duration, Lane),
+    Ring(WorkMessage, Duration, QueueName),
     Exhausted,
-    /// Its queue takes no doorbell for it; it stays as it is for the next sweep.
-    HeldBack(Lane),
+    /// Its queue takes no message for it; it stays as it is for the next sweep.
+    HeldBack(QueueName),
     Left,
 }
 
-/// What doorbells the queues still take.
+/// What messages the queues still take.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     pub live: Space,
     pub backlog: Space,
 }
 
-/// What doorbells a queue still takes. That of a retry that nobody rang for yet it always takes.
+/// What messages a queue still takes. That of a retry that nobody rang for yet it always takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
     /// For any row.
     Free,
-    /// As many doorbells wait as rows were looked at: most likely one for each of them, and nobody
+    /// As many messages wait as rows were looked at: most likely one for each of them, and nobody
     /// answers. Only for a row that the sweep has not rung for yet.
     Covered,
     /// It is deep.
     Full,
 }
 
-/// What a row asks for when its doorbell is to be rung.
+/// What a row asks for when its message is to be rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The queue where it belongs.
-    pub lane: Lane,
+    pub lane: QueueName,
     /// How often the sweep has rung for it.
-    pub rings: u32,
+    pub sends: u32,
     /// The first ring for a retry: no message for it can be waiting.
     pub first: bool,
     pub delay: Duration,
 }
 
 impl Space {
-    pub fn takes(self, rings: u32) -> bool {
+    pub fn takes(self, sends: u32) -> bool {
         match self {
             Self::Free => true,
-            Self::Covered => rings == 0,
+            Self::Covered => sends == 0,
             Self::Full => false,
         }
     }
@@ -109,12 +109,12 @@ impl From<bool> for Room {
 }
 
 impl Room {
-    fn takes(self, lane: Lane, rings: u32) -> bool {
+    fn takes(self, lane: QueueName, sends: u32) -> bool {
         match lane {
-            Lane::Live => self.live,
-            Lane::Backlog => self.backlog,
+            QueueName::Main => self.live,
+            QueueName::Backlog => self.backlog,
         }
-        .takes(rings)
+        .takes(sends)
     }
 }
 
@@ -145,9 +145,9 @@ impl Look {
             .filter(|_| row.state == State::Failed)
             .unwrap_or(now)
             .max(now);
-        let pause = Duration::from_secs(60 << row.rings.min(6)).min(LONGEST_PAUSE);
+        let pause = Duration::from_secs(60 << row.sends.min(6)).min(LONGEST_PAUSE);
         let first =
-            row.state == State::Failed && row.rung_at < row.due.map(|due| due - SWEEP_AHEAD);
+            row.state == State::Failed && row.sent_at < row.due.map(|due| due - SWEEP_AHEAD);
         Self::Ring {
             delay: due.since(now),
             next: due + pause,
@@ -230,7 +230,7 @@ impl Ledger {
         Ok(true)
     }
 
-    /// Looks at one of them. The next look is noted before anybody rings, so that two sweeps at
+    /// Looks at one of them. The next look is noted before anybody sends, so that two sweeps at
     /// once ring once, and a sweep that dies in between is a little late and not lost.
     pub async fn look(
         &self,
@@ -241,11 +241,11 @@ impl Ledger {
         now: Millis,
     ) -> anyhow::Result<Swept> {
         let room = room.into();
-        let admit = |wanted: Wanted| wanted.first || room.takes(wanted.lane, wanted.rings);
+        let admit = |wanted: Wanted| wanted.first || room.takes(wanted.lane, wanted.sends);
         self.look_if(key, seen, attempts, now, admit).await
     }
 
-    /// The same, where `admit` says whether the queue takes a doorbell. It is asked once the row is
+    /// The same, where `admit` says whether the queue takes a message. It is asked once the row is
     /// read and before anything is written, so that a caller who looks at many rows at once can
     /// count each place in the queue when it is given, and not when its message is sent.
     pub async fn look_if(
@@ -262,7 +262,7 @@ impl Ledger {
         };
         let row = Row::read(&old)?;
         self.hold_if_old(&row, now).await;
-        let lane = Lane::of(row.received_at, now);
+        let lane = QueueName::of(row.received_at, now);
         let change = match Look::at(&row, seen, attempts, now) {
             Look::Leave => return Ok(Swept::Left),
             Look::Wait { next } => {
@@ -281,7 +281,7 @@ impl Ledger {
             Look::Ring { delay, next, first } => {
                 let wanted = Wanted {
                     lane,
-                    rings: row.rings,
+                    sends: row.sends,
                     first,
                     delay,
                 };
@@ -293,7 +293,7 @@ impl Ledger {
         };
         match self.change(&pk, change.0).await? {
             Write::Applied(_) => Ok(Swept::Ring(
-                Doorbell {
+                WorkMessage {
                     key: key.clone(),
                     run: row.run,
                 },
@@ -354,7 +354,7 @@ mod tests {
 
     #[test]
     fn an_open_row_is_rung_for_ever_more_rarely() {
-        let pause = |rings| match at(&row("received", &[("enq_n", rings)])) {
+        let pause = |sends| match at(&row("received", &[("enq_n", sends)])) {
             Look::Ring {
                 delay: Duration::ZERO,
                 next,

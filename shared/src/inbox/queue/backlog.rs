@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, SendMessageBatchRequestEntry};
 
-use super::{Doorbell, MOST_AT_ONCE as MOST, Queue};
+use super::{MOST_AT_ONCE as MOST, Queue, WorkMessage};
 
 /// A message of the queue of the backlog, which nobody else sees for a while.
 #[derive(Debug)]
@@ -53,14 +53,14 @@ impl Queue {
     }
 
     /// Sends at most ten of them to the first queue, as they are, and deletes those that are there. Who
-    /// dies in between leaves a second doorbell, which does no harm. What is no doorbell goes over as
-    /// well: who works on doorbells knows what to do with it.
+    /// dies in between leaves a second message, which does no harm. What is no message goes over as
+    /// well: who works on messages knows what to do with it.
     pub async fn pass_on(&self, old: &[Old]) -> anyhow::Result<Passed> {
         let (Some(backlog), false) = (&self.backlog, old.is_empty()) else {
             return Ok(Passed::default());
         };
         let entries = old.iter().enumerate().map(|(id, old)| {
-            let source = Doorbell::from_message(&old.text).ok();
+            let source = WorkMessage::from_message(&old.text).ok();
             SendMessageBatchRequestEntry::builder()
                 .id(id.to_string())
                 .message_body(&old.text)
