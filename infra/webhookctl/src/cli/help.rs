@@ -22,60 +22,62 @@ Exit codes, JSON shapes and environment variables: webhookctl help output";
 /// `webhookctl help output`
 pub(super) const OUTPUT: &str = "\
 Output
-  stdout carries data only. Progress, tips and errors go to stderr.
-  -o table   for people; width follows the terminal, columns drop right to left by importance
-  -o wide    every column, whole ids
+  stdout carries data. Progress, tips and errors go to stderr.
+  -o table   the default; fits the terminal, and drops the least important columns first
+  -o wide    every column, full ids
   -o json    one document: {\"schema\": \"webhookctl/<command>/v1\", \"items\": [...], \"next_cursor\": ...}
-  -o jsonl   one bare object a line; for pipes
-  -o csv     RFC 4180, header row, formulas defused with a leading '
-  -o ids     ids only, one a line; feed to another command with `--id -`
-  --query    JMESPath over the json document; with -o jsonl, over each object
-  Fields are only ever added within a schema version. Times are RFC 3339 UTC, durations seconds.
-  Nothing is cut silently: a list that stops early sets \"truncated\": true and \"next_cursor\".
+  -o jsonl   one object per line, for pipes
+  -o csv     RFC 4180 with a header row; a leading ' keeps a cell from running as a formula
+  -o ids     one id per line; pass them to another command with `--id -`
+  --query    JMESPath on the JSON document; with -o jsonl, on each object
+  A schema version can gain fields. It never loses or changes one.
+  Times are RFC 3339 in UTC. Durations are in seconds.
+  A list that stops early says so: \"truncated\": true, and \"next_cursor\" to continue.
   When stdout is not a terminal, -o table prints no colour and no tips.
-  Bytes from outside are inert: control characters show as pictures, hidden ones as <U+202E>;
-  JSON holds them escaped.
+  Text from webhooks cannot control your terminal: control characters appear as symbols, invisible
+  characters as <U+202E>. JSON escapes both.
 
 Exit codes
-    0  done; an empty list is also 0
-    1  failed: AWS, network or disk
-    2  usage: unknown flag, bad value, missing argument
+    0  success; also an empty list
+    1  failure: AWS, the network or the disk
+    2  usage error: unknown flag, invalid value, missing argument
     3  not found, or more than one match
-    4  no credentials, expired, or not allowed (the message names the missing IAM action)
-    5  the answer is no: a request is not verified, a sources file has a fault, a test failed,
-       something drifted, the doctor found a fault, an event waits for longer than --max-lag,
-       the demo went otherwise than expected
-    6  done in part: some events failed again, or the outcome waited for is not `done`
-    7  refused: confirmation missing or wrong, plan expired or changed, a secret in use,
-       context read-only
-    8  someone else is at it: another run holds the lock
+    4  no credentials, expired credentials, or access denied (the message names the IAM action)
+    5  negative result: a request is not verified, a sources file is invalid, a test failed, objects
+       differ, `doctor` found a fault, an event waits longer than --max-lag, or the demo had an
+       unexpected result
+    6  partial success: some events failed again, or the final status is not `done`
+    7  refused: confirmation missing or wrong, plan expired or changed, secret in use, or read-only
+       context
+    8  busy: another run holds the lock
   124  --timeout reached
-  130  stopped with Ctrl-C; what was begun is recorded and can be resumed
+  130  stopped with Ctrl-C; work that began is recorded and can be resumed
 
 Errors
   error: what happened [code]
-   note: what we looked at
+   note: what the command checked
     tip: the command to run next
-   docs: what the code means, why it happens, and what to do about it
+   docs: the description of the code
   With -o json or jsonl, one object on stderr: {\"error\":{\"code\",\"message\",\"exit\",\"note\",\"tip\",\"docs\"}}
 
 Environment
   WEBHOOKCTL_CONTEXT  WEBHOOKCTL_CONFIG  WEBHOOKCTL_OUTPUT  WEBHOOKCTL_TIME  WEBHOOKCTL_READ_ONLY=1
   WEBHOOKCTL_TIPS=0  WEBHOOKCTL_CACHE
-  AWS_PROFILE  AWS_REGION  AWS_ENDPOINT_URL  and all else that names credentials to the AWS SDK
+  AWS_PROFILE  AWS_REGION  AWS_ENDPOINT_URL  and the other variables that the AWS SDK reads
   MITT_TABLE  MITT_QUEUE_URL  MITT_BODY_BUCKET  MITT_SECRETS_PATH  MITT_API_URL
   MITT_BACKUP_SYNC_FUNCTION
   NO_COLOR  CLICOLOR_FORCE  COLUMNS
 
 Contexts
-  ~/.config/webhookctl/config.toml, or what WEBHOOKCTL_CONFIG names; .webhookctl.toml of the project
-  adds to it and can protect, but not unprotect. Flags come first, then the environment, the project,
-  the user. Without any of them the running `dev` is meant.
+  A context names a deployment. Flags win over environment variables, these over .webhookctl.toml of
+  the project, and that over ~/.config/webhookctl/config.toml (or the file in WEBHOOKCTL_CONFIG). A
+  project file can protect a context, but not remove its protection. Without any of these, commands
+  use the local stack that `dev` runs.
     default = \"prod\"
     [context.prod]
-    stack = \"mitt-prod\"        # `context add` asks it once for the names of its parts
+    stack = \"mitt-prod\"        # `context add` reads the names of its resources once
     region = \"eu-west-1\"
     profile = \"prod-oncall\"
-    protected = true           # also what leaves the quarantine needs its count
-    read_only = true           # nothing is changed
+    protected = true           # accepting quarantined requests also needs --confirm
+    read_only = true           # refuses every change
 ";

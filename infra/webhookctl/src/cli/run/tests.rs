@@ -241,10 +241,10 @@ fn options_without_a_command_show_the_screen_too() {
             .unwrap()
             .to_owned()
     };
-    assert!(first("webhookctl -q").starts_with("Inspect and test a webhook inbox"));
+    assert!(first("webhookctl -q").starts_with("Inspect and operate a webhook inbox"));
     assert_eq!(
         first("webhookctl inbox -q"),
-        "Stored events: list, inspect, count, follow, export"
+        "List, inspect, count, follow and export stored events"
     );
     for line in ["webhookctl -q", "webhookctl inbox -q"] {
         assert!(matches!(
