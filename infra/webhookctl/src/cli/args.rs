@@ -11,7 +11,6 @@ use super::dlq::DlqCommand;
 use super::doctor::DoctorArgs;
 use super::endpoint::EndpointCommand;
 use super::erase::EraseArgs;
-use super::help;
 use super::inbox::{BodyArgs, DiffArgs, ExportArgs, TailArgs};
 use super::listen::ListenArgs;
 use super::log::LogArgs;
@@ -32,7 +31,6 @@ use crate::output::{Format, Query};
     name = "webhookctl",
     version,
     arg_required_else_help = true,
-    after_help = help::START_HERE,
     max_term_width = 100
 )]
 pub struct Cli {

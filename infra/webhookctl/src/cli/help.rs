@@ -1,23 +1,24 @@
-//! Texts that clap does not write for us. They name only what exists.
+//! Help pages that clap does not generate.
 
-/// Below the first screen.
-pub(super) const START_HERE: &str = "\
+mod groups;
+
+use clap::builder::Styles;
+
+pub(super) use groups::in_groups;
+
+/// On the first page, below the commands.
+const START_HERE: &str = "\
 Start here:
-  webhookctl dev --demo                      run the whole system on this machine
-  webhookctl inbox list --status failed      what is broken
-  webhookctl inbox inspect <ID>              why, and what to do next
-  webhookctl replay plan --status failed     what a replay would touch (changes nothing)
-  webhookctl send stripe --tamper body       see a forged webhook refused
-  webhookctl quarantine list                 what was refused, and whether it matches by now
-  webhookctl dlq list                        dead letters by error, and what can be done about them
-  webhookctl listen -f :3000/webhooks        bring what arrives to a program on this machine
-  webhookctl sources list                    who sends, when last, and with how many secrets
-  webhookctl sync coverage                   how many events never came by webhook
-  webhookctl verify <ID>                     why its signature does not match
-  webhookctl context add prod --stack S      talk to a deployment, by name
-  webhookctl doctor                          whether all is set up and at work
+  webhookctl dev --demo                     run the whole system on this machine
+  webhookctl inbox list --status failed     list the events that failed
+  webhookctl inbox inspect <ID>             explain one event
+  webhookctl replay plan --status failed    preview a replay; runs nothing
+  webhookctl doctor                         check the deployment";
 
-Exit codes, JSON shapes and environment variables: webhookctl help output";
+const MORE_HELP: &str = "\
+More help:
+  webhookctl help COMMAND    a command
+  webhookctl help output     formats, exit codes, environment, contexts";
 
 /// `webhookctl help output`
 pub(super) const OUTPUT: &str = "\
@@ -81,3 +82,19 @@ Contexts
     protected = true           # accepting quarantined requests also needs --confirm
     read_only = true           # refuses every change
 ";
+
+/// Styles the lines that end with a colon as headings.
+fn with_headings(text: &str, styles: &Styles) -> String {
+    let heading = styles.get_header();
+    let line = |line: &str| {
+        if line.ends_with(':') && !line.starts_with(' ') {
+            format!("{heading}{line}{heading:#}")
+        } else {
+            line.to_owned()
+        }
+    };
+    text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests;

@@ -212,26 +212,6 @@ fn the_wanted_format_is_found_in_wrong_arguments() {
 }
 
 #[test]
-fn the_first_screen_names_what_exists_only() {
-    let text = tree().render_help().to_string();
-    let all = [&text, help::OUTPUT].concat();
-    {
-        let missing = "console";
-        assert!(!all.contains(missing), "{missing} in\n{all}");
-    }
-    for line in help::START_HERE
-        .lines()
-        .filter_map(|line| line.strip_prefix("  "))
-    {
-        let line = line.split("   ").next().unwrap();
-        Cli::try_parse_from(args(line)).unwrap_or_else(|error| panic!("{line}: {error}"));
-    }
-    assert!(!text.contains("  output "), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 100));
-    assert!(help::OUTPUT.lines().all(|line| line.chars().count() <= 110));
-}
-
-#[test]
 fn options_without_a_command_show_the_screen_too() {
     let first = |line: &str| {
         screen(&args(line))

@@ -102,27 +102,6 @@ fn commands_that_write_or_reach_outside_explain_themselves_at_length() {
 }
 
 #[test]
-fn every_command_has_its_place_on_the_first_screen() {
-    let tree = tree();
-    let shown = tree
-        .get_subcommands()
-        .filter(|command| !command.is_hide_set());
-    for command in shown {
-        assert!(
-            ORDER.contains(&command.get_name()),
-            "{}",
-            command.get_name()
-        );
-    }
-    let screen = super::tree().render_help().to_string();
-    let places: Vec<usize> = ORDER
-        .iter()
-        .filter_map(|name| screen.find(&format!("\n  {name} ")))
-        .collect();
-    assert!(places.len() > 5 && places.is_sorted(), "{screen}");
-}
-
-#[test]
 fn no_help_names_a_flag_that_does_not_exist() {
     let all = all();
     let (_, root) = all.first().unwrap();
