@@ -1,9 +1,11 @@
 //! Help pages that clap does not generate.
 
+mod examples;
 mod groups;
 
 use clap::builder::Styles;
 
+pub(super) use examples::with_examples;
 pub(super) use groups::in_groups;
 
 /// On the first page, below the commands.
@@ -17,7 +19,7 @@ Start here:
 
 const MORE_HELP: &str = "\
 More help:
-  webhookctl help COMMAND    a command
+  webhookctl help COMMAND    a command, with examples
   webhookctl help output     formats, exit codes, environment, contexts";
 
 /// `webhookctl help output`

@@ -11,7 +11,8 @@ pub fn tree() -> Command {
         .hide(true)
         .about("Formats, exit codes, environment")
         .override_help(help::OUTPUT);
-    help::in_groups(Cli::command().subcommand(output))
+    let tree = Cli::command().subcommand(output);
+    help::with_examples(help::in_groups(tree))
 }
 
 #[cfg(test)]

@@ -85,3 +85,87 @@ fn the_first_page_names_what_exists_only() {
         assert!(line.chars().count() <= 110, "{line}");
     }
 }
+
+/// The words of a line, as a shell splits it; enough for what examples hold.
+fn words(line: &str) -> Vec<OsString> {
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    for c in line.chars().chain([' ']) {
+        match quote {
+            Some(end) if c == end => quote = None,
+            None if c == '\'' || c == '"' => quote = Some(c),
+            None if c == ' ' => {
+                if !word.is_empty() {
+                    words.push(OsString::from(std::mem::take(&mut word)));
+                }
+            }
+            _ => word.push(c),
+        }
+    }
+    assert_eq!(quote, None, "{line}");
+    words
+}
+
+/// Each command by its words, but not the topics of `help`.
+fn commands(tree: Command) -> Vec<(String, Command)> {
+    fn below(command: &Command, path: &str, all: &mut Vec<(String, Command)>) {
+        for command in command.get_subcommands() {
+            let path = format!("{path} {}", command.get_name()).trim().to_owned();
+            below(command, &path, all);
+            all.push((path, command.clone()));
+        }
+    }
+    let mut tree = tree.disable_help_subcommand(true);
+    tree.build();
+    let mut all = Vec::new();
+    below(&tree, "", &mut all);
+    all.retain(|(path, _)| path != "output");
+    all
+}
+
+/// The examples below a help page, each on one line, after a comment of its own.
+fn examples(help: &str) -> Vec<String> {
+    let help = help.replace(" \\\n      ", " ");
+    let lines = help.lines().skip_while(|line| *line != "Examples:");
+    let lines = lines.filter_map(|line| line.strip_prefix("  "));
+    let (comments, examples): (Vec<&str>, Vec<&str>) =
+        lines.partition(|line| line.starts_with("# "));
+    assert!(
+        examples.len() >= 2 && examples.len() == comments.len(),
+        "{help}"
+    );
+    for example in &examples {
+        for call in example.split(" | ") {
+            let call = call.split(" > ").next().unwrap();
+            if let Err(stop) = parse(&words(call)) {
+                panic!("{example}: {stop:?}");
+            }
+        }
+    }
+    examples.into_iter().map(str::to_owned).collect()
+}
+
+#[test]
+fn every_command_has_two_examples_that_parse() {
+    let commands = commands(tree());
+    for (path, command) in &commands {
+        let help = command.get_after_help().unwrap().to_string();
+        for example in examples(&help) {
+            let own = format!("webhookctl {path}");
+            let mut calls = example.split(" | ");
+            assert!(
+                calls.any(|call| call.starts_with(&own)),
+                "{path}: {example}"
+            );
+        }
+        assert!(
+            help.lines().all(|line| line.chars().count() <= 80),
+            "{help}"
+        );
+    }
+    let blocks = examples::EXAMPLES.split("\n\n");
+    assert_eq!(
+        blocks.count(),
+        commands.len(),
+        "an example of no command, or of one twice"
+    );
+}
