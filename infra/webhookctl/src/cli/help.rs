@@ -2,8 +2,10 @@
 
 mod examples;
 mod groups;
+mod options;
 
-use clap::builder::Styles;
+use clap::Command;
+use clap::builder::{StyledStr, Styles};
 
 pub(super) use examples::with_examples;
 pub(super) use groups::in_groups;
@@ -20,6 +22,7 @@ Start here:
 const MORE_HELP: &str = "\
 More help:
   webhookctl help COMMAND    a command, with examples
+  webhookctl help options    the options that every command accepts
   webhookctl help output     formats, exit codes, environment, contexts";
 
 /// `webhookctl help output`
@@ -84,6 +87,35 @@ Contexts
     protected = true           # accepting quarantined requests also needs --confirm
     read_only = true           # refuses every change
 ";
+
+/// The topics of `help` that are not commands.
+pub(super) fn topics() -> [Command; 2] {
+    let topic = |name, about, page: StyledStr| {
+        let topic = Command::new(name).hide(true).about(about);
+        topic.override_help(page)
+    };
+    [
+        topic(
+            "output",
+            "Formats, exit codes, environment variables, contexts",
+            OUTPUT.into(),
+        ),
+        topic(
+            "options",
+            "Options that every command accepts",
+            options::page(),
+        ),
+    ]
+}
+
+/// The page of a topic.
+pub(super) fn page(topic: &str) -> Option<StyledStr> {
+    match topic {
+        "output" => Some(OUTPUT.into()),
+        "options" => Some(options::page()),
+        _ => None,
+    }
+}
 
 /// Styles the lines that end with a colon as headings.
 fn with_headings(text: &str, styles: &Styles) -> String {

@@ -7,12 +7,17 @@ use super::help;
 
 /// All commands and options.
 pub fn tree() -> Command {
-    let output = Command::new("output")
-        .hide(true)
-        .about("Formats, exit codes, environment")
-        .override_help(help::OUTPUT);
-    let tree = Cli::command().subcommand(output);
+    let tree = Cli::command().subcommands(help::topics());
     help::with_examples(help::in_groups(tree))
+}
+
+/// The tree as the program parses it. Its help leaves out the options that every command accepts:
+/// they have a page of their own.
+pub(super) fn parsed_tree() -> Command {
+    tree().mut_args(|arg| {
+        let hide = arg.is_hide_set() || arg.is_global_set();
+        arg.hide(hide)
+    })
 }
 
 #[cfg(test)]

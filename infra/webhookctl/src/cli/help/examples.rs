@@ -28,8 +28,13 @@ fn explained(command: Command, path: &str, examples: &Examples) -> Command {
         below.extend(lines.lines().flat_map(|line| ["  ", line, "\n"]));
     }
     let below = with_headings(&below, command.get_styles());
-    command.after_help(below).mut_subcommands(|command| {
-        let path = format!("{path} {}", command.get_name());
-        explained(command, &path, examples)
-    })
+    let heading = *command.get_styles().get_header();
+    command
+        .after_help(format!(
+            "{below}\n\n{heading}Global options:{heading:#} webhookctl help options"
+        ))
+        .mut_subcommands(|command| {
+            let path = format!("{path} {}", command.get_name());
+            explained(command, &path, examples)
+        })
 }

@@ -1,12 +1,13 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-use clap::Command;
+use clap::Arg;
 use clap::error::ErrorKind;
 
 use super::groups::GROUPS;
 use super::*;
-use crate::cli::{Stop, parse, tree};
+use crate::cli::tree::{parsed_tree, tree};
+use crate::cli::{Stop, parse};
 
 fn args(words: &[&str]) -> Vec<OsString> {
     [&["webhookctl"], words]
@@ -19,6 +20,7 @@ fn args(words: &[&str]) -> Vec<OsString> {
 /// What `help WORD` prints.
 fn shown(word: &str) -> String {
     match parse(&args(&["help", word])) {
+        Err(Stop::Text(page)) => page.to_string(),
         Err(Stop::Clap(error)) if error.kind() == ErrorKind::DisplayHelp => {
             error.render().to_string()
         }
@@ -44,12 +46,12 @@ fn every_command_is_in_exactly_one_group() {
 
 #[test]
 fn the_first_page_has_one_short_line_per_command() {
-    let page = tree().render_help().to_string();
+    let page = parsed_tree().render_help().to_string();
     assert!(
-        page.lines().all(|line| line.chars().count() <= 100),
+        page.lines().all(|line| line.chars().count() <= 80),
         "{page}"
     );
-    assert!(page.lines().count() <= 70, "{page}");
+    assert!(page.lines().count() <= 50, "{page}");
     let lines = GROUPS.iter().flat_map(|(group, names)| {
         let names = names.iter().map(|name| format!("\n  {name} "));
         [format!("\n{group}:\n")].into_iter().chain(names)
@@ -59,7 +61,7 @@ fn the_first_page_has_one_short_line_per_command() {
         places.iter().all(Option::is_some) && places.is_sorted(),
         "{page}"
     );
-    for hidden in ["  man ", "  output "] {
+    for hidden in ["  man ", "  output ", "  options "] {
         assert!(!page.contains(&format!("\n{hidden}")), "{page}");
     }
 }
@@ -118,7 +120,7 @@ fn commands(tree: Command) -> Vec<(String, Command)> {
     tree.build();
     let mut all = Vec::new();
     below(&tree, "", &mut all);
-    all.retain(|(path, _)| path != "output");
+    all.retain(|(path, _)| page(path).is_none());
     all
 }
 
@@ -161,6 +163,7 @@ fn every_command_has_two_examples_that_parse() {
             help.lines().all(|line| line.chars().count() <= 80),
             "{help}"
         );
+        assert!(help.ends_with("\n\nGlobal options: webhookctl help options"));
     }
     let blocks = examples::EXAMPLES.split("\n\n");
     assert_eq!(
@@ -168,4 +171,44 @@ fn every_command_has_two_examples_that_parse() {
         commands.len(),
         "an example of no command, or of one twice"
     );
+}
+
+#[test]
+fn global_options_are_on_one_page() {
+    let is_shown = |arg: &&Arg| arg.is_global_set() && !arg.is_hide_set();
+    for (path, command) in commands(parsed_tree()) {
+        assert_eq!(
+            command.get_arguments().filter(is_shown).count(),
+            0,
+            "{path}"
+        );
+    }
+    // Man pages and completions come from this tree.
+    for (path, command) in commands(tree()) {
+        assert!(
+            command.get_arguments().filter(is_shown).count() > 8,
+            "{path}"
+        );
+    }
+    let page = shown("options");
+    for option in tree().get_arguments().filter(is_shown) {
+        let name = format!("--{}", option.get_long().unwrap());
+        assert!(page.contains(&name), "{name} is missing:\n{page}");
+    }
+    assert!(page.contains("[env:WEBHOOKCTL_OUTPUT]"), "{page}");
+    examples(&page);
+}
+
+#[test]
+fn help_of_a_command_is_that_of_its_flag() {
+    for (path, flag) in [
+        (&["help"][..], &["--help"][..]),
+        (&["help", "inbox", "list"], &["inbox", "list", "--help"]),
+    ] {
+        let [path, flag] = [path, flag].map(|words| match parse(&args(words)) {
+            Err(Stop::Clap(error)) => error.render().to_string(),
+            other => panic!("{words:?}: {other:?}"),
+        });
+        assert_eq!(path, flag);
+    }
 }

@@ -65,7 +65,7 @@ fn said(err: &Sink) -> String {
 
 #[test]
 fn the_tree_is_consistent() {
-    tree().debug_assert();
+    parsed_tree().debug_assert();
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn options_without_a_command_show_the_screen_too() {
 
 #[test]
 fn help_output_is_the_text_and_nothing_else() {
-    let error = tree()
+    let error = parsed_tree()
         .try_get_matches_from(args("webhookctl help output"))
         .unwrap_err();
     assert_eq!(
