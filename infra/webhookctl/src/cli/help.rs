@@ -1,11 +1,15 @@
 //! Help pages that clap does not generate.
 
+mod codes;
 mod examples;
 mod groups;
 mod options;
 
 use clap::Command;
 use clap::builder::{StyledStr, Styles};
+
+use crate::output::CliError;
+use crate::output::error::nearest;
 
 pub(super) use examples::with_examples;
 pub(super) use groups::in_groups;
@@ -22,6 +26,7 @@ Start here:
 const MORE_HELP: &str = "\
 More help:
   webhookctl help COMMAND    a command, with examples
+  webhookctl help CODE       an error code, such as inbox.not_found
   webhookctl help options    the options that every command accepts
   webhookctl help output     formats, exit codes, environment, contexts";
 
@@ -64,6 +69,7 @@ Errors
    note: what the command checked
     tip: the command to run next
    docs: the description of the code
+  `webhookctl help CODE` prints that description: meaning, cause and fix.
   With -o json or jsonl, one object on stderr: {\"error\":{\"code\",\"message\",\"exit\",\"note\",\"tip\",\"docs\"}}
 
 Environment
@@ -114,6 +120,35 @@ pub(super) fn page(topic: &str) -> Option<StyledStr> {
         "output" => Some(OUTPUT.into()),
         "options" => Some(options::page()),
         _ => None,
+    }
+}
+
+/// The page for a word that is not a command: what an error code means.
+pub(super) fn page_of_code(word: &str, commands: &[&str]) -> Result<StyledStr, CliError> {
+    // Errors show their code in brackets.
+    let code = word.trim_matches(['[', ']']);
+    codes::page(code).ok_or_else(|| unknown(code, commands))
+}
+
+fn unknown(word: &str, commands: &[&str]) -> CliError {
+    let codes: Vec<&str> = codes::all().collect();
+    let (message, meant, otherwise) = if word.contains('.') {
+        (
+            format!("unknown error code '{word}'"),
+            nearest(word, codes),
+            "an error shows its code in brackets, such as [inbox.not_found]",
+        )
+    } else {
+        (
+            format!("no help page for '{word}'"),
+            nearest(word, [commands, &codes].concat()),
+            "webhookctl --help",
+        )
+    };
+    let error = CliError::usage("usage.unknown_topic", message);
+    match meant {
+        Some(meant) => error.tip(format!("did you mean '{meant}'? webhookctl help {meant}")),
+        None => error.tip(otherwise),
     }
 }
 

@@ -39,13 +39,33 @@ pub fn run_with(handler: impl FnOnce(Cli, &mut Printer) -> anyhow::Result<Exit>)
 pub fn parse(args: &[OsString]) -> Result<Cli, Stop> {
     let matches = parsed_tree()
         .try_get_matches_from(args)
-        .map_err(Stop::from)?;
+        .map_err(|error| stopped(error, args))?;
     if let Some(page) = matches.subcommand_name().and_then(help::page) {
         return Err(Stop::Text(page));
     }
     let mut cli = Cli::from_arg_matches(&matches).map_err(Stop::from)?;
     cli.global = cli.global.without_empty();
     Ok(cli)
+}
+
+/// The word after `help` can be an error code, which clap reports as an unknown command.
+fn stopped(error: clap::Error, args: &[OsString]) -> Stop {
+    let word = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) if error.kind() == ErrorKind::InvalidSubcommand => word,
+        _ => return Stop::from(error),
+    };
+    if !args
+        .windows(2)
+        .any(|pair| pair[0] == "help" && pair[1] == word.as_str())
+    {
+        return Stop::from(error);
+    }
+    let tree = parsed_tree();
+    let commands: Vec<&str> = tree.get_subcommands().map(Command::get_name).collect();
+    match help::page_of_code(word, &commands) {
+        Ok(page) => Stop::Text(page),
+        Err(error) => Stop::Ours(error),
+    }
 }
 
 /// Why there is nothing to run.
@@ -55,7 +75,7 @@ pub enum Stop {
     Text(StyledStr),
     /// Help, version, or a mistake in the arguments, in clap's words.
     Clap(clap::Error),
-    /// A value that is wrong, in our words.
+    /// A wrong value or an unknown topic, in our words.
     Ours(CliError),
 }
 

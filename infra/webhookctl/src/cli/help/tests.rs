@@ -17,13 +17,20 @@ fn args(words: &[&str]) -> Vec<OsString> {
         .collect()
 }
 
-/// What `help WORD` prints.
+/// What `help WORD` prints for a topic or a code.
 fn shown(word: &str) -> String {
     match parse(&args(&["help", word])) {
         Err(Stop::Text(page)) => page.to_string(),
         Err(Stop::Clap(error)) if error.kind() == ErrorKind::DisplayHelp => {
             error.render().to_string()
         }
+        other => panic!("help {word}: {other:?}"),
+    }
+}
+
+fn refused(word: &str) -> CliError {
+    match parse(&args(&["help", word])) {
+        Err(Stop::Ours(error)) => error,
         other => panic!("help {word}: {other:?}"),
     }
 }
@@ -80,7 +87,9 @@ fn the_first_page_names_what_exists_only() {
         .filter_map(|line| line.strip_prefix("  webhookctl help "))
     {
         let word = line.split(' ').next().unwrap();
-        let word = word.replace("COMMAND", "inbox");
+        let word = word
+            .replace("COMMAND", "inbox")
+            .replace("CODE", "inbox.not_found");
         assert!(!shown(&word).is_empty(), "{line}");
     }
     for line in OUTPUT.lines() {
@@ -197,6 +206,48 @@ fn global_options_are_on_one_page() {
     }
     assert!(page.contains("[env:WEBHOOKCTL_OUTPUT]"), "{page}");
     examples(&page);
+}
+
+#[test]
+fn help_explains_every_error_code() {
+    for code in codes::all() {
+        let page = shown(code);
+        assert!(page.starts_with(&format!("{code}\n\n")), "{page}");
+        for part in ["\n\nCause: ", "\n\nFix: "] {
+            assert!(page.contains(part), "{code}: {page}");
+        }
+        assert!(!page.contains("]("), "{page}");
+    }
+    assert!(codes::all().count() > 150);
+    assert_eq!(
+        shown("[usage.status]"),
+        "usage.status\n\n`--status` names a status that does not exist.\n\n\
+         Cause: A misspelled word.\n\nFix: Take one of those that the tip shows.\n"
+    );
+    assert!(shown("auth.denied").contains(" infra/docs/permissions.md "));
+}
+
+#[test]
+fn an_unknown_topic_names_the_nearest_one() {
+    for (word, tip) in [
+        (
+            "usage.statsu",
+            "did you mean 'usage.status'? webhookctl help usage.status",
+        ),
+        ("inbx", "did you mean 'inbox'? webhookctl help inbox"),
+        ("option", "did you mean 'options'? webhookctl help options"),
+        (
+            "x.y",
+            "an error shows its code in brackets, such as [inbox.not_found]",
+        ),
+        ("123", "webhookctl --help"),
+    ] {
+        let error = refused(word);
+        assert_eq!(error.code, "usage.unknown_topic", "{word}");
+        assert_eq!(error.tip.as_deref(), Some(tip), "{word}");
+    }
+    assert_eq!(refused("a.b").message, "unknown error code 'a.b'");
+    assert_eq!(refused("123").message, "no help page for '123'");
 }
 
 #[test]
