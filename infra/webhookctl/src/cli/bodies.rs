@@ -10,7 +10,7 @@ use crate::place::Inbox;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct BodiesAt {
-    /// Bucket of large bodies, the output `BodyBucket`
+    /// Bucket of large bodies (stack output `BodyBucket`)
     #[arg(long, value_name = "NAME", env = "MITT_BODY_BUCKET", hide_env = true)]
     pub body_bucket: Option<String>,
 }

@@ -6,7 +6,7 @@ use clap::Args;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct TargetOptions {
-    /// Deployment to talk to, see `context`; `local` is the running `dev`
+    /// Deployment to use, see `context list`; `local` is the running `dev`
     #[arg(
         short,
         long,
@@ -17,7 +17,7 @@ pub struct TargetOptions {
     )]
     pub context: Option<String>,
 
-    /// Profile of ~/.aws/config, in place of all other credentials
+    /// AWS profile in ~/.aws/config; replaces all other credentials
     #[arg(long, global = true, value_name = "NAME")]
     pub profile: Option<String>,
 
@@ -41,7 +41,7 @@ pub struct TargetOptions {
     )]
     pub table: Option<String>,
 
-    /// Where AWS is, for emulators
+    /// URL of the AWS endpoint, for emulators
     #[arg(
         long,
         global = true,
