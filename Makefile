@@ -133,7 +133,7 @@ docs: build ## Write the pages that come from code: presets, checks of the docto
 test-template: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) # The template's invariants, and that the gates refuse faults
 	$(CHECK)/bin/python -m pytest -q infra/tests
 
-second-opinion: test-build $(CHECK)/stamp $(MINISTACK)/stamp # The ledger and the journey on ministack, deployed by SAM; README's way there, followed to the letter
+second-opinion: test-build $(CHECK)/stamp $(MINISTACK)/stamp # The ledger and the journey on ministack, deployed by SAM; infra/docs/deploy.md, followed to the letter
 	$(UNLINKED) $(CHECK)/bin/python infra/tests/journey_on_ministack.py
 	$(CHECK)/bin/python infra/tests/readme_on_ministack.py
 

@@ -40,10 +40,10 @@ def test_senders_hear_from_the_catcher_before_the_gateway_gives_up(template):
 
 
 def test_a_message_lives_longer_where_it_waits_for_people(template):
-    doorbell = properties(template, "WorkQueue")["MessageRetentionPeriod"]
-    assert doorbell == properties(template, "BacklogQueue")["MessageRetentionPeriod"] == 4 * DAY
+    retention = properties(template, "WorkQueue")["MessageRetentionPeriod"]
+    assert retention == properties(template, "BacklogQueue")["MessageRetentionPeriod"] == 4 * DAY
     for queue in ("WorkDeadLetters", "SpillQueue", "OpsDeadLetters"):
-        assert properties(template, queue)["MessageRetentionPeriod"] == 14 * DAY > doorbell
+        assert properties(template, queue)["MessageRetentionPeriod"] == 14 * DAY > retention
 
 
 def test_schedules_are_written_as_the_scheduler_reads_them(template):

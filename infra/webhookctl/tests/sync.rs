@@ -315,7 +315,7 @@ async fn an_api_key_that_is_refused_moves_no_cursor() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn the_sweep_rings_for_what_lost_its_message() -> anyhow::Result<()> {
+async fn the_sweep_sends_what_lost_its_message() -> anyhow::Result<()> {
     let world = World::start("sweep").await?;
     // Received long ago by a catcher whose queue was down: a row and no message.
     let event = shared::webhook::event::Event::fetched(shared::webhook::event::Fetched {
