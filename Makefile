@@ -39,29 +39,34 @@ NAMED := --release --locked --config profile.release.strip=false $(CPU:%=--confi
 # budgets are counted on the same executables as ministack runs.
 UNLINKED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 
-.PHONY: help run dev build release check test test-build long-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions dev-chaos previous evolution test-long properties foreign-signers fuzz clauses mutants budgets bench bench-functions bench-tools bench-profile bench-verify bench-cli bench-scale bench-sweep man cost package advisories \
+.PHONY: help run dev build first release check test test-build long-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions dev-chaos previous evolution test-long properties foreign-signers fuzz clauses mutants budgets bench bench-functions bench-tools bench-profile bench-verify bench-cli bench-scale bench-sweep man cost package advisories \
 	venv clean
 
-help: ## What there is
+help: ## Show the targets for daily work
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-build: ## The functions and webhookctl, for this machine
+build: # The functions and webhookctl as the tests run them
 	$(CARGO) build --workspace --locked
 
-run: build ## Send the demo webhooks through the whole system, and check every fate
-	target/debug/webhookctl dev --demo --once --port 0
+# Only what the demo runs, without optimisation: a quarter of the time of a workspace build.
+first:
+	@test -e target/first/webhookctl || echo "First build: about 4 minutes on two cores, 2 GB in target/first."
+	$(CARGO) build --profile first --locked -p webhookctl -p catcher -p processor -p backup-sync
 
-dev: build ## The same, and stay up; DEV="--state DIR" keeps the state
-	target/debug/webhookctl dev --demo $(DEV)
+run: first ## Send the demo's webhooks through the whole system and check the outcome of each
+	target/first/webhookctl dev --demo --once --port 0
 
-release: ## The functions as Lambda runs them, for this machine's architecture
+dev: first ## The same, and keep it running; DEV="--state DIR" keeps the state
+	target/first/webhookctl dev --demo $(DEV)
+
+release: # The functions as Lambda runs them, for this machine's architecture
 	$(CARGO) build --release --locked -p catcher -p processor -p backup-sync
 
-package: $(CHECK)/stamp $(CYCLONEDX) ## The functions as zips for both architectures, with SBOMs and checksums, in target/package
+package: $(CHECK)/stamp $(CYCLONEDX) ## Zips of the functions for both architectures, with SBOMs and checksums, in target/package
 	rm -rf target/package
 	$(CHECK)/bin/python infra/package.py --cyclonedx $(abspath $(CYCLONEDX))
 
-check: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) target/fetched ## Format, lints, the gates of template, policies, dependencies, workflows and budgets
+check: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) target/fetched ## Format, lints, and the gates of template, policies, dependencies, workflows and budgets
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path infra/fuzz/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
@@ -74,11 +79,11 @@ check: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) target/fetched ## Format, lints,
 	$(MAKE) --no-print-directory budgets
 
 # Not a part of check, which must not fail for want of a network, nor for what became known last night.
-advisories: $(DENY) target/fetched ## What is known against our dependencies; asks the network
+advisories: $(DENY) target/fetched # What is known against our dependencies; asks the network
 	$(DENY) --locked check advisories
 
 # What comes last is judged by how soon it is answered, and has the machine to itself.
-test: test-rust ## Every test
+test: test-rust ## Run every test
 	$(MAKE) --no-print-directory -j2 test-template second-opinion
 	$(MAKE) --no-print-directory chaos
 
@@ -86,19 +91,19 @@ test: test-rust ## Every test
 test-build:
 	$(CARGO) build --workspace --all-targets --locked
 
-test-rust: test-build ## Units, the ledger, the functions and the journey, on the embedded stack
+test-rust: test-build # Units, the ledger, the functions and the journey, on the embedded stack
 	CARGO=$(CARGO) $(PYTHON) infra/tests/rust_tests.py
 
-chaos: test-build ## The real functions while everything around them breaks, judged by their history
+chaos: test-build # The real functions while everything around them breaks, judged by their history
 	MITT_DELIVERIES=$(DELIVERIES) $(CARGO) test --profile $(PROFILE) --workspace --locked --test chaos -- --ignored --nocapture whatever_breaks
 
-chaos-companions: test-build ## The same with one protection taken away: the judge must notice
+chaos-companions: test-build # The same with one protection taken away: the judge must notice
 	$(CARGO) test --profile $(PROFILE) --workspace --locked --test chaos -- --ignored --nocapture --test-threads 1 without_
 
-dev-chaos: test-build ## What `dev --chaos` says is to be watched is what happens, to the end
+dev-chaos: test-build # What `dev --chaos` says is to be watched is what happens, to the end
 	$(CARGO) test --workspace --locked --test dev_chaos -- --ignored --test-threads 3
 
-chaos-cells: test-build ## Each call of the functions broken in each way, twenty times
+chaos-cells: test-build # Each call of the functions broken in each way, twenty times
 	$(CARGO) test --profile $(PROFILE) --workspace --locked --test chaos -- --ignored --nocapture each_call
 
 # In folders of its own, so that neither build makes the other begin anew.
@@ -108,31 +113,31 @@ previous:
 	git -C target/previous/source checkout --quiet --detach $(PREVIOUS)
 	cd target/previous/source && CARGO_TARGET_DIR=$(CURDIR)/target/previous/build $(CARGO) build --locked -p catcher -p processor -p backup-sync
 
-evolution: test-build previous ## Our functions and those of the release before, deployed in turn over one inbox; PREVIOUS=revision takes another
+evolution: test-build previous # Our functions and those of the release before, deployed in turn over one inbox; PREVIOUS=revision takes another
 	MITT_PREVIOUS=$(CURDIR)/target/previous MITT_DELIVERIES=$(DELIVERIES) $(CARGO) test --workspace --locked --test chaos -- --ignored --nocapture evolution
 
-models: ## The protocol in every state it can reach, and what breaks without each protection
+models: # The protocol in every state it can reach, and what breaks without each protection
 	$(CARGO) run --release --locked -p models
 
-simulate: ## The functions themselves in virtual time, among stores that fail; SEED=n repeats a run, EVENTS=n, CASE="strict order" for one case
+simulate: # The functions themselves in virtual time, among stores that fail; SEED=n repeats a run, EVENTS=n, CASE="strict order" for one case
 	$(CARGO) build --profile simulation --workspace --locked --bin simulation
 	target/simulation/simulation --seed $(SEED) --events $(EVENTS) $(if $(CASE),--only "$(CASE)")
 
-vectors: ## Real signed requests of 70 providers; FILE=path takes another set
+vectors: # Real signed requests of 70 providers; FILE=path takes another set
 	MITT_VECTORS=$(abspath $(FILE)) $(CARGO) test --workspace --locked --test vectors -- --nocapture
 
-docs: build ## Write the pages of presets and of the doctor's checks from what they are about
+docs: build ## Write the pages that come from code: presets, checks of the doctor
 	target/debug/webhookctl sources presets --markdown > infra/docs/presets.md
 	target/debug/webhookctl doctor --markdown > infra/docs/doctor.md
 
-test-template: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) ## The template's invariants, and that the gates refuse faults
+test-template: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) # The template's invariants, and that the gates refuse faults
 	$(CHECK)/bin/python -m pytest -q infra/tests
 
-second-opinion: test-build $(CHECK)/stamp $(MINISTACK)/stamp ## The ledger and the journey on ministack, deployed by SAM; README's way there, followed to the letter
+second-opinion: test-build $(CHECK)/stamp $(MINISTACK)/stamp # The ledger and the journey on ministack, deployed by SAM; infra/docs/deploy.md, followed to the letter
 	$(UNLINKED) $(CHECK)/bin/python infra/tests/journey_on_ministack.py
 	$(CHECK)/bin/python infra/tests/readme_on_ministack.py
 
-foreign-signers: test-build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp ## The providers' SDKs as senders to the catcher, and as judges of us; needs Node 20
+foreign-signers: test-build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp # The providers' SDKs as senders to the catcher, and as judges of us; needs Node 20
 	$(CARGO) test --workspace --locked --test functions -- --ignored foreign
 
 # What is measured in minutes is not to be built beside a storm.
@@ -143,29 +148,29 @@ long-build: test-build .tools/bin/cargo-fuzz .tools/bin/cargo-mutants $(FOREIGN)
 	PATH=$(CURDIR)/.tools/bin:$$PATH infra/fuzz/run 0
 	$(PYTHON) infra/tests/mutants.py build
 
-test-long: long-build ## What takes long, in one table: models, simulation, storm, cut clauses, mutants, SDKs, fuzz; STEPS="chaos fuzz" for some
+test-long: long-build ## Everything that takes long, in one table; STEPS="chaos fuzz" for some
 	$(PYTHON) infra/tests/long.py $(STEPS)
 
-properties: ## What holds for every provider, in CASES cases for each property
+properties: # What holds for every provider, in CASES cases for each property
 	MITT_CASES=$(CASES) $(CARGO) test --profile simulation --workspace --locked --test properties
 
-fuzz: .tools/bin/cargo-fuzz ## Each fuzz target for SECONDS; needs a nightly toolchain
+fuzz: .tools/bin/cargo-fuzz # Each fuzz target for SECONDS; needs a nightly toolchain
 	PATH=$(CURDIR)/.tools/bin:$$PATH infra/fuzz/run $(SECONDS)
 
-clauses: test-build ## Each clause of each condition cut by itself: a test of the ledger must notice; ONLY="words" for conditions with these
+clauses: test-build # Each clause of each condition cut by itself: a test of the ledger must notice; ONLY="words" for conditions with these
 	$(PYTHON) infra/tests/clauses.py $(ONLY)
 
-mutants: test-build .tools/bin/cargo-mutants ## The code that decides, changed in small things: a test must notice; COUNT=n tries some
+mutants: test-build .tools/bin/cargo-mutants # The code that decides, changed in small things: a test must notice; COUNT=n tries some
 	$(PYTHON) infra/tests/mutants.py $(COUNT) $(SEED)
 
-budgets: test-build $(CHECK)/stamp $(VALGRIND) ## What the functions execute, ask and write, against infra/bench/budgets.toml; needs valgrind
+budgets: test-build $(CHECK)/stamp $(VALGRIND) # What the functions execute, ask and write, against infra/bench/budgets.toml; needs valgrind
 	$(UNLINKED) PATH="$(CURDIR)/$(CHECK)/bin:$$PATH" $(CARGO) lambda build --release --locked --bin catcher --bin processor --bin backup-sync
 	mkdir -p target/budget
 	for name in catcher processor backup-sync; do cp target/lambda/$$name/bootstrap target/budget/$$name || exit 1; done
 	target/debug/bench figures target/budget "$(COUNTING)" > target/budget/figures.json
 	$(PYTHON) infra/tests/budget_gate.py target/budget/figures.json
 
-bench: $(VALGRIND) $(PEERS)/stamp target/bench/catcher.mjs ## What the functions cost beside Node.js, Python and a floor; BENCH="--page infra/docs/performance.md"; needs Node 20
+bench: $(VALGRIND) $(PEERS)/stamp target/bench/catcher.mjs ## What the functions cost beside Node.js, Python and a floor; needs Node 20
 	$(MAKE) --no-print-directory -j2 bench-functions bench-tools
 	$(CARGO) bench --profile dev --locked -p bench -p webhookctl --bench scale -- $(ROWS) > target/bench/scale.txt
 	target/debug/bench table target/bench "$(COUNTING)" target/bench/catcher.mjs $(PEERS)/bin/python \
@@ -180,32 +185,32 @@ bench-functions:
 bench-tools:
 	$(CARGO) build --locked -p bench -p webhookctl --bins --bench scale
 
-bench-profile: $(VALGRIND) ## Where the instructions, bytes and memory of the catcher go; needs valgrind and binutils
+bench-profile: $(VALGRIND) # Where the instructions, bytes and memory of the catcher go; needs valgrind and binutils
 	$(CARGO) build $(NAMED) -p catcher
 	$(CARGO) build --locked -p bench
 	target/debug/bench profile target/release/catcher "$(COUNTING)"
 
-bench-verify: ## What verification and the presets cost, in instructions; needs valgrind
+bench-verify: # What verification and the presets cost, in instructions; needs valgrind
 	$(CARGO) bench --workspace --locked --bench verify
 
-bench-cli: ## What the commands of webhookctl cost in processor time, in milliseconds
+bench-cli: # What the commands of webhookctl cost in processor time, in milliseconds
 	$(CARGO) build --profile simulation --workspace --locked
 	$(PYTHON) infra/tests/bench_cli.py target/simulation/webhookctl
 
-man: build ## A man page for each command of webhookctl, in MAN=folder
+man: build # A man page for each command of webhookctl, in MAN=folder
 	target/debug/webhookctl man $(MAN)
 
-bench-scale: test-build ## What list, inspect, stats, receive, claim, sweep and the like cost as the inbox grows; ROWS="1000 100000 1000000"
+bench-scale: test-build # What list, inspect, stats, receive, claim, sweep and the like cost as the inbox grows; ROWS="1000 100000 1000000"
 	$(CARGO) bench --profile dev --workspace --locked --bench scale -- $(ROWS)
 
-bench-sweep: ## How many of 100,000 due rows one run of sweep and drain gets done, in virtual time
+bench-sweep: # How many of 100,000 due rows one run of sweep and drain gets done, in virtual time
 	$(CARGO) test --profile simulation --workspace --locked --test rounds -- --ignored --nocapture --test-threads 1 hundred_thousand
 
-cost: ## US$ for a million events and for a month without any, counted here; COST="--json", or "--page infra/docs/cost.md"
+cost: # US$ for a million events and for a month without any, counted here; COST="--json", or "--page infra/docs/cost.md"
 	$(CARGO) build --profile simulation --workspace --locked
 	target/simulation/cost $(COST)
 
-venv: $(CHECK)/stamp $(SCANNERS)/stamp $(MINISTACK)/stamp ## The Python tools, each set in a folder of its own
+venv: $(CHECK)/stamp $(SCANNERS)/stamp $(MINISTACK)/stamp # The Python tools, each set in a folder of its own
 
 $(CHECK)/stamp: infra/requirements.txt
 $(SCANNERS)/stamp: infra/requirements-scanners.txt
@@ -249,6 +254,6 @@ $(CYCLONEDX):
 .tools/bin/cargo-mutants:
 	$(CARGO) install --root .tools --locked cargo-mutants
 
-clean: ## Remove all that was built or installed
+clean: ## Remove everything that was built or installed
 	rm -rf target .venv .tools .mitt .aws-sam $(SIGNERS)/node_modules $(NODE_PEER)/node_modules
 	cd infra/fuzz && rm -rf target corpus artifacts

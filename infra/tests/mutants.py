@@ -20,8 +20,14 @@ TOOL = ROOT / ".tools/bin/cargo-mutants"
 
 # Where it is decided what becomes of an event and of a call.
 FILES = [
-    *(f"shared/src/ledger/{name}.rs" for name in "transition transition/order transition/replay transition/plan transition/sync claim settle sweep receive order replay plan plan/read plan/write".split()),
-    *(f"shared/src/{name}.rs" for name in "backoff breaker breaker/health breaker/standing rates order outcome".split()),
+    *(f"shared/src/inbox/ledger/{name}.rs" for name in "transition transition/order transition/replay transition/plan transition/sync claim settle sweep receive order replay plan plan/read plan/write".split()),
+    *(
+        f"shared/src/{name}.rs"
+        for name in (
+            "base/backoff delivery/breaker delivery/breaker/health delivery/breaker/standing delivery/rates"
+            " sources/ordering inbox/outcome"
+        ).split()
+    ),
 ]
 
 # Longer than a suite takes, seconds: what hangs has noticed it, too.
@@ -102,8 +108,11 @@ def tried(mutant, judges):
 
 
 def module(file):
-    """Where the tests of a file are, if they are where one would look."""
-    return Path(file.removeprefix("shared/src/").removeprefix("ledger/")).parts[0].removesuffix(".rs")
+    """The module that a file belongs to, which its tests are named after."""
+    below = Path(file).relative_to("shared/src").parts[1:]
+    if below[0] == "ledger" and len(below) > 1:
+        below = below[1:]
+    return below[0].removesuffix(".rs")
 
 
 def changed(text, mutant):

@@ -1,11 +1,11 @@
-"""README's section about deploying, followed to the letter.
+"""The first section of infra/docs/deploy.md, followed to the letter. README shows a part of it.
 
     .venv/check/bin/python infra/tests/readme_on_ministack.py
 
 Every command that the section shows, in a block or in a sentence, is run in its order on ministack,
-in a folder that looks like a fresh checkout, with what second_opinion.py has built. A command that
-ends otherwise than it should fails it. What is not run here, or not as it stands, is in the tables
-below and nowhere else; an entry of which README knows nothing fails it as well.
+in a folder that looks like a fresh checkout, with what second_opinion.py has built. A command with
+another exit code than expected fails it. The tables below list every command that is not run here, or
+not as written; an entry that is not in the page fails it as well.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 
 from second_opinion import CHECK, HOME, REGION, ROOT, architecture, clients, describe
 
+PAGE = ROOT / "infra/docs/deploy.md"
 SECTION = "## Put it in your account"
 FOLDER = HOME / "reader"
 LOG = HOME / "readme.log"
@@ -30,13 +31,11 @@ LOG = HOME / "readme.log"
 NOT_HERE = {
     "make venv": "it has installed the tools that run this",
     "sam build": "second_opinion.py has just run it, for this machine; once more takes minutes",
-    "cargo lambda build --release --arm64 --bin catcher": "it takes minutes, and most machines cannot run the other architecture",
-    "cargo lambda deploy --merge-env --binary-name catcher <function name>": "there is only what it would have to build before",
     "webhookctl doctor --end-to-end": "it posts to the public URL, whose name is in no DNS and which speaks no TLS here",
     "make cost": "it counts for minutes, and deploys nothing",
 }
 
-# What README calls an example, and what it is here. The address is known when it is deployed.
+# The examples of the page, and what they are here. The address is known when it is deployed.
 EXAMPLE_REGION = "eu-west-1"
 EXAMPLE_API = "https://abc123.execute-api.eu-west-1.amazonaws.com"
 
@@ -68,16 +67,16 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Astray(Exception):
-    """Where README leads astray, in a sentence."""
+    """Where the page leads astray, in a sentence."""
 
 
 def main() -> int:
     if "AWS_ENDPOINT_URL" not in os.environ:
         return on_ministack()
     try:
-        follow(commands((ROOT / "README.md").read_text()))
+        follow(commands(PAGE.read_text()))
     except Astray as astray:
-        print(f"README: {astray}", file=sys.stderr)
+        print(f"{PAGE.name}: {astray}", file=sys.stderr)
         return 1
     return 0
 
@@ -89,11 +88,11 @@ def on_ministack() -> int:
     return subprocess.run([*again, "--", sys.executable, __file__], env=environment, cwd=ROOT).returncode
 
 
-def commands(readme: str) -> list[str]:
+def commands(page: str) -> list[str]:
     """The commands of the section up to its first part, each by itself."""
-    if SECTION not in readme:
+    if SECTION not in page:
         raise Astray(f"there is no section {SECTION!r}")
-    section = re.split(r"^##", readme.split(SECTION)[1], flags=re.MULTILINE)[0]
+    section = re.split(r"^##", page.split(SECTION)[1], flags=re.MULTILINE)[0]
     found = []
     for block, inline in re.findall(r"^```sh\n(.*?)^```$|(?<!`)`([^`]+)`(?!`)", section, re.MULTILINE | re.DOTALL):
         lines = block.replace("\\\n", " ").splitlines() if block else [inline] if is_command(inline) else []
@@ -184,7 +183,7 @@ def aws(words: list[str]) -> tuple[int, str]:
 
 
 def say(text: str) -> None:
-    print(f"README: {text}", file=sys.stderr, flush=True)
+    print(f"{PAGE.name}: {text}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

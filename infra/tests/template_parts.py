@@ -8,7 +8,7 @@ from samcli.yamlhelper import intrinsics_multi_constructor
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "template.yaml").read_text()
-TIMING = (ROOT / "shared/src/timing.rs").read_text()
+TIMING = (ROOT / "shared/src/base/timing.rs").read_text()
 DAY = 24 * 3600
 FUNCTIONS = {"Catcher": "catcher", "Processor": "processor", "BackupSync": "backup-sync"}
 
@@ -27,7 +27,7 @@ def parse(text):
 def constant(name: str) -> int:
     """Seconds of a constant in the code."""
     found = re.search(rf"^pub const {name}: Duration = Duration::from_secs\((\d+)\);$", TIMING, re.M)
-    assert found, f"shared/src/timing.rs no longer says what {name} is"
+    assert found, f"shared/src/base/timing.rs no longer says what {name} is"
     return int(found[1])
 
 

@@ -58,7 +58,7 @@ def sound():
             "recover_ms": 90_000,
             "actions": {"shop": ["http"]},
             "canaries": [CANARY],
-            "must_be_empty": ["Spill"],
+            "must_be_empty": ["SpillQueue"],
             "done_to_it": {"kills": 3},
         },
         "sent": [request(id, n) | {"at": 0, "sha": sha(id), "kind": IDS[id], "valid": True} for id, n in sent]
@@ -102,7 +102,7 @@ def sound():
             | {"sha": sha(id), "reason": reason, "b": CANARY}
             for id, (st, epoch, reason) in rows.items()
         ],
-        "queues": {"Doorbell": 2, "Spill": 0},
+        "queues": {"WorkQueue": 2, "SpillQueue": 0},
     }
 
 
@@ -172,7 +172,7 @@ def without_a_reason(history):
 
 
 def left_in_the_spill(history):
-    history["queues"]["Spill"] = 1
+    history["queues"]["SpillQueue"] = 1
 
 
 def duplicate(history):

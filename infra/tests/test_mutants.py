@@ -23,5 +23,5 @@ def test_a_change_keeps_its_name_when_lines_move():
 
 
 def test_the_tests_of_a_file_have_its_name():
-    assert module("shared/src/breaker/health.rs") == "breaker"
-    assert module("shared/src/ledger/claim.rs") == "claim"
+    assert module("shared/src/delivery/breaker/health.rs") == "breaker"
+    assert module("shared/src/inbox/ledger/claim.rs") == "claim"

@@ -14,7 +14,7 @@ FAULTS = [
     ("actions by their beginning", "Action: ssm:PutParameter", "Action: ssm:Put*", "WIDE_ACTION"),
     ("every resource", "Resource: !Sub ${Bodies.Arn}/*", "Resource: '*'", "RESOURCE_STAR"),
     ("a misspelt condition key", "dynamodb:Attributes: [pk", "dynamodb:Attribute: [pk", "UNKNOWN_CONDITION_FOR_ACTION"),
-    ("a resource of another kind", "Resource: !GetAtt Spill.Arn", "Resource: !GetAtt Bodies.Arn", "RESOURCE_MISMATCH"),
+    ("a resource of another kind", "Resource: !GetAtt SpillQueue.Arn", "Resource: !GetAtt Bodies.Arn", "RESOURCE_MISMATCH"),
     ("a bucket for its objects", "Action: s3:ListBucket", "Action: s3:GetObject", "RESOURCE_MISMATCH"),
 ]
 

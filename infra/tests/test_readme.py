@@ -1,11 +1,10 @@
-"""What is followed on ministack is what README says."""
-
-from pathlib import Path
+"""What is followed on ministack is what the page about deploying says, and README shows a part of it."""
 
 import pytest
 import readme_on_ministack as readme
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+README = (readme.ROOT / "README.md").read_text()
+DEPLOY = readme.PAGE.read_text()
 PAGE = f"""
 `sam validate` is of another section.
 
@@ -39,8 +38,8 @@ def test_without_the_section_nothing_passes():
         readme.commands(PAGE.replace(readme.SECTION, "## Elsewhere"))
 
 
-def test_what_the_tables_know_is_in_readme():
-    found = readme.commands(README)
+def test_what_the_tables_know_is_in_the_page():
+    found = readme.commands(DEPLOY)
 
     assert readme.NOT_HERE.keys() | readme.SHOWS.keys() | readme.ENDS_WITH.keys() <= set(found)
     assert len(set(found) - readme.NOT_HERE.keys()) >= 8, "hardly anything is run"
@@ -48,9 +47,20 @@ def test_what_the_tables_know_is_in_readme():
         assert any(example in command for command in found), f"nothing names {example}"
 
 
-def test_a_table_that_knows_more_than_readme_is_refused():
+def test_a_table_that_knows_more_than_the_page_is_refused():
     with pytest.raises(readme.Astray, match="no longer says make cost"):
-        readme.follow([command for command in readme.commands(README) if command != "make cost"])
+        readme.follow([command for command in readme.commands(DEPLOY) if command != "make cost"])
+
+
+def test_readme_shows_commands_of_the_page_in_their_order():
+    shown, rest = readme.commands(README), iter(readme.commands(DEPLOY))
+
+    assert len(shown) >= 5
+    assert all(command in rest for command in shown), f"not in the page in this order: {shown}"
+
+
+def test_readme_is_short():
+    assert len(README.encode()) <= 9_000
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from template_parts import DAY, FUNCTIONS, ROOT, TEXT, all_statements, arn_of, constant, keys, of_type, parse, properties, statements
 
-RETENTION = (ROOT / "shared/src/ledger/retention.rs").read_text()
+RETENTION = (ROOT / "shared/src/sources/policy.rs").read_text()
 
 
 @pytest.fixture
@@ -25,13 +25,13 @@ def template():
 def test_nothing_outlives_what_it_relies_on(template):
     effect, lease = constant("EFFECT_TIMEOUT"), constant("LEASE")
     timeout = properties(template, "Processor")["Timeout"]
-    visibility = properties(template, "Doorbell")["VisibilityTimeout"]
-    window = properties(template, "DoorbellMapping").get("MaximumBatchingWindowInSeconds", 0)
+    visibility = properties(template, "WorkQueue")["VisibilityTimeout"]
+    window = properties(template, "WorkQueueMapping").get("MaximumBatchingWindowInSeconds", 0)
     assert effect + 10 <= lease <= timeout < visibility
     # What Lambda asks for: throttled batches are tried again within one visibility timeout.
     assert visibility >= 6 * timeout + window
     # Who takes from the backlog has put it over long before.
-    assert properties(template, "Backlog")["VisibilityTimeout"] >= 60
+    assert properties(template, "BacklogQueue")["VisibilityTimeout"] >= 60
 
 
 def test_senders_hear_from_the_catcher_before_the_gateway_gives_up(template):
@@ -40,10 +40,10 @@ def test_senders_hear_from_the_catcher_before_the_gateway_gives_up(template):
 
 
 def test_a_message_lives_longer_where_it_waits_for_people(template):
-    doorbell = properties(template, "Doorbell")["MessageRetentionPeriod"]
-    assert doorbell == properties(template, "Backlog")["MessageRetentionPeriod"] == 4 * DAY
-    for queue in ("DeadDoorbells", "Spill", "OpsDeadLetters"):
-        assert properties(template, queue)["MessageRetentionPeriod"] == 14 * DAY > doorbell
+    retention = properties(template, "WorkQueue")["MessageRetentionPeriod"]
+    assert retention == properties(template, "BacklogQueue")["MessageRetentionPeriod"] == 4 * DAY
+    for queue in ("WorkDeadLetters", "SpillQueue", "OpsDeadLetters"):
+        assert properties(template, queue)["MessageRetentionPeriod"] == 14 * DAY > retention
 
 
 def test_schedules_are_written_as_the_scheduler_reads_them(template):
@@ -138,14 +138,14 @@ def test_the_stack_says_its_names_in_one_parameter(template):
 # -------------------------------------------------------------------- queues
 
 
-def test_a_doorbell_that_cannot_be_answered_ends_with_the_dead_ones(template):
-    for queue in ("Doorbell", "Backlog"):
+def test_a_message_that_cannot_be_processed_becomes_a_dead_letter(template):
+    for queue in ("WorkQueue", "BacklogQueue"):
         redrive = properties(template, queue)["RedrivePolicy"]
-        assert redrive == {"deadLetterTargetArn": arn_of("DeadDoorbells"), "maxReceiveCount": 10}
+        assert redrive == {"deadLetterTargetArn": arn_of("WorkDeadLetters"), "maxReceiveCount": 10}
 
 
 def test_what_is_spilled_outlasts_the_outage_and_does_not_go_unseen(template):
-    spill = properties(template, "Spill")
+    spill = properties(template, "SpillQueue")
     # An outage of a day is more than a thousand receives in vain.
     assert "RedrivePolicy" not in spill
     assert spill["MaximumMessageSize"] == 1024 * 1024
@@ -154,21 +154,21 @@ def test_what_is_spilled_outlasts_the_outage_and_does_not_go_unseen(template):
     assert constant("DRAIN") + 50 < properties(template, "BackupSync")["Timeout"]
     for name, metric in (("SpilledEventsAlarm", "Visible"), ("HiddenSpilledEventsAlarm", "NotVisible")):
         alarm = properties(template, name)
-        assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": {"Fn::GetAtt": ["Spill", "QueueName"]}}]
+        assert alarm["Dimensions"] == [{"Name": "QueueName", "Value": {"Fn::GetAtt": ["SpillQueue", "QueueName"]}}]
         assert (alarm["MetricName"], alarm["Threshold"]) == (f"ApproximateNumberOfMessages{metric}", 0)
 
 
 def test_one_bad_record_does_not_take_its_batch_along(template):
-    mapping = properties(template, "DoorbellMapping")
+    mapping = properties(template, "WorkQueueMapping")
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert mapping["BatchSize"] == 10
     assert mapping["ScalingConfig"] == {"MaximumConcurrency": 5}
-    assert mapping["EventSourceArn"] == arn_of("Doorbell")
+    assert mapping["EventSourceArn"] == arn_of("WorkQueue")
     assert mapping["FunctionName"] == {"Ref": "Processor"}
 
 
 def test_one_queue_is_polled_and_no_more(template):
-    assert [name for name, _ in of_type(template, "AWS::Lambda::EventSourceMapping")] == ["DoorbellMapping"]
+    assert [name for name, _ in of_type(template, "AWS::Lambda::EventSourceMapping")] == ["WorkQueueMapping"]
 
 
 def test_queues_are_encrypted(template):
@@ -180,7 +180,7 @@ def test_queues_are_encrypted(template):
 def test_no_other_queue_gives_up_its_messages_into_ours(template):
     queues = dict(of_type(template, "AWS::SQS::Queue"))
     # It cannot name those that may, because they name it.
-    del queues["DeadDoorbells"]
+    del queues["WorkDeadLetters"]
     for name, queue in queues.items():
         assert queue.get("RedriveAllowPolicy") == {"redrivePermission": "denyAll"}, name
 
@@ -287,8 +287,8 @@ def test_each_function_has_its_own_role_and_secrets(template):
         variables = function["Environment"]["Variables"]
         assert variables == {
             "MITT_TABLE": {"Ref": "Inbox"},
-            "MITT_QUEUE_URL": {"Ref": "Doorbell"},
-            "MITT_SPILL_QUEUE_URL": {"Ref": "Spill"},
+            "MITT_QUEUE_URL": {"Ref": "WorkQueue"},
+            "MITT_SPILL_QUEUE_URL": {"Ref": "SpillQueue"},
             "MITT_BODY_BUCKET": {"Ref": "Bodies"},
             "MITT_SECRETS_PATH": {"Fn::Sub": "/${AWS::StackName}/" + path},
             "MITT_SOURCES_FILE": {"Ref": "SourcesFile"},
@@ -300,7 +300,7 @@ def test_each_function_has_its_own_role_and_secrets(template):
             {} if name == "Processor" else {"MITT_SECRETS_MANAGER_PREFIX": {"Ref": "SecretsManagerPrefix"}}
         ) | (
             # What arrives at the catcher is never old.
-            {} if name == "Catcher" else {"MITT_BACKLOG_QUEUE_URL": {"Ref": "Backlog"}}
+            {} if name == "Catcher" else {"MITT_BACKLOG_QUEUE_URL": {"Ref": "BacklogQueue"}}
         )
         granted = [s for s in statements(template, f"{name}Role") if s["Sid"] == "ReadSecrets"]
         assert [r["Fn::Sub"].split("/", 1)[1] for r in granted[0]["Resource"]] == [

@@ -49,7 +49,7 @@ PROFILES = {
     # With a gradual deployment in every profile.
     "WatchesAnswers": "RefusedDeliveries",
     "WatchesCatcher": "CatcherErrors",
-    "HasCoreAlarms": "DeadDoorbells OpsDeadLetters WaitingDoorbells SpilledEvents HiddenSpilledEvents"
+    "HasCoreAlarms": "WorkDeadLetters OpsDeadLetters WaitingWork SpilledEvents HiddenSpilledEvents"
     " RejectedRequests MissRate Drift Endpoint KeptApart",
     "HasFullAlarms": "DeadLetters OpenBreakers WaitingBacklog Takeovers MissedEvents SyncFailures"
     " SilentSources SlowAnswers Flood RefusedRequests CatcherThrottles ProcessorErrors BackupSyncErrors Loop"
@@ -274,5 +274,5 @@ def is_logged(field, group):
 
 def breaker_code():
     return "".join(file.read_text() for file in sorted((ROOT / "shared/src").rglob("breaker*/*.rs"))) + (
-        ROOT / "shared/src/breaker.rs"
+        ROOT / "shared/src/delivery/breaker.rs"
     ).read_text()

@@ -20,8 +20,8 @@ RIGHTS = {
     "CatcherRole": {
         "Inbox": "dynamodb:PutItem dynamodb:UpdateItem dynamodb:GetItem",
         "Bodies": "s3:PutObject s3:PutObjectTagging",
-        "Doorbell": "sqs:SendMessage",
-        "Spill": "sqs:SendMessage",
+        "WorkQueue": "sqs:SendMessage",
+        "SpillQueue": "sqs:SendMessage",
         "ssm": "ssm:GetParametersByPath ssm:GetParameter ssm:PutParameter",
         "secretsmanager": "secretsmanager:GetSecretValue",
         "CatcherLogs": "logs:CreateLogStream logs:PutLogEvents",
@@ -30,9 +30,9 @@ RIGHTS = {
     "ProcessorRole": {
         "Inbox": "dynamodb:GetItem dynamodb:UpdateItem dynamodb:Query dynamodb:PutItem dynamodb:DeleteItem",
         "Bodies": "s3:GetObject s3:PutObjectTagging s3:ListBucket",
-        "Doorbell": "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes"
+        "WorkQueue": "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes"
         " sqs:ChangeMessageVisibility sqs:SendMessage",
-        "Backlog": "sqs:SendMessage",
+        "BacklogQueue": "sqs:SendMessage",
         "ssm": "ssm:GetParametersByPath",
         "ProcessorLogs": "logs:CreateLogStream logs:PutLogEvents",
         **KEY,
@@ -44,9 +44,9 @@ RIGHTS = {
         "Inbox/index/time": "dynamodb:Query",
         "Bodies": "s3:PutObject s3:PutObjectTagging s3:ListBucket",
         "Bodies/bodies": "s3:GetObject",
-        "Doorbell": "sqs:SendMessage sqs:GetQueueAttributes",
-        "Backlog": "sqs:SendMessage sqs:GetQueueAttributes sqs:ReceiveMessage sqs:DeleteMessage",
-        "Spill": "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes",
+        "WorkQueue": "sqs:SendMessage sqs:GetQueueAttributes",
+        "BacklogQueue": "sqs:SendMessage sqs:GetQueueAttributes sqs:ReceiveMessage sqs:DeleteMessage",
+        "SpillQueue": "sqs:ReceiveMessage sqs:DeleteMessage sqs:GetQueueAttributes",
         "OpsDeadLetters": "sqs:SendMessage",
         "ssm": "ssm:GetParametersByPath ssm:GetParameter",
         "secretsmanager": "secretsmanager:GetSecretValue",

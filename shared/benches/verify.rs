@@ -16,13 +16,13 @@ use std::time::Instant;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
-use shared::clock::Millis;
-use shared::config::{Config, EMBEDDED};
-use shared::envelope::Envelope;
-use shared::preset::Preset;
-use shared::secrets::Secret;
-use shared::sign::signed;
-use shared::verify::{Arrival, Trust, Verifier};
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::sources::{Config, EMBEDDED};
+use shared::webhook::envelope::Envelope;
+use shared::webhook::preset::Preset;
+use shared::webhook::sign::signed;
+use shared::webhook::verify::{Arrival, Trust, Verifier};
 
 const NOW: Millis = Millis(1_795_169_681_000);
 

@@ -7,6 +7,9 @@
 
 mod https;
 mod lazy;
+pub mod logs;
+pub mod outbound;
+pub mod secrets;
 
 use std::time::Duration;
 
@@ -21,7 +24,7 @@ use aws_types::SdkConfig;
 pub use https::https;
 pub use lazy::Lazy;
 
-use crate::settings::variable;
+use crate::base::env::variable;
 
 /// How long calls may take and how often they are tried.
 #[derive(Clone, Copy, Debug)]

@@ -1,134 +1,17 @@
-//! The one door by which events come in: from a webhook, a sync, a spill, a repair.
+//! Keeps each event exactly once, and says who may work on it.
+//!
+//! [`accept`] is the one way in. The [`ledger`] has one row for each event; the [`queue`] carries only
+//! the key of an event. While DynamoDB is unavailable, events wait in the [`spill`] queue. A request that
+//! fails verification is stored in the [`quarantine`] for some days; the public keys that such requests
+//! wait for are in the [`keyring`], and what an unsigned notice names is fetched by [`fetch_back`].
 
-use std::time::Duration;
+pub mod accept;
+pub mod fetch_back;
+pub mod keyring;
+pub mod ledger;
+pub mod outcome;
+pub mod quarantine;
+pub mod queue;
+pub mod spill;
 
-use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use tokio::time::Instant;
-
-use crate::clock::Millis;
-use crate::event::{Event, EventId, EventKey};
-use crate::ledger::{By, Decided, Ledger, Placed, Received, Watched};
-use crate::queue::{Doorbell, Lane, Queue};
-use crate::timing::RING_BUDGET;
-
-/// How many events of a batch are written at the same time, and rung for.
-const AT_ONCE: usize = 16;
-
-/// Ledger and queue, in this order.
-#[derive(Clone, Debug)]
-pub struct Inbox {
-    pub ledger: Ledger,
-    pub queue: Queue,
-}
-
-/// An event that is durable, and whom to tell of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
-    pub key: EventKey,
-    pub id: EventId,
-    pub kind: String,
-    /// The label of the secret that proved it.
-    pub secret: Option<String>,
-    pub received: Received,
-    /// To be rung; `None` when nobody has to be told.
-    pub doorbell: Option<Doorbell>,
-}
-
-impl Inbox {
-    /// Keeps the event, or each event of a batch, and rings for it.
-    ///
-    /// An error means that nobody knows whether all of it was kept: it must not be acknowledged.
-    pub async fn accept(&self, event: &Event, now: Millis) -> anyhow::Result<Vec<Kept>> {
-        let kept = self.keep(event, now).await?;
-        let lane = Lane::of(event.received_at, now);
-        self.announce(lane, kept.iter().filter_map(|kept| kept.doorbell.as_ref()))
-            .await;
-        Ok(kept)
-    }
-
-    /// The first half of [`accept`](Self::accept): when it returns, every event is durable. What
-    /// was kept before an error is found known when the batch comes again.
-    pub async fn keep(&self, event: &Event, now: Millis) -> anyhow::Result<Vec<Kept>> {
-        let events = stream::iter(event.apart());
-        events
-            .map(|event| self.keep_one(event, now))
-            .buffered(AT_ONCE)
-            .try_collect()
-            .await
-    }
-
-    async fn keep_one(&self, event: Event, now: Millis) -> anyhow::Result<Kept> {
-        let placed = self.ledger.place(&event).await?;
-        self.keep_placed(&event, &placed, Watched::ByIndex, now)
-            .await
-    }
-
-    /// Keeps an event that is no batch, and whose body is ready.
-    pub async fn keep_placed(
-        &self,
-        event: &Event,
-        placed: &Placed,
-        watched: Watched,
-        now: Millis,
-    ) -> anyhow::Result<Kept> {
-        let received = self
-            .ledger
-            .receive_placed(event, placed, watched, now)
-            .await?;
-        let run = match received {
-            Received::New => Some(0),
-            // The first delivery may have died between the two steps.
-            Received::Open { silent: true, run } => Some(run),
-            Received::Open { silent: false, .. }
-            | Received::Settled
-            | Received::Conflict(_)
-            | Received::Repeated(_) => None,
-        };
-        let doorbell = run.map(|run| Doorbell {
-            key: event.key().clone(),
-            run,
-        });
-        Ok(Kept {
-            key: event.key().clone(),
-            id: event.id(),
-            kind: event.kind().to_owned(),
-            secret: event.secret().map(str::to_owned),
-            received,
-            doorbell,
-        })
-    }
-
-    /// Lets an event that was kept apart be worked on, and rings for it.
-    pub async fn release(
-        &self,
-        key: &EventKey,
-        by: By<'_>,
-        now: Millis,
-    ) -> anyhow::Result<Decided> {
-        let decided = self.ledger.release(key, by, now).await?;
-        if let Decided::Made(row) = &decided {
-            let lane = Lane::of(row.received_at, now);
-            self.announce(lane, decided.doorbell().iter()).await;
-        }
-        Ok(decided)
-    }
-
-    /// The second half. Whether the bells were heard does not matter: the sweep rings again.
-    pub async fn announce(&self, lane: Lane, doorbells: impl Iterator<Item = &Doorbell>) {
-        let deadline = Instant::now() + RING_BUDGET;
-        let ring = async |doorbell: &Doorbell| {
-            let ring = self.queue.ring_in(lane, doorbell, Duration::ZERO);
-            let trouble = match tokio::time::timeout_at(deadline, ring).await {
-                Ok(Ok(())) => return,
-                Ok(Err(error)) => format!("{error:#}"),
-                Err(_) => "it took too long".to_owned(),
-            };
-            tracing::warn!(event.key = %doorbell.key, error = trouble, "could not ring for event {}; the sweep will", doorbell.key);
-        };
-        stream::iter(doorbells)
-            .map(|doorbell| Box::pin(ring(doorbell)))
-            .buffer_unordered(AT_ONCE)
-            .collect::<()>()
-            .await;
-    }
-}
+pub use accept::{Inbox, Kept};

@@ -4,12 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use shared::clock::Millis;
-use shared::envelope::Envelope;
-use shared::preset::Preset;
-use shared::secrets::Secret;
-use shared::sign::signed;
-use shared::verify::{Compared, NearMiss, Of, Other, Trust, Verifier};
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::preset::Preset;
+use shared::webhook::sign::signed;
+use shared::webhook::verify::{Compared, NearMiss, Of, Other, Trust, Verifier};
 
 const AT: Millis = Millis(1_795_169_681_000);
 

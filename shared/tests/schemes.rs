@@ -11,12 +11,12 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
-use shared::clock::Millis;
-use shared::envelope::Envelope;
-use shared::event::Event;
-use shared::preset::Preset;
-use shared::secrets::Secret;
-use shared::verify::{
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::event::Event;
+use shared::webhook::preset::Preset;
+use shared::webhook::verify::{
     Arrival, Certificates, Jwks, Keys, Reason, Rejected, Trust, Verifier, Wanted,
 };
 

@@ -13,12 +13,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::envelope::Envelope;
-use shared::event::Event;
-use shared::preset::Preset;
-use shared::secrets::Secret;
-use shared::verify::{Arrival, Certificates, Jwks, Reason, Rejected, Trust, Verifier};
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::event::Event;
+use shared::webhook::preset::Preset;
+use shared::webhook::verify::{Arrival, Certificates, Jwks, Reason, Rejected, Trust, Verifier};
 
 #[test]
 fn every_vector_meets_its_verdict() {

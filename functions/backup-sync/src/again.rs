@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use shared::outbound::{Answer, Trouble};
+use shared::aws::outbound::{Answer, Trouble};
 
 /// How often something is asked for before the run gives up.
 const TRIES: u32 = 6;

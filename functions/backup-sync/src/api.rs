@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use shared::clock::{Clock, Millis};
-use shared::outbound::{Call, Method, Outbound};
-use shared::secrets::Secret;
+use shared::aws::outbound::{Call, Method, Outbound};
+use shared::aws::secrets::Secret;
+use shared::base::clock::{Clock, Millis};
 use tokio::time::timeout;
 
 use crate::again::{Asked, Refused, judge, until_answered};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::timing::ROUND_EVERY;
+use shared::base::clock::Millis;
+use shared::base::timing::ROUND_EVERY;
 
 use crate::BackupSync;
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::hours::{Arrived, Hour};
-use shared::ledger::HourCount;
+use shared::base::calendar::Hour;
+use shared::base::clock::Millis;
+use shared::monitoring::hours::Arrived;
+use shared::monitoring::hours::HourCount;
 
 use crate::{BackupSync, RunTime};
 

@@ -4,12 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use shared::clock::Millis;
-use shared::config::SourceSync;
-use shared::coverage::{Counts, Day, Piece, Sighting, Tally, Window};
-use shared::event::{EventKey, Via};
-use shared::ledger::{Comparison, Cursor, DayCount, Ledger, Listed, Lost, Paused, Seen, State};
-use shared::preset::{Location, Sync, SyncKind};
+use shared::base::calendar::Day;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Cursor, Ledger, Listed, Lost, Paused, Seen, State};
+use shared::monitoring::coverage::{Comparison, DayCount};
+use shared::monitoring::coverage::{Counts, Piece, Sighting, Tally, Window};
+use shared::sources::SourceSync;
+use shared::webhook::event::{EventKey, Via};
+use shared::webhook::preset::{Location, Sync, SyncKind};
 
 use crate::BackupSync;
 
@@ -318,7 +320,7 @@ fn trouble(source: &str, error: &anyhow::Error) {
 mod tests {
     use std::collections::BTreeMap;
 
-    use shared::preset::Preset;
+    use shared::webhook::preset::Preset;
 
     use super::*;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
-use shared::clock::{Clock, Millis};
-use shared::timing::{BACKUP_SYNC, TURN};
+use shared::base::clock::{Clock, Millis};
+use shared::base::timing::{BACKUP_SYNC, TURN};
 use tokio::time::{Instant, timeout_at};
 
 /// 2020 began then. A deadline before it is that of a runtime without clock, as `cargo lambda` has.
@@ -85,7 +85,7 @@ pub(crate) fn cut<'w, T: 'w>(
 /// is left.
 pub(crate) fn from_anywhere<T>(mut things: Vec<T>) -> anyhow::Result<Vec<T>> {
     let mut chance = [0; 4];
-    shared::chance::fill(&mut chance)?;
+    shared::base::random::fill(&mut chance)?;
     let first = u32::from_le_bytes(chance) as usize % things.len().max(1);
     things.rotate_left(first);
     Ok(things)

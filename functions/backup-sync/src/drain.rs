@@ -1,5 +1,5 @@
 //! The drain: what was spilled while the ledger was not to be had enters it, by the same door; and the
-//! doorbells of the backlog go among those of now, a dose at a time.
+//! messages of the backlog go among those of now, a dose at a time.
 //!
 //! Its trouble is its own: it has a schedule to itself, so that no sweep waits for it or fails
 //! with it. A message is deleted when its events are rows, and not before; what cannot be put or
@@ -12,10 +12,10 @@ use std::cell::RefCell;
 use futures::future::{join, try_join_all};
 use futures::stream::{self, StreamExt as _};
 use serde::Serialize;
-use shared::ledger::{Received, Watched, is_unavailable};
-use shared::queue::Lane;
-use shared::spill::{Message, Spilled};
-use shared::timing::DRAIN;
+use shared::base::timing::DRAIN;
+use shared::inbox::ledger::{Received, Watched, is_unavailable};
+use shared::inbox::queue::QueueName;
+use shared::inbox::spill::{Message, Spilled};
 use tokio::time::Instant;
 
 use crate::{BackupSync, RunTime};
@@ -47,7 +47,7 @@ pub struct DrainReport {
     pub stopped: bool,
     /// About how many messages were in the queue afterwards, if there had been any.
     pub left: Option<u64>,
-    /// Doorbells of the backlog that were put among those of now.
+    /// Messages of the backlog that were put among those of now.
     pub fed: u64,
 }
 
@@ -196,8 +196,8 @@ impl BackupSync {
                 };
                 left(error, why)
             })?;
-        let lane = Lane::of(event.received_at(), now);
-        inbox.announce(lane, kept.doorbell.iter()).await;
+        let lane = QueueName::of(event.received_at(), now);
+        inbox.announce(lane, kept.work_message.iter()).await;
         tracing::info!(event.id = %kept.id, event.key = %kept.key, "drained event {}", kept.id);
         Ok(kept.received)
     }

@@ -12,10 +12,10 @@ use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use shared::clock::Millis;
-use shared::config::{Endpoint, Source, Subscriber};
-use shared::endpoint::{Finding, Health, Status, Subscription};
-use shared::timing::{ASKING, GRACE};
+use shared::base::clock::Millis;
+use shared::base::timing::{ASKING, GRACE};
+use shared::monitoring::endpoint::{Finding, Health, Status, Subscription};
+use shared::sources::{Endpoint, Source, Subscriber};
 use tokio::time::Instant;
 
 use crate::api::Api;

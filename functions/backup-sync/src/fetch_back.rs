@@ -11,13 +11,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures::stream::{self, StreamExt as _};
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::fetch_back::{Wait, event};
-use shared::ledger::Received;
-use shared::outbound::{Answer, Trouble};
-use shared::preset::{Fetch, FetchAuth};
-use shared::secrets::Secret;
+use shared::aws::outbound::{Answer, Trouble};
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::inbox::fetch_back::{Wait, event};
+use shared::inbox::ledger::Received;
+use shared::sources::Source;
+use shared::webhook::preset::{Fetch, FetchAuth};
 
 use crate::BackupSync;
 
@@ -332,7 +332,7 @@ fn in_turn(mut waits: Vec<Wait>) -> Vec<Wait> {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use shared::fetch_back::Network;
+    use shared::inbox::fetch_back::Network;
 
     use super::*;
 

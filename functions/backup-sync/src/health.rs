@@ -5,9 +5,9 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::endpoint::Health as Endpoint;
-use shared::timing::{ROUND_EVERY, SYNC_EVERY};
+use shared::base::clock::Millis;
+use shared::base::timing::{ROUND_EVERY, SYNC_EVERY};
+use shared::monitoring::endpoint::Health as Endpoint;
 
 use crate::{BackupSync, SweepReport};
 

@@ -7,10 +7,10 @@
 //! Any sender can name documents that do not exist. So senders take turns: those for whom the fewest
 //! fetches have failed in the last day go first. A document that is named by a sender without a
 //! failed fetch waits only for the first documents of other such senders that were named before it.
-//! Of those there are fewer than [`SENDERS`](shared::quarantine::SENDERS) in an hour, so it is asked
+//! Of those there are fewer than [`SENDERS`](shared::inbox::quarantine::SENDERS) in an hour, so it is asked
 //! for within six runs, whatever and however often others name. A document that is named by the
 //! same sender as others waits for those that the sender named before, at most
-//! [`DOCUMENTS`](shared::quarantine::DOCUMENTS) in an hour: three runs.
+//! [`DOCUMENTS`](shared::inbox::quarantine::DOCUMENTS) in an hour: three runs.
 
 mod by_kid;
 mod choice;
@@ -22,14 +22,14 @@ use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use futures::stream::{self, StreamExt as _};
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::keyring::{Fetched, LARGEST};
-use shared::outbound::{Answer, Trouble};
-use shared::quarantine::{Held, NAMED, Verdict};
-use shared::secrets::Live;
-use shared::timing::GRACE;
-use shared::verify::{Reason, Wanted};
+use shared::aws::outbound::{Answer, Trouble};
+use shared::aws::secrets::Live;
+use shared::base::clock::Millis;
+use shared::base::timing::GRACE;
+use shared::inbox::keyring::{Fetched, LARGEST};
+use shared::inbox::quarantine::{Held, NAMED, Verdict};
+use shared::sources::Source;
+use shared::webhook::verify::{Reason, Wanted};
 use tokio::time::Instant;
 
 use crate::deadline::{cut, from_anywhere};

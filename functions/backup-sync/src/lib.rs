@@ -1,10 +1,10 @@
 //! backup-sync: what makes the inbox live when all else was lost.
 //!
-//! `{"task":"sweep"}` every five minutes: rings for open events whose doorbell may be lost and for
+//! `{"task":"sweep"}` every five minutes: rings for open events whose message may be lost and for
 //! retries that are due, then fetches the certificates and key sets that requests wait for
 //! (`{"task":"keys"}` does that alone) and the objects that unsigned notices name (`{"task":"fetch"}`),
 //! and says how the inbox is. `{"task":"drain"}` every five
-//! minutes: puts what the catcher spilled into the ledger, and doorbells of the backlog among those of
+//! minutes: puts what the catcher spilled into the ledger, and messages of the backlog among those of
 //! now. `{"task":"sync"}` every 15 minutes: asks providers
 //! for events since the cursor and puts what never arrived through the same door; then it looks which
 //! sources have fallen silent. `{"task":"reconcile"}` every day: holds
@@ -32,14 +32,14 @@ mod sync;
 use futures::FutureExt as _;
 use futures::future::{LocalBoxFuture, join};
 use serde::{Deserialize, Serialize};
-use shared::breaker::Breakers;
-use shared::clock::Clock;
-use shared::outbound::Outbound;
-use shared::pause::Pauses;
-use shared::settings::Parts;
-use shared::timing::{
+use shared::aws::outbound::Outbound;
+use shared::base::clock::Clock;
+use shared::base::timing::{
     ASKING, BACKUP_SYNC, GRACE, LAST_WORDS, SWEEP, SWEEP_HOLD, SWEEP_KEYS, WATCHING,
 };
+use shared::delivery::breaker::Breakers;
+use shared::delivery::pause::Pauses;
+use shared::services::Parts;
 use tokio::time::{Instant, timeout_at};
 
 use deadline::cut;
@@ -110,11 +110,11 @@ pub enum Report {
     Keys(KeysReport),
     Fetch(FetchReport),
     Endpoints {
-        endpoints: Vec<shared::endpoint::Status>,
+        endpoints: Vec<shared::monitoring::endpoint::Status>,
     },
     Enable(Box<Enabled>),
     Reconcile {
-        reports: Vec<shared::reconcile::Report>,
+        reports: Vec<shared::monitoring::reconcile::Report>,
     },
     Drain(DrainReport),
     Sync {

@@ -3,15 +3,15 @@
 use backup_sync::{BackupSync, RunTime, Task};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use shared::aws::Patience;
-use shared::clock::Millis;
-use shared::settings::Parts;
+use shared::base::clock::Millis;
+use shared::services::Parts;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
-    shared::logs::init();
+    shared::aws::logs::init();
     let parts = Parts::from_env(Patience::LONG)?;
     let backup_sync = &BackupSync::new(parts, Millis::now);
     run(service_fn(async |event: LambdaEvent<Task>| {

@@ -10,11 +10,11 @@ mod provider;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use shared::clock::Millis;
-use shared::config::{Local, Reconcile, Source};
-use shared::reconcile::Report;
-use shared::secrets::Secret;
-use shared::timing::{ASKING, BACKUP_SYNC, GRACE};
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::base::timing::{ASKING, BACKUP_SYNC, GRACE};
+use shared::monitoring::reconcile::Report;
+use shared::sources::{Local, Reconcile, Source};
 use tokio::time::Instant;
 
 use crate::api::Api;
@@ -225,7 +225,7 @@ fn share(time: RunTime, waiting: usize) -> Instant {
 
 fn owner() -> anyhow::Result<String> {
     let mut bytes = [0; 6];
-    shared::chance::fill(&mut bytes)?;
+    shared::base::random::fill(&mut bytes)?;
     Ok(format!("backup-sync/{}", hex::encode(bytes)))
 }
 

@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::coverage::Day;
-use shared::event::Via;
-use shared::silence::{Quiet, QuietAfter, Rhythm, Why};
+use shared::base::calendar::Day;
+use shared::base::clock::Millis;
+use shared::monitoring::silence::{Quiet, Rhythm, Why};
+use shared::sources::Source;
+use shared::sources::policy::QuietAfter;
+use shared::webhook::event::Via;
 use tokio::time::Instant;
 
 use crate::BackupSync;

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use futures::future::join;
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::Item;
-use shared::ledger::transition::WORK_SHARDS;
-use shared::queue::Lane;
-use shared::timing::{OLD, SWEEP, SWEEP_LEASE};
+use shared::base::clock::Millis;
+use shared::base::timing::{OLD, SWEEP, SWEEP_LEASE};
+use shared::inbox::ledger::Item;
+use shared::inbox::ledger::transition::WORK_SHARDS;
+use shared::inbox::queue::QueueName;
+use shared::webhook::event::EventKey;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -43,7 +43,7 @@ const ASK_SLOWLY: Duration = Duration::from_secs(1);
 /// What a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SweepReport {
-    /// Doorbells in the queue before. Nobody asked where there was nothing to look at.
+    /// Messages in the queue before. Nobody asked where there was nothing to look at.
     pub depth: Option<u64>,
     /// And in that of the backlog.
     pub backlog: Option<u64>,
@@ -259,8 +259,8 @@ impl BackupSync {
 
     async fn depths(&self) -> anyhow::Result<(u64, u64)> {
         let queue = &self.parts.inbox.queue;
-        let depth = queue.depth(Lane::Live).await?;
-        Ok((depth, queue.depth(Lane::Backlog).await?))
+        let depth = queue.depth(QueueName::Main).await?;
+        Ok((depth, queue.depth(QueueName::Backlog).await?))
     }
 
     /// Pass after pass, as long as there is time, something is left, and something comes of it.
@@ -416,6 +416,6 @@ impl BackupSync {
 
 fn owner() -> anyhow::Result<String> {
     let mut bytes = [0; 6];
-    shared::chance::fill(&mut bytes)?;
+    shared::base::random::fill(&mut bytes)?;
     Ok(format!("backup-sync/{}", hex::encode(bytes)))
 }

@@ -25,13 +25,13 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail, ensure};
 use futures::stream::{self, StreamExt as _};
-use shared::clock::Millis;
-use shared::config::{Source, SourceSync};
-use shared::event::EventKey;
-use shared::ledger::SyncLease;
-use shared::preset::Sync;
-use shared::secrets::Secret;
-use shared::timing::{ASKING, BACKUP_SYNC};
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::base::timing::{ASKING, BACKUP_SYNC};
+use shared::inbox::ledger::SyncLease;
+use shared::sources::{Source, SourceSync};
+use shared::webhook::event::EventKey;
+use shared::webhook::preset::Sync;
 use tokio::time::Instant;
 
 use crate::coverage::Counting;
@@ -291,6 +291,6 @@ impl Run<'_> {
 
 fn owner() -> anyhow::Result<String> {
     let mut bytes = [0; 6];
-    shared::chance::fill(&mut bytes)?;
+    shared::base::random::fill(&mut bytes)?;
     Ok(format!("backup-sync/{}", hex::encode(bytes)))
 }

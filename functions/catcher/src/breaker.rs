@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 /// Failures in a row after which the ledger is left alone.
 const FAILURES: u32 = 3;

@@ -11,9 +11,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use shared::clock::Millis;
-use shared::envelope::{Envelope, Headers};
-use shared::fetch_back::Network;
+use shared::base::clock::Millis;
+use shared::inbox::fetch_back::Network;
+use shared::webhook::envelope::{Envelope, Headers};
 
 /// A request of the HTTP API.
 #[derive(Clone, Debug, Deserialize)]

@@ -6,12 +6,12 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use futures::stream::{self, StreamExt as _};
 use shared::aws::Patience;
-use shared::clock::Millis;
-use shared::event::Event;
+use shared::base::clock::Millis;
+use shared::base::timing::SPILL_BUDGET;
+use shared::inbox::ledger::{Placed, Watched, refuses_as_such};
+use shared::inbox::spill::{Spill, Spilled};
 use shared::inbox::{Inbox, Kept};
-use shared::ledger::{Placed, Watched, refuses_as_such};
-use shared::spill::{Spill, Spilled};
-use shared::timing::SPILL_BUDGET;
+use shared::webhook::event::Event;
 use tokio::time::{Instant, timeout_at};
 
 use crate::breaker::{Breaker, Way};

@@ -12,19 +12,19 @@ mod refusals;
 
 use std::time::Duration;
 
-use shared::clock::{Clock, Millis};
-use shared::config::Source;
-use shared::envelope::Envelope;
-use shared::event::Event;
-use shared::fetch_back::{Network, Noticed};
-use shared::ledger::{Crowded, Received};
-use shared::preset::Reply;
-use shared::quarantine::{Kept, Refused};
-use shared::queue::{Doorbell, Lane};
-use shared::secrets::Live;
-use shared::settings::Parts;
-use shared::timing::{KEEP_BUDGET, LEDGER_BUDGET};
-use shared::verify::{Arrival, Reason, Rejected};
+use shared::aws::secrets::Live;
+use shared::base::clock::{Clock, Millis};
+use shared::base::timing::{KEEP_BUDGET, LEDGER_BUDGET};
+use shared::inbox::fetch_back::{Network, Noticed};
+use shared::inbox::ledger::{Crowded, Received};
+use shared::inbox::quarantine::{Kept, Refused};
+use shared::inbox::queue::{QueueName, WorkMessage};
+use shared::services::Parts;
+use shared::sources::Source;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::event::Event;
+use shared::webhook::preset::Reply;
+use shared::webhook::verify::{Arrival, Reason, Rejected};
 use tokio::time::Instant;
 
 use keep::{Deadlines, Durable, Keeper};
@@ -54,7 +54,7 @@ impl Catcher {
         }
     }
 
-    /// Answers a request in time. The doorbell has a share of its own: an event
+    /// Answers a request in time. The message has a share of its own: an event
     /// that became durable at the last moment is acknowledged, heard or not. What is refused is
     /// kept in what is left of the first share, and stays refused, kept or not.
     pub async fn answer(&self, request: Request) -> Response {
@@ -73,10 +73,10 @@ impl Catcher {
         };
         match &answer.then {
             Then::Nothing => {}
-            Then::Ring(doorbells) => {
+            Then::Ring(work_messages) => {
                 self.parts
                     .inbox
-                    .announce(Lane::Live, doorbells.iter())
+                    .announce(QueueName::Main, work_messages.iter())
                     .await;
             }
             Then::PutAside(refused) => {
@@ -308,13 +308,13 @@ impl Catcher {
         }
         let ack = &source.verifier.preset.ack;
         // What is in the spill queue is rung for when it is drained.
-        let doorbells = durable.into_iter().filter_map(|one| match one {
-            Durable::Kept(kept) => kept.doorbell,
+        let work_messages = durable.into_iter().filter_map(|one| match one {
+            Durable::Kept(kept) => kept.work_message,
             Durable::Spilled(_) => None,
         });
         Answer {
             response: Response::new(ack.ok, &ack.content_type, ack.body.as_str()),
-            then: Then::Ring(doorbells.collect()),
+            then: Then::Ring(work_messages.collect()),
         }
     }
 
@@ -454,7 +454,7 @@ struct Answer<'c> {
 enum Then<'c> {
     Nothing,
     /// What came is durable, and somebody has to be told.
-    Ring(Vec<Doorbell>),
+    Ring(Vec<WorkMessage>),
     PutAside(PutAside<'c>),
 }
 
@@ -515,7 +515,9 @@ fn log(source: &Source, durable: &Durable) {
 }
 
 fn labels(live: &Live) -> Vec<&str> {
-    live.iter().map(shared::secrets::Secret::label).collect()
+    live.iter()
+        .map(shared::aws::secrets::Secret::label)
+        .collect()
 }
 
 /// One answer for every cause. A few providers want another status than 401.

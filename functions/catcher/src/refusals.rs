@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 /// Refusals of a kind and a source that get a line each, in a minute.
 const EACH: u64 = 10;

@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
-use shared::backoff::jitter;
-use shared::breaker::{Heard, Pass};
-use shared::clock::Millis;
-use shared::config::{Action, Destination, Rate};
-use shared::effects::Effects;
-use shared::ledger::{Lease, Row};
-use shared::outcome::Outcome;
-use shared::queue::Lane;
-use shared::rates::Turn;
+use shared::base::backoff::jitter;
+use shared::base::clock::Millis;
+use shared::delivery::breaker::{CallResult, Pass};
+use shared::delivery::effects::Effects;
+use shared::delivery::rates::Turn;
+use shared::inbox::ledger::{Lease, Row};
+use shared::inbox::outcome::Outcome;
+use shared::inbox::queue::QueueName;
+use shared::sources::{Action, Destination, Rate};
 
 use crate::Processor;
-use crate::actions::{Pulse, Work};
-use crate::order::Given;
-use crate::record::Ended;
+use crate::actions::{DestinationHealth, Work};
+use crate::order::ActionInput;
+use crate::record::ActionsResult;
 
 /// A turn that comes so soon is waited for.
 const SOON: Duration = Duration::from_millis(1_200);
@@ -36,14 +36,14 @@ const FREE_PROBES: u32 = 100;
 impl Processor {
     /// Carries out an action, if it is for this event, with what it is given. Its effects are its
     /// own.
-    pub(crate) async fn carry_out(
+    pub(crate) async fn run_action(
         &self,
         action: &Action,
         lease: &Lease,
         body: &Bytes,
-        given: &Given,
+        given: &ActionInput,
         until: Millis,
-    ) -> Ended {
+    ) -> ActionsResult {
         if !action.filter.matches(&lease.row.kind, body) {
             return (Outcome::Done, Vec::new());
         }
@@ -51,7 +51,7 @@ impl Processor {
         if let Some(version) = &given.state {
             effects.of_state(version);
         }
-        let pulse = Pulse::default();
+        let pulse = DestinationHealth::default();
         let work = Work {
             entity: given.entity.as_ref(),
             ..self.work_on(
@@ -64,7 +64,8 @@ impl Processor {
         let outcome = match &action.destination {
             // What is settled is not sent, whatever its destination is up to.
             Some(destination) if !effects.is_settled(&action.name) => {
-                self.reach(destination, action, &work, until).await
+                self.call_destination(destination, action, &work, until)
+                    .await
             }
             _ => self.end(work.run(action), &work, until).await,
         };
@@ -78,16 +79,16 @@ impl Processor {
         lease: &Lease,
         body: &Bytes,
         until: Millis,
-    ) -> Ended {
+    ) -> ActionsResult {
         let effects = Effects::new(&self.parts.inbox.ledger, lease, self.clock);
-        let pulse = Pulse::default();
+        let pulse = DestinationHealth::default();
         let work = self.work_on(&lease.row, body, &effects, &pulse);
         let outcome = self.end(work.confirm(url), &work, until).await;
         (outcome, effects.into_changed())
     }
 
     /// Carries out an action whose destination can take it now; otherwise the event is put off.
-    async fn reach(
+    async fn call_destination(
         &self,
         destination: &Destination,
         action: &Action,
@@ -96,7 +97,7 @@ impl Processor {
     ) -> Outcome {
         let name = &destination.name;
         let now = (self.clock)();
-        let old = Lane::of(work.row.received_at, now) == Lane::Backlog;
+        let old = QueueName::of(work.row.received_at, now) == QueueName::Backlog;
         if old && self.breakers.is_strained(name, now) {
             let later = now + STRAINED.mul_f64(1.0 + jitter());
             return Outcome::later(format!("{name} has trouble, and older events wait"), later);
@@ -119,7 +120,7 @@ impl Processor {
         let now = (self.clock)();
         // Cut off in a call, or before one: nobody answered in all that time.
         let heard = if now >= until && had_time {
-            Heard::Unwell
+            CallResult::Unwell
         } else {
             work.pulse.heard()
         };
@@ -127,7 +128,7 @@ impl Processor {
         match outcome {
             // Nothing is wrong with the event that was sent ahead.
             Outcome::Retry { error, .. }
-                if probes && heard == Heard::Unwell && work.row.put_offs < FREE_PROBES =>
+                if probes && heard == CallResult::Unwell && work.row.put_offs < FREE_PROBES =>
             {
                 put_off(&self.breakers.pass(name, now).await, error)
             }
@@ -184,7 +185,7 @@ impl Processor {
         row: &'w Row,
         body: &'w Bytes,
         effects: &'w Effects<'w>,
-        pulse: &'w Pulse,
+        pulse: &'w DestinationHealth,
     ) -> Work<'w> {
         Work {
             row,
@@ -234,7 +235,7 @@ fn broken_off(all_keyed: bool, error: &str) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use shared::timing::EFFECT_TIMEOUT;
+    use shared::base::timing::EFFECT_TIMEOUT;
 
     use super::*;
 

@@ -1,7 +1,7 @@
-//! The processor: hears doorbells, claims events, does their work, records how it ended.
+//! The processor: hears messages, claims events, does their work, records how it ended.
 //!
 //! A record of a batch is reported as failed only when the infrastructure failed or there was no
-//! time to begin. Whatever the row says — done, held, not due, dead — its doorbell is spent.
+//! time to begin. Whatever the row says — done, held, not due, dead — its message is spent.
 
 mod actions;
 mod destination;
@@ -15,14 +15,14 @@ use actions::Clients;
 use aws_lambda_events::sqs::{SqsBatchResponse, SqsEvent, SqsMessage};
 use futures::FutureExt as _;
 use futures::future::join_all;
-use record::Heard;
-use shared::breaker::Breakers;
-use shared::clock::{Clock, Millis};
-use shared::ledger::Abandoned;
-use shared::outbound::Outbound;
-use shared::pause::Pauses;
-use shared::rates::Rates;
-use shared::settings::Parts;
+use record::MessageOutcome;
+use shared::aws::outbound::Outbound;
+use shared::base::clock::{Clock, Millis};
+use shared::delivery::breaker::Breakers;
+use shared::delivery::pause::Pauses;
+use shared::delivery::rates::Rates;
+use shared::inbox::ledger::Abandoned;
+use shared::services::Parts;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Records of a batch that are worked on at the same time.
@@ -50,7 +50,7 @@ pub struct Processor {
 }
 
 /// One of the places of a batch.
-pub(crate) struct Slot<'s>(Option<SemaphorePermit<'s>>);
+pub(crate) struct Permit<'s>(Option<SemaphorePermit<'s>>);
 
 impl Processor {
     pub fn new(parts: Parts, clock: Clock) -> Self {
@@ -76,25 +76,25 @@ impl Processor {
     ///
     /// What a worker abandoned may be what killed it. It comes last and alone, so that it takes
     /// nothing along a second time: messages that came together come back together.
-    pub async fn work_off(&self, batch: SqsEvent, deadline: Millis) -> SqsBatchResponse {
+    pub async fn process_batch(&self, batch: SqsEvent, deadline: Millis) -> SqsBatchResponse {
         let slots = Semaphore::new(AT_ONCE);
         let slots = &slots;
         let works = batch.records.into_iter().map(async |record| {
-            let slot = Slot(slots.acquire().await.ok());
+            let slot = Permit(slots.acquire().await.ok());
             let heard = self.record(&record, deadline, Abandoned::Leave, slot).await;
             (record, heard)
         });
         let heard = join_all(works).await;
         let mut response = SqsBatchResponse::default();
         for (record, mut heard) in heard {
-            if heard == Some(Heard::Abandoned) {
+            if heard == Some(MessageOutcome::Abandoned) {
                 heard = self
-                    .record(&record, deadline, Abandoned::TakeOver, Slot(None))
+                    .record(&record, deadline, Abandoned::TakeOver, Permit(None))
                     .await;
             }
             // A record without an id is reported under an empty one: then the whole batch comes
             // back.
-            if heard != Some(Heard::Spent) {
+            if heard != Some(MessageOutcome::Acknowledge) {
                 response.add_failure(record.message_id.unwrap_or_default());
             }
         }
@@ -107,44 +107,45 @@ impl Processor {
         record: &SqsMessage,
         deadline: Millis,
         abandoned: Abandoned,
-        slot: Slot<'_>,
-    ) -> Option<Heard> {
+        slot: Permit<'_>,
+    ) -> Option<MessageOutcome> {
         let id = record.message_id.as_deref().unwrap_or_default();
         let message = record.body.as_deref().unwrap_or_default();
         // A panic in our own code: the row is under a lease that runs out, nothing is lost.
-        let hear = async {
-            if self.moves_behind(record).await {
-                return Ok(Heard::Spent);
+        let process_message = async {
+            if self.divert_to_backlog(record).await {
+                return Ok(MessageOutcome::Acknowledge);
             }
-            self.hear(message, deadline, abandoned, slot).await
+            self.process_message(message, deadline, abandoned, slot)
+                .await
         };
-        let work = AssertUnwindSafe(Box::pin(hear)).catch_unwind();
+        let work = AssertUnwindSafe(Box::pin(process_message)).catch_unwind();
         match work.await {
             Ok(Ok(heard)) => Some(heard),
             Ok(Err(error)) => {
                 tracing::error!(
                     message.id = id,
                     error = format!("{error:#}"),
-                    "could not work on a doorbell"
+                    "could not work on a message"
                 );
                 None
             }
             Err(_) => {
-                tracing::error!(message.id = id, "panicked over a doorbell");
+                tracing::error!(message.id = id, "panicked over a message");
                 None
             }
         }
     }
 }
 
-impl Slot<'_> {
+impl Permit<'_> {
     /// Whether it is another event's, or nobody's.
-    pub(crate) fn is_borrowed(&self) -> bool {
+    pub(crate) fn is_none(&self) -> bool {
         self.0.is_none()
     }
 
     /// Works in this place, and leaves it to another when that takes long.
-    pub(crate) async fn lend<T>(self, work: impl Future<Output = T>) -> T {
+    pub(crate) async fn run_releasing_when_slow<T>(self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         if let Ok(done) = tokio::time::timeout(SLOW, &mut work).await {
             return done;
@@ -173,8 +174,8 @@ mod tests {
         let slots = Semaphore::new(2);
         let began = tokio::time::Instant::now();
         let work = async |secs| {
-            let slot = Slot(slots.acquire().await.ok());
-            slot.lend(tokio::time::sleep(Duration::from_secs(secs)))
+            let slot = Permit(slots.acquire().await.ok());
+            slot.run_releasing_when_slow(tokio::time::sleep(Duration::from_secs(secs)))
                 .await;
             began.elapsed().as_secs()
         };

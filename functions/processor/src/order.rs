@@ -9,19 +9,21 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use shared::backoff::jitter;
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::event::EventKey;
-use shared::ledger::transition::order::WAITS;
-use shared::ledger::{Abandoned, EntityLock, Lease, Pointer, Raised, Row, Settled, Settlement};
-use shared::order::{Current, Entity, Mode, Order, Place, Version};
-use shared::outbound::Trouble;
-use shared::outcome::Outcome;
-use shared::queue::Doorbell;
-use shared::timing::LEASE;
+use shared::aws::outbound::Trouble;
+use shared::base::backoff::jitter;
+use shared::base::clock::Millis;
+use shared::base::timing::LEASE;
+use shared::inbox::ledger::transition::order::WAITS;
+use shared::inbox::ledger::{
+    Abandoned, EntityLock, Lease, Pointer, Raised, Row, Settled, Settlement,
+};
+use shared::inbox::outcome::Outcome;
+use shared::inbox::queue::WorkMessage;
+use shared::sources::Source;
+use shared::sources::ordering::{Current, Entity, Mode, Order, Place, Version};
+use shared::webhook::event::EventKey;
 
-use crate::{Processor, Slot};
+use crate::{Permit, Processor};
 
 /// How long a worker waits for a lock before it tries again. Most events are worked on in less
 /// than all of it.
@@ -61,17 +63,17 @@ pub(crate) struct Turn {
 }
 
 /// What the actions get.
-pub(crate) struct Given {
+pub(crate) struct ActionInput {
     pub(crate) body: Bytes,
     /// The row, where it is another one than the event's.
     pub(crate) row: Option<Row>,
-    pub(crate) entity: Option<OfEntity>,
+    pub(crate) entity: Option<EntityHeaders>,
     /// The version of a fetched state, which is then what the effects are about.
     pub(crate) state: Option<String>,
 }
 
 /// What a destination is told, so that it can hold its own state against it.
-pub(crate) struct OfEntity {
+pub(crate) struct EntityHeaders {
     pub(crate) name: String,
     pub(crate) version: Option<String>,
     /// `current` when the body is the fetched state, `gone` when the provider has none any more
@@ -79,7 +81,7 @@ pub(crate) struct OfEntity {
     state: Option<&'static str>,
 }
 
-impl OfEntity {
+impl EntityHeaders {
     pub(crate) fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
         let plain = |text: &&str| text.bytes().all(|b| (b' '..=b'~').contains(&b));
         [
@@ -92,8 +94,8 @@ impl OfEntity {
     }
 }
 
-impl Given {
-    fn event(body: &Bytes, entity: Option<OfEntity>) -> Self {
+impl ActionInput {
+    fn event(body: &Bytes, entity: Option<EntityHeaders>) -> Self {
         Self {
             body: body.clone(),
             row: None,
@@ -112,7 +114,7 @@ impl Processor {
         lease: &Lease,
         body: &Bytes,
         turn: &mut Turn,
-    ) -> Result<Given, Outcome> {
+    ) -> Result<ActionInput, Outcome> {
         // A request for a confirmation is about no entity.
         let is_event = source.verifier.confirmation(body).is_none();
         // What nobody is told of makes nothing else old.
@@ -120,13 +122,13 @@ impl Processor {
         let concerns = actions.any(|action| action.filter.matches(&lease.row.kind, body));
         let ordered = source.order.as_ref();
         let Some(order) = ordered.filter(|_| is_event && concerns) else {
-            return Ok(Given::event(body, None));
+            return Ok(ActionInput::event(body, None));
         };
         let row = &lease.row;
         let Some(place) = order.place(&source.name, &row.headers, body, row.received_at) else {
             tracing::warn!(event.id = %row.id(), event.key = %row.key, source = source.name, "event {} does not say which entity or version it is about; it is worked on in no order", row.id());
             turn.remark = Some(UNORDERED);
-            return Ok(Given::event(body, None));
+            return Ok(ActionInput::event(body, None));
         };
         let taken = self.in_order(order, &place, lease, body, turn);
         let given = match Box::pin(taken).await {
@@ -146,7 +148,7 @@ impl Processor {
         lease: &Lease,
         body: &Bytes,
         turn: &mut Turn,
-    ) -> anyhow::Result<Result<Given, Outcome>> {
+    ) -> anyhow::Result<Result<ActionInput, Outcome>> {
         let entity = &place.entity;
         turn.lock = self.lock(entity, lease).await?;
         if turn.lock.is_none() {
@@ -180,10 +182,12 @@ impl Processor {
                 }
                 version
             }
-            (Mode::LatestWins | Mode::Strict, None) => return Ok(Ok(Given::event(body, None))),
+            (Mode::LatestWins | Mode::Strict, None) => {
+                return Ok(Ok(ActionInput::event(body, None)));
+            }
         };
         let entity = of_entity(entity, Some(version), None);
-        Ok(Ok(Given::event(body, Some(entity))))
+        Ok(Ok(ActionInput::event(body, Some(entity))))
     }
 
     /// The current state of the entity, in place of what the event says of it.
@@ -195,12 +199,12 @@ impl Processor {
         lease: &Lease,
         body: &Bytes,
         turn: &mut Turn,
-    ) -> anyhow::Result<Result<Given, Outcome>> {
+    ) -> anyhow::Result<Result<ActionInput, Outcome>> {
         let state = match self.fetch(current, entity).await? {
             Ok(Some(state)) => state,
             Ok(None) => {
                 let gone = of_entity(entity, None, Some("gone"));
-                return Ok(Ok(Given::event(body, Some(gone))));
+                return Ok(Ok(ActionInput::event(body, Some(gone))));
             }
             Err(outcome) => return Ok(Err(outcome)),
         };
@@ -216,7 +220,7 @@ impl Processor {
         }
         let mut row = lease.row.clone();
         row.content_type = Some("application/json".to_owned());
-        Ok(Ok(Given {
+        Ok(Ok(ActionInput {
             body: state,
             row: Some(row),
             entity: Some(of_entity(entity, version.as_ref(), Some("current"))),
@@ -287,20 +291,24 @@ impl Processor {
 
     /// Works on the events that waited for one another, as long as there is time to begin. Here,
     /// and not by a ring: each ring is a link of a chain that Lambda cuts.
-    pub(crate) async fn go_on(&self, mut next: Option<Doorbell>, deadline: Millis) {
-        while let Some(doorbell) = next {
+    pub(crate) async fn process_next_in_order(
+        &self,
+        mut next: Option<WorkMessage>,
+        deadline: Millis,
+    ) {
+        while let Some(work_message) = next {
             // The place in the batch is its first event's.
             next = match self
-                .attend(&doorbell, deadline, Abandoned::Leave, Slot(None))
+                .process_event(&work_message, deadline, Abandoned::Leave, Permit(None))
                 .await
             {
                 Ok((_, next)) => next,
                 Err(error) => {
                     tracing::info!(
-                        event.key = %doorbell.key,
+                        event.key = %work_message.key,
                         error = format!("{error:#}"),
-                        "left event {} to its own doorbell",
-                        doorbell.key
+                        "left event {} to its own message",
+                        work_message.key
                     );
                     None
                 }
@@ -311,7 +319,7 @@ impl Processor {
     /// Gives back what was held, once the event is settled, and names the event to go on with:
     /// the one that goes first, or the one that waited for this one. Trouble here costs time: the
     /// lock runs out, a pointer of a settled row is passed over.
-    pub(crate) async fn end_turn(&self, turn: Turn, settled: &Settled) -> Option<Doorbell> {
+    pub(crate) async fn end_turn(&self, turn: Turn, settled: &Settled) -> Option<WorkMessage> {
         let ledger = &self.parts.inbox.ledger;
         let Turn {
             lock,
@@ -346,13 +354,17 @@ impl Processor {
                 None
             }
         };
-        // Whoever is settled has no run to name; a doorbell for any run finds the row.
-        next.map(|key| Doorbell { key, run: 0 })
+        // Whoever is settled has no run to name; a message for any run finds the row.
+        next.map(|key| WorkMessage { key, run: 0 })
     }
 }
 
-fn of_entity(entity: &Entity, version: Option<&Version>, state: Option<&'static str>) -> OfEntity {
-    OfEntity {
+fn of_entity(
+    entity: &Entity,
+    version: Option<&Version>,
+    state: Option<&'static str>,
+) -> EntityHeaders {
+    EntityHeaders {
         name: entity.name.clone(),
         version: version.map(|version| version.written.clone()),
         state,

@@ -1,36 +1,36 @@
-//! One doorbell.
+//! One message.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use aws_lambda_events::sqs::SqsMessage;
 use futures::future::join_all;
-use shared::backoff;
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::ledger::{Abandoned, Claim, EffectRow, Lease, NoBody, Settled, Settlement};
-use shared::outcome::Outcome;
-use shared::queue::{Doorbell, Lane, NoDoorbell};
-use shared::timing::{CLOCK_MARGIN, EFFECT_TIMEOUT, LEASE};
+use shared::base::backoff;
+use shared::base::clock::Millis;
+use shared::base::timing::{CLOCK_MARGIN, EFFECT_TIMEOUT, LEASE};
+use shared::inbox::ledger::{Abandoned, Claim, EffectRow, Lease, NoBody, Settled, Settlement};
+use shared::inbox::outcome::Outcome;
+use shared::inbox::queue::{InvalidMessage, QueueName, WorkMessage};
+use shared::sources::Source;
 
 use crate::order::Turn;
-use crate::{LARGE, Processor, Slot};
+use crate::{LARGE, Permit, Processor};
 
 /// What actions came to, and what became of their effects.
-pub(crate) type Ended = (Outcome, Vec<(String, EffectRow)>);
+pub(crate) type ActionsResult = (Outcome, Vec<(String, EffectRow)>);
 
-/// What became of a doorbell.
+/// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
-    Spent,
+pub(crate) enum MessageOutcome {
+    Acknowledge,
     /// The last worker on its event never came back, and it was left.
     Abandoned,
 }
 
 impl Processor {
-    /// Whether a doorbell waited so long that the events of now should not wait behind it, and now
+    /// Whether a message waited so long that the events of now should not wait behind it, and now
     /// is in the other queue. What cannot be moved is worked on here.
-    pub(crate) async fn moves_behind(&self, record: &SqsMessage) -> bool {
+    pub(crate) async fn divert_to_backlog(&self, record: &SqsMessage) -> bool {
         let queue = &self.parts.inbox.queue;
         let arn = record.event_source_arn.as_deref().unwrap_or_default();
         let message = record.body.as_deref().unwrap_or_default();
@@ -38,57 +38,59 @@ impl Processor {
         let Some(sent) = sent.and_then(|text| text.parse().ok()).map(Millis) else {
             return false;
         };
-        let Ok(doorbell) = Doorbell::from_message(message) else {
+        let Ok(work_message) = WorkMessage::from_message(message) else {
             return false;
         };
         queue.is_late(arn, sent, (self.clock)())
             && queue
-                .ring_in(Lane::Backlog, &doorbell, Duration::ZERO)
+                .send_to(QueueName::Backlog, &work_message, Duration::ZERO)
                 .await
                 .is_ok()
     }
 
-    /// Does what a doorbell asks for. An error lets the queue bring it again.
-    pub(crate) async fn hear(
+    /// Does what a message asks for. An error lets the queue bring it again.
+    pub(crate) async fn process_message(
         &self,
         message: &str,
         deadline: Millis,
         abandoned: Abandoned,
-        slot: Slot<'_>,
-    ) -> anyhow::Result<Heard> {
-        let doorbell = match Doorbell::from_message(message) {
-            Ok(doorbell) => doorbell,
-            Err(NoDoorbell::UnknownVersion(version)) => {
-                bail!("a doorbell of version {version}, which newer code must hear");
+        slot: Permit<'_>,
+    ) -> anyhow::Result<MessageOutcome> {
+        let work_message = match WorkMessage::from_message(message) {
+            Ok(work_message) => work_message,
+            Err(InvalidMessage::UnknownVersion(version)) => {
+                bail!("a message of version {version}, which newer code must process_message");
             }
             Err(why) => {
                 // It names no event, so that no event is lost with it.
-                tracing::error!(why = ?why, "dropped a message that is no doorbell");
-                return Ok(Heard::Spent);
+                tracing::error!(why = ?why, "dropped a message that is no message");
+                return Ok(MessageOutcome::Acknowledge);
             }
         };
-        let (heard, next) = self.attend(&doorbell, deadline, abandoned, slot).await?;
-        self.go_on(next, deadline).await;
+        let (heard, next) = self
+            .process_event(&work_message, deadline, abandoned, slot)
+            .await?;
+        self.process_next_in_order(next, deadline).await;
         Ok(heard)
     }
 
-    /// Works on the event of a doorbell, and names another one that is to be worked on after it.
-    pub(crate) async fn attend(
+    /// Works on the event of a message, and names another one that is to be worked on after it.
+    pub(crate) async fn process_event(
         &self,
-        doorbell: &Doorbell,
+        work_message: &WorkMessage,
         deadline: Millis,
         abandoned: Abandoned,
-        slot: Slot<'_>,
-    ) -> anyhow::Result<(Heard, Option<Doorbell>)> {
-        let Some(source) = self.parts.config.source(doorbell.key.source()) else {
+        slot: Permit<'_>,
+    ) -> anyhow::Result<(MessageOutcome, Option<WorkMessage>)> {
+        let Some(source) = self.parts.config.source(work_message.key.source()) else {
             // The row stays open, and the sweep rings again: when the source is back, so is it.
-            tracing::error!(event.key = %doorbell.key, "there is no source {}", doorbell.key.source());
-            return Ok((Heard::Spent, None));
+            tracing::error!(event.key = %work_message.key, "there is no source {}", work_message.key.source());
+            return Ok((MessageOutcome::Acknowledge, None));
         };
         if self.pauses.is_paused(&source.name, (self.clock)()).await? {
             // The row stays as it is, and the sweep looks at it until the source is resumed.
-            tracing::debug!(event.key = %doorbell.key, "{} is paused", source.name);
-            return Ok((Heard::Spent, None));
+            tracing::debug!(event.key = %work_message.key, "{} is paused", source.name);
+            return Ok((MessageOutcome::Acknowledge, None));
         }
         let now = (self.clock)();
         if deadline.since(now) < EFFECT_TIMEOUT + CLOCK_MARGIN {
@@ -99,29 +101,36 @@ impl Processor {
             .parts
             .inbox
             .ledger
-            .claim_or(abandoned, &doorbell.key, "processor", now, LEASE, attempts)
+            .claim_or(
+                abandoned,
+                &work_message.key,
+                "processor",
+                now,
+                LEASE,
+                attempts,
+            )
             .await?
         {
             Claim::Leased(lease) => {
                 let next = self
                     .work(source, *lease, now + EFFECT_TIMEOUT, slot)
                     .await?;
-                Ok((Heard::Spent, next))
+                Ok((MessageOutcome::Acknowledge, next))
             }
-            Claim::Abandoned => Ok((Heard::Abandoned, None)),
+            Claim::Abandoned => Ok((MessageOutcome::Abandoned, None)),
             Claim::TooNew(version) => {
                 bail!(
                     "event {} is a row of version {version}, which newer code must work on",
-                    doorbell.key
+                    work_message.key
                 )
             }
             Claim::Exhausted => {
-                tracing::error!(event.key = %doorbell.key, outcome = "dead_letter", "event {} is a dead letter: its attempts are used up", doorbell.key);
-                Ok((Heard::Spent, None))
+                tracing::error!(event.key = %work_message.key, outcome = "dead_letter", "event {} is a dead letter: its attempts are used up", work_message.key);
+                Ok((MessageOutcome::Acknowledge, None))
             }
             other @ (Claim::Settled(_) | Claim::Held | Claim::NotDue(_) | Claim::Missing) => {
-                tracing::debug!(event.key = %doorbell.key, claim = ?other, "nothing to do for {}", doorbell.key);
-                Ok((Heard::Spent, None))
+                tracing::debug!(event.key = %work_message.key, claim = ?other, "nothing to do for {}", work_message.key);
+                Ok((MessageOutcome::Acknowledge, None))
             }
         }
     }
@@ -133,13 +142,13 @@ impl Processor {
         source: &Source,
         mut lease: Lease,
         until: Millis,
-        slot: Slot<'_>,
-    ) -> anyhow::Result<Option<Doorbell>> {
+        slot: Permit<'_>,
+    ) -> anyhow::Result<Option<WorkMessage>> {
         let began = (self.clock)();
-        let chained = slot.is_borrowed();
+        let chained = slot.is_none();
         let mut turn = Turn::default();
-        let acting = Box::pin(self.act(source, &lease, until, &mut turn));
-        let (outcome, changed) = slot.lend(acting).await;
+        let acting = Box::pin(self.run_actions(source, &lease, until, &mut turn));
+        let (outcome, changed) = slot.run_releasing_when_slow(acting).await;
         if let Some(remark) = turn.remark {
             lease.remark(remark);
         }
@@ -159,7 +168,7 @@ impl Processor {
                 Settlement::PutOff {
                     why,
                     due,
-                    ring: None,
+                    resend_after: None,
                     in_line: false,
                 }
             }
@@ -214,10 +223,12 @@ impl Processor {
         }
         if let Settled::Recorded(
             Settlement::Retry {
-                ring: Some(delay), ..
+                resend_after: Some(delay),
+                ..
             }
             | Settlement::PutOff {
-                ring: Some(delay), ..
+                resend_after: Some(delay),
+                ..
             },
         ) = settled
         {
@@ -227,7 +238,7 @@ impl Processor {
                 .parts
                 .inbox
                 .queue
-                .ring(&Doorbell { key, run }, delay)
+                .send(&WorkMessage { key, run }, delay)
                 .await
             {
                 tracing::warn!(event.id = %id, error = format!("{error:#}"), "could not ring for {id}; the sweep will");
@@ -238,7 +249,13 @@ impl Processor {
 
     /// Runs the source's actions, all at once. All of them must be done; one that fails or hangs
     /// keeps the others from nothing.
-    async fn act(&self, source: &Source, lease: &Lease, until: Millis, turn: &mut Turn) -> Ended {
+    async fn run_actions(
+        &self,
+        source: &Source,
+        lease: &Lease,
+        until: Millis,
+        turn: &mut Turn,
+    ) -> ActionsResult {
         let is_large = lease.row.body_len > LARGE;
         let room = is_large.then(|| self.large.try_acquire());
         if let Some(Err(_)) = room {
@@ -278,8 +295,8 @@ impl Processor {
         let actions = source
             .actions
             .iter()
-            .map(|action| Box::pin(self.carry_out(action, lease, &body, &given, until)));
-        let mut all: Ended = (Outcome::Done, Vec::new());
+            .map(|action| Box::pin(self.run_action(action, lease, &body, &given, until)));
+        let mut all: ActionsResult = (Outcome::Done, Vec::new());
         for (outcome, changed) in join_all(actions).await {
             if let Outcome::Later { why, until } = &outcome
                 && turn.waits.as_ref().is_none_or(|(_, first)| until < first)

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 use simulation::wire::sqs::{Message, Name};
 
 use crate::runtime::Program;
@@ -60,7 +60,7 @@ impl Bench {
         let queue = |name: &str| format!("{}/123456789012/{name}", stores.url);
         let environment = [
             ("MITT_TABLE", "inbox".to_owned()),
-            ("MITT_QUEUE_URL", queue("doorbells")),
+            ("MITT_QUEUE_URL", queue("work")),
             ("MITT_BACKLOG_QUEUE_URL", queue("backlog")),
             ("MITT_SPILL_QUEUE_URL", queue("spill")),
             ("MITT_BODY_BUCKET", "bodies".to_owned()),
@@ -157,7 +157,7 @@ pub(crate) fn event_id(number: u64) -> anyhow::Result<String> {
     Ok(id.to_owned())
 }
 
-/// Doorbells as the event source mapping hands them on.
+/// Messages as the event source mapping hands them on.
 pub(crate) fn batch(messages: &[Message]) -> String {
     let now = Millis::now().0.to_string();
     let records = messages.iter().map(|message| {
@@ -174,7 +174,7 @@ pub(crate) fn batch(messages: &[Message]) -> String {
             "messageAttributes": {},
             "md5OfBody": "04aeadc6efac4c5d4761a4b29b966b1c",
             "eventSource": "aws:sqs",
-            "eventSourceARN": Name::Doorbells.arn(),
+            "eventSourceARN": Name::Work.arn(),
             "awsRegion": "eu-central-1",
         })
     });

@@ -391,7 +391,7 @@ summary: 5118
     #[test]
     fn an_owner_is_the_first_crate_that_is_not_the_standard_library() {
         assert_eq!(
-            owner("core::ptr::drop_in_place<shared::config::Config>"),
+            owner("core::ptr::drop_in_place<shared::sources::Config>"),
             "Mitt"
         );
         assert_eq!(owner("<hyper::Error as core::fmt::Display>::fmt"), "HTTP");

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use crate::http::{self, Request, Response};
 use crate::machine;

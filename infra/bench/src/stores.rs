@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use md5::{Digest as _, Md5};
 use serde_json::{Value, json};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 use simulation::dice::Dice;
 use simulation::wire::dynamodb::{Refusal, Table};
 use simulation::wire::sqs::{Message, Name, Queues, VISIBILITY_MS};
@@ -72,17 +72,17 @@ impl Stores {
         std::mem::take(&mut locked(&self.inner).tally)
     }
 
-    /// Doorbells that are there, as the mapping would receive them.
+    /// Messages that are there, as the mapping would receive them.
     pub(crate) fn receive(&self, most: usize) -> Vec<Message> {
         let inner = &mut *locked(&self.inner);
-        let doorbells = inner.queues.get(Name::Doorbells);
-        doorbells.receive(most, Millis::now().0, VISIBILITY_MS, &mut inner.dice)
+        let work_messages = inner.queues.get(Name::Work);
+        work_messages.receive(most, Millis::now().0, VISIBILITY_MS, &mut inner.dice)
     }
 
     pub(crate) fn delete(&self, messages: &[Message]) {
         let mut inner = locked(&self.inner);
         for message in messages {
-            inner.queues.get(Name::Doorbells).delete(message);
+            inner.queues.get(Name::Work).delete(message);
         }
     }
 

@@ -9,7 +9,7 @@ use crate::functions::{Bench, batch, webhook};
 use crate::runtime::{Answer, Running};
 use crate::stores::Stores;
 
-/// Doorbells that come together: the template says so.
+/// Messages that come together: the template says so.
 pub(crate) const BATCH: usize = 10;
 
 /// What a program is measured at.
@@ -33,8 +33,12 @@ impl Job {
         match self {
             Self::Webhooks | Self::Duplicates => catch(running, number),
             Self::Batches => {
-                let done = process(running, stores)?.context("no doorbells")?;
-                ensure!(done.doorbells == BATCH, "a batch of {}", done.doorbells);
+                let done = process(running, stores)?.context("no messages")?;
+                ensure!(
+                    done.work_messages == BATCH,
+                    "a batch of {}",
+                    done.work_messages
+                );
                 ensure!(done.again == 0, "{} of a batch failed", done.again);
                 Ok(done.answer)
             }
@@ -84,7 +88,7 @@ pub(crate) fn catch(catcher: &mut Running, number: u64) -> anyhow::Result<Answer
 
 /// What became of a batch.
 pub(crate) struct Batch {
-    doorbells: usize,
+    work_messages: usize,
     /// Those that are to come again, because somebody else is at work on their event.
     again: usize,
     answer: Answer,
@@ -101,7 +105,7 @@ pub(crate) fn process(processor: &mut Running, stores: &Stores) -> anyhow::Resul
     let failed = said["batchItemFailures"].as_array();
     stores.delete(&messages);
     Ok(Some(Batch {
-        doorbells: messages.len(),
+        work_messages: messages.len(),
         again: failed.map_or(0, Vec::len),
         answer,
     }))

@@ -6,8 +6,8 @@ mod filter;
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail};
+use local::template::{Naming, Resources, Template};
 use serde_json::Value;
-use webhookctl::stack::template::{Naming, Resources, Template};
 
 use crate::prices::{Meter, Prices};
 pub use access_log::AccessLog;
@@ -216,11 +216,11 @@ Resources:
       Architectures: [arm64]
       LoggingConfig: { LogGroup: !Ref CatcherLogs, SystemLogLevel: WARN }
   CatcherLogs: { Type: 'AWS::Logs::LogGroup', Properties: { RetentionInDays: 30 } }
-  Doorbell: { Type: 'AWS::SQS::Queue' }
+  WorkMessage: { Type: 'AWS::SQS::Queue' }
   Backlog: { Type: 'AWS::SQS::Queue' }
   One:
     Type: AWS::Lambda::EventSourceMapping
-    Properties: { EventSourceArn: !GetAtt Doorbell.Arn, FunctionName: !Ref Catcher, ScalingConfig: { MaximumConcurrency: 2 } }
+    Properties: { EventSourceArn: !GetAtt WorkMessage.Arn, FunctionName: !Ref Catcher, ScalingConfig: { MaximumConcurrency: 2 } }
   Two:
     Type: AWS::Lambda::EventSourceMapping
     Properties: { EventSourceArn: !GetAtt Backlog.Arn, FunctionName: !Ref Catcher }
@@ -271,7 +271,7 @@ Resources:
             .iter()
             .map(|it| (it.queue.as_str(), it.count))
             .collect();
-        assert_eq!(counts, [("Doorbell", 5.0), ("Backlog", 2.0)]);
+        assert_eq!(counts, [("WorkQueue", 5.0), ("BacklogQueue", 2.0)]);
     }
 
     #[test]

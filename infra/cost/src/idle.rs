@@ -136,7 +136,7 @@ mod tests {
             filters: Vec::new(),
             access_log: None,
             pollers: vec![Pollers {
-                queue: "Doorbell".into(),
+                queue: "WorkQueue".into(),
                 count: 5.0,
                 batch: 10,
             }],

@@ -11,7 +11,7 @@ use cost::events::{self, Door};
 use cost::idle;
 use cost::prices::Prices;
 use cost::report::{Found, Priced, replaced};
-use webhookctl::stack::Naming;
+use local::Naming;
 
 /// Events of a case. The units of one are those of the next; it is the time that wants many.
 const EVENTS: u32 = 300;
@@ -162,9 +162,9 @@ async fn run(options: &Options) -> anyhow::Result<(String, bool)> {
 }
 
 fn cases_of(events: u32, deployed: &Deployed) -> anyhow::Result<Vec<Case>> {
-    let doorbell = deployed.pollers.iter().find(|it| it.queue == "Doorbell");
-    let batch = doorbell
-        .context("the template has no mapping of Doorbell")?
+    let work_message = deployed.pollers.iter().find(|it| it.queue == "WorkQueue");
+    let batch = work_message
+        .context("the template has no mapping of Message")?
         .batch;
     let case = |name: &str, size, batch, forwards| Case {
         name: name.to_owned(),

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use shared::envelope::{Envelope, Headers};
-use shared::preset::Location;
+use shared::webhook::envelope::{Envelope, Headers};
+use shared::webhook::preset::Location;
 
 fuzz_target!(|data: &[u8]| {
     let Some((name, body)) = fuzz::line(data) else {

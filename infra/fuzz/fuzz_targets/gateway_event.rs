@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 
 use catcher::Request;
 use libfuzzer_sys::fuzz_target;
-use shared::preset::Preset;
-use shared::secrets::Secret;
-use shared::verify::{Arrival, Trust, Verifier};
+use shared::webhook::preset::Preset;
+use shared::aws::secrets::Secret;
+use shared::webhook::verify::{Arrival, Trust, Verifier};
 
 static GITHUB: LazyLock<Verifier> = LazyLock::new(|| Verifier {
     source: "s".into(),

@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use shared::json_path::{JsonPath, NotThere};
+use shared::base::json_path::{JsonPath, NotThere};
 
 fuzz_target!(|data: &[u8]| {
     let Some((text, json)) = fuzz::line(data) else {

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use libfuzzer_sys::fuzz_target;
-use shared::envelope::Envelope;
-use shared::preset::Preset;
-use shared::sign::signed;
-use shared::verify::{Trust, Verifier};
+use shared::webhook::envelope::Envelope;
+use shared::webhook::preset::Preset;
+use shared::webhook::sign::signed;
+use shared::webhook::verify::{Trust, Verifier};
 
 fuzz_target!(|text: &str| {
     let Ok(preset) = Preset::parse(text, &BTreeMap::new()) else {

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use shared::preset::Kind;
-use shared::verify::{Arrival, Rejected};
+use shared::webhook::preset::Kind;
+use shared::webhook::verify::{Arrival, Rejected};
 
 fuzz_target!(|data: &[u8]| {
     let Some((verifier, envelope)) = fuzz::request(data) else {

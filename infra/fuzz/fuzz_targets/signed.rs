@@ -3,10 +3,10 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use shared::envelope::Envelope;
-use shared::preset::{Kind, Part};
-use shared::sign::{can_sign, signed};
-use shared::verify::Arrival;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::preset::{Kind, Part};
+use shared::webhook::sign::{can_sign, signed};
+use shared::webhook::verify::Arrival;
 
 fuzz_target!(|data: &[u8]| {
     let Some((verifier, draft)) = fuzz::request(data) else {

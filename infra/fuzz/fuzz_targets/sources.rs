@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use shared::config::Config;
+use shared::sources::Config;
 
 fuzz_target!(|text: &str| {
     let Ok(config) = Config::parse(text) else {

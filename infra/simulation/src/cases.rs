@@ -165,7 +165,7 @@ pub const STOPPED: Case = Case {
     name: "the processor stops for 4 h",
     figures: &Figure::ALL,
     // Four hours of ten, not of a month: the sweep rings once for every event of these, and each
-    // of their doorbells is late and moved once.
+    // of their messages is late and moved once.
     messages: 2.5,
     scenario: stopped,
 };

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 use tokio::time::Instant;
 
 /// When every simulation begins: 2026-01-05 00:00:00 UTC.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::Request;
 use serde_json::{Value, json};
-use shared::outbound::{Answer, Inside, Trouble};
+use shared::aws::outbound::{Answer, Inside, Trouble};
 use tokio::time::sleep;
 
 use crate::dice::Dice;

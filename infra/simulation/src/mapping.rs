@@ -1,4 +1,4 @@
-//! The event source mapping: takes doorbells from the queue and invokes the processor.
+//! The event source mapping: takes messages from the queue and invokes the processor.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -22,7 +22,7 @@ const FUNCTION_TIMEOUT: Duration = Duration::from_secs(60);
 /// Invocations side by side; `template.yaml` says so.
 const AT_ONCE: usize = 5;
 
-/// Of the first queue of doorbells. Nothing listens to that of the backlog.
+/// Of the first queue of messages. Nothing listens to that of the backlog.
 #[derive(Default)]
 pub struct Mapping {
     busy: Cell<usize>,
@@ -34,7 +34,7 @@ impl Mapping {
     }
 }
 
-/// Invokes as long as there are doorbells, for ever.
+/// Invokes as long as there are messages, for ever.
 pub async fn map(run: Rc<Run>, mapping: Rc<Mapping>) {
     loop {
         let Some(batch) = next_batch(&run, &mapping) else {
@@ -62,13 +62,13 @@ fn next_batch(run: &Run, mapping: &Mapping) -> Option<Vec<Message>> {
     }
     let world = &mut *world;
     let now = clock::true_ms();
-    let queue = &mut world.queues.doorbells;
+    let queue = &mut world.queues.work_messages;
     let batch = queue.receive(BATCH, now, VISIBILITY_MS, &mut world.dice);
     // A standard queue brings some messages twice.
     for message in &batch {
         if world.dice.hits(world.scenario.message_copies) {
             let after = i64::try_from(world.dice.between(0, 90_000)).unwrap_or(0);
-            let queue = &mut world.queues.doorbells;
+            let queue = &mut world.queues.work_messages;
             queue.send(message.body.clone(), message.sent_at, now + after);
         }
     }
@@ -79,7 +79,7 @@ fn next_batch(run: &Run, mapping: &Mapping) -> Option<Vec<Message>> {
 async fn idle(run: &Run) {
     let (next, rung) = {
         let mut world = run.world.lock();
-        let queue = &mut world.queues.doorbells;
+        let queue = &mut world.queues.work_messages;
         let waiting = queue.depth(clock::true_ms()) > 0;
         let next = if waiting { None } else { queue.next_at() };
         let next = next.map(|next| next - clock::true_ms());
@@ -98,7 +98,7 @@ async fn invoke(run: &Rc<Run>, sandbox: Rc<Sandbox<Processor>>, batch: Vec<Messa
         let mut record = SqsMessage::default();
         record.message_id = Some(message.id.to_string());
         record.body = Some(message.body.clone());
-        record.event_source_arn = Some(Name::Doorbells.arn());
+        record.event_source_arn = Some(Name::Work.arn());
         let sent = ("SentTimestamp".to_owned(), message.sent_at.to_string());
         record.attributes = HashMap::from([sent]);
         record
@@ -107,7 +107,7 @@ async fn invoke(run: &Rc<Run>, sandbox: Rc<Sandbox<Processor>>, batch: Vec<Messa
     event.records = records.collect();
     let deadline = clock::skewed(sandbox.skew_ms, clock::read) + FUNCTION_TIMEOUT;
     let at_work = sandbox.clone();
-    let work = async move { at_work.function.work_off(event, deadline).await };
+    let work = async move { at_work.function.process_batch(event, deadline).await };
     let work = at_risk(
         Role::Processor,
         work,
@@ -141,6 +141,6 @@ async fn invoke(run: &Rc<Run>, sandbox: Rc<Sandbox<Processor>>, batch: Vec<Messa
         .iter()
         .filter(|message| !failed.contains(&message.id.to_string()))
     {
-        world.queues.doorbells.delete(message);
+        world.queues.work_messages.delete(message);
     }
 }

@@ -47,7 +47,7 @@ pub fn table(lines: &[Line], teeth: &[Tooth]) -> String {
         let figures = &line.figures;
         let _ = writeln!(
             table,
-            "{}: {} events, {} acknowledged, {} spilled, {} done, {} dead letters; {} doorbells, {} of \
+            "{}: {} events, {} acknowledged, {} spilled, {} done, {} dead letters; {} work_messages, {} of \
              them moved to the backlog; {} calls to stores",
             line.case.name,
             figures.events,

@@ -9,7 +9,7 @@ use anyhow::ensure;
 use backup_sync::{BackupSync, Task};
 use catcher::Catcher;
 use processor::Processor;
-use shared::timing::ROUND_EVERY;
+use shared::base::timing::ROUND_EVERY;
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 
@@ -55,7 +55,7 @@ pub struct Run {
 
 /// Runs a scenario on this thread, in virtual time.
 pub fn run(scenario: Scenario) -> anyhow::Result<Found> {
-    shared::chance::seed(scenario.seed);
+    shared::base::random::seed(scenario.seed);
     fastrand::seed(scenario.seed);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -134,14 +134,14 @@ async fn sync(run: Rc<Run>, sandbox: Rc<Sandbox<BackupSync>>, task: Task) {
     }
 }
 
-/// Somebody empties the queues of doorbells by mistake.
+/// Somebody empties the queues of messages by mistake.
 async fn purge(run: Rc<Run>) {
     let times = run.world.lock().scenario.purges_ms.clone();
     for at in times {
         let at = Duration::from_millis(u64::try_from(at).unwrap_or(0));
         sleep(at.saturating_sub(clock::elapsed())).await;
         let mut world = run.world.lock();
-        world.queues.doorbells.purge();
+        world.queues.work_messages.purge();
         world.queues.backlog.purge();
     }
 }
@@ -248,7 +248,7 @@ impl Run {
             &world.destination.done,
             &world.destination.asked,
         );
-        figures.sent = world.queues.doorbells.sent + world.queues.backlog.sent;
+        figures.sent = world.queues.work_messages.sent + world.queues.backlog.sent;
         figures.moved = world.moved;
         figures.spilled = world.queues.spill.sent;
         figures.undrained = world.queues.spill.len() as u64;
@@ -325,7 +325,7 @@ impl Newest {
 
 /// The event of a settled row, and what became of it by the ledger and the destination.
 fn fate_of(pk: &str, row: &Item, done: &[u32]) -> Option<(usize, Fate)> {
-    let event = sender::event_of_doorbell(pk)?;
+    let event = sender::event_of_message(pk)?;
     let carried_out = done.get(event).is_some_and(|times| *times > 0);
     let fate = match row.get("st").and_then(Value::text) {
         Some("done" | "dead_letter") if carried_out => Fate::CarriedOut,

@@ -8,18 +8,18 @@ use aws_credential_types::Credentials;
 use backup_sync::BackupSync;
 use catcher::Catcher;
 use processor::Processor;
+use shared::aws::outbound::{Inside, Outbound};
+use shared::aws::secrets::Secrets;
 use shared::aws::{Aws, Patience};
-use shared::config::Config;
-use shared::fetch_back::FetchBack;
 use shared::inbox::Inbox;
-use shared::keyring::Keyring;
-use shared::ledger::Ledger;
-use shared::outbound::{Inside, Outbound};
-use shared::quarantine::Quarantine;
-use shared::queue::Queue;
-use shared::secrets::Secrets;
-use shared::settings::Parts;
-use shared::spill::Spill;
+use shared::inbox::fetch_back::FetchBack;
+use shared::inbox::keyring::Keyring;
+use shared::inbox::ledger::Ledger;
+use shared::inbox::quarantine::Quarantine;
+use shared::inbox::queue::Queue;
+use shared::inbox::spill::Spill;
+use shared::services::Parts;
+use shared::sources::Config;
 
 use crate::clock;
 use crate::destination;
@@ -124,7 +124,7 @@ impl Sandboxes {
             table: TABLE.to_owned(),
             inbox: Inbox {
                 ledger,
-                queue: Queue::new(aws.sqs(), "https://simulated/doorbells")
+                queue: Queue::new(aws.sqs(), "https://simulated/work")
                     .with_backlog(Some("https://simulated/backlog".to_owned())),
             },
             aws,

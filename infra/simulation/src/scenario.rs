@@ -28,7 +28,7 @@ pub struct Scenario {
     pub unwanted: u64,
     /// Events that kill the worker that touches them.
     pub killers: u64,
-    /// Doorbells that the queue loses, and that it brings twice.
+    /// Messages that the queue loses, and that it brings twice.
     pub message_loss: u64,
     pub message_copies: u64,
     /// How often a function dies, or is frozen for minutes, between two of its steps.

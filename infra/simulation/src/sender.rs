@@ -19,8 +19,8 @@ const WAITS: Duration = Duration::from_secs(10);
 /// Mailgun signs a time once and gives up before the signature is too old.
 const GIVES_UP: Duration = Duration::from_secs(8 * 3600);
 
-/// The event that a doorbell names.
-pub fn event_of_doorbell(body: &str) -> Option<usize> {
+/// The event that a message names.
+pub fn event_of_message(body: &str) -> Option<usize> {
     let (_, rest) = body.split_once("#evt_")?;
     rest.get(..9)?.parse().ok()
 }

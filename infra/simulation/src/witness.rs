@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
-use shared::timing::ROUND_EVERY;
+use shared::base::timing::ROUND_EVERY;
 
 use crate::clock;
 use crate::scenario::Scenario;
@@ -33,7 +33,7 @@ struct Named {
 #[derive(Clone, Debug, Default)]
 struct Known {
     acknowledged: bool,
-    /// Invocations that died, froze or failed while they had a doorbell of it, or had claimed it.
+    /// Invocations that died, froze or failed while they had a message of it, or had claimed it.
     interrupted: u32,
     /// The invocation that claimed it last.
     held_by: Option<u64>,
@@ -115,7 +115,7 @@ pub struct Figures {
     pub unfetched: u64,
     /// Messages left in the spill queue at the end.
     pub undrained: u64,
-    /// Doorbells that were sent, to either queue. One that goes over from the backlog is no other.
+    /// Messages that were sent, to either queue. One that goes over from the backlog is no other.
     pub sent: u64,
     /// Of them, those that a processor moved to the backlog, because they had waited for long.
     pub moved: u64,
@@ -239,7 +239,7 @@ impl Witness {
     /// interrupted as well.
     pub fn ended(&mut self, invocation: u64, batch: &[Message], hurt: impl Fn(&Message) -> bool) {
         self.over.insert(invocation);
-        let event_of = |message: &Message| sender::event_of_doorbell(&message.body);
+        let event_of = |message: &Message| sender::event_of_message(&message.body);
         let named: HashSet<usize> = batch.iter().filter_map(event_of).collect();
         let hurt = batch.iter().filter(|message| hurt(message));
         let mut interrupted: HashSet<usize> = hurt.filter_map(event_of).collect();
@@ -547,7 +547,7 @@ mod tests {
         witness
     }
 
-    fn doorbell() -> Message {
+    fn work_message() -> Message {
         Message {
             id: 1,
             body: format!("E#s#evt_{EVENT:09}"),
@@ -572,10 +572,10 @@ mod tests {
     #[test]
     fn what_it_had_a_message_of_was_interrupted_once() {
         let mut witness = claimed(&[7]);
-        witness.ended(7, &[doorbell()], |_| true);
+        witness.ended(7, &[work_message()], |_| true);
         assert_eq!(interrupted(&witness), 1);
         let mut witness = claimed(&[7]);
-        witness.ended(7, &[doorbell()], |_| false);
+        witness.ended(7, &[work_message()], |_| false);
         assert_eq!(interrupted(&witness), 0);
     }
 
@@ -592,7 +592,7 @@ mod tests {
     fn what_was_taken_from_a_slow_worker_was_interrupted_once() {
         let mut witness = claimed(&[7, 9]);
         assert_eq!(interrupted(&witness), 1);
-        witness.ended(7, &[doorbell()], |_| true);
+        witness.ended(7, &[work_message()], |_| true);
         assert_eq!(interrupted(&witness), 1);
         // The other one has it now, and dies.
         witness.ended(9, &[], |_| true);
@@ -605,7 +605,7 @@ mod tests {
         let mut witness = claimed(&[7]);
         witness.saw(&given_up(), 9);
         assert_eq!(interrupted(&witness), 1);
-        witness.ended(7, &[doorbell()], |_| true);
+        witness.ended(7, &[work_message()], |_| true);
         assert_eq!(interrupted(&witness), 1);
         // This one was dead by then.
         let mut witness = claimed(&[7]);

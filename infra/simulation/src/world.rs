@@ -28,7 +28,7 @@ pub struct World {
     pub scenario: Scenario,
     pub table: Table,
     pub queues: Queues,
-    /// Somebody sent a doorbell.
+    /// Somebody sent a message.
     pub rung: Arc<Notify>,
     /// Messages that a processor sent to the backlog: those that it moved there.
     pub moved: u64,

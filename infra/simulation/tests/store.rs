@@ -14,16 +14,16 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::{
     AttributeValue, KeyType, ReturnValue, ReturnValuesOnConditionCheckFailure,
 };
+use local::{Emulators, Naming, Template, create_table};
 use shared::aws::{Aws, Patience};
-use shared::clock::Millis;
-use shared::ledger::transition::{self, Change, Fence};
-use shared::ledger::{EffectRow, EffectState, Item, Row};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::transition::{self, Change, Fence};
+use shared::inbox::ledger::{EffectRow, EffectState, Item, Row};
 use simulation::dice::Dice;
 use simulation::scenario::Scenario;
 use simulation::wire;
 use simulation::wire::dynamodb::INDEXES;
 use simulation::world::Shared;
-use webhookctl::stack::{Emulators, Naming, Template, create_table};
 
 const ROUNDS: usize = 1_000;
 

@@ -10,7 +10,7 @@ mod template;
 use std::fmt;
 
 use sha2::{Digest, Sha256};
-use shared::ledger::Row;
+use shared::inbox::ledger::Row;
 
 pub use template::template;
 use template::{Piece, pieces};

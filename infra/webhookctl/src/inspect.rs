@@ -3,12 +3,16 @@
 mod change;
 mod document;
 mod lines;
+pub mod next_action;
+mod of_row;
 mod row;
 mod view;
 
 pub use change::Change;
 pub use document::{SCHEMA, document};
 pub use lines::{full, later, seven_lines, with_timeline};
+pub(crate) use of_row::is_superseded;
+pub use of_row::view;
 pub use row::{EventRow, columns};
 #[cfg(test)]
 pub(crate) use view::tests;

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use shared::config::Source;
-use shared::preset::SyncKind;
-use shared::timing::SYNC_EVERY;
+use shared::base::timing::SYNC_EVERY;
+use shared::sources::Source;
+use shared::webhook::preset::SyncKind;
 
 use crate::output::time::duration;
 
@@ -137,8 +137,8 @@ fn said(span: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use shared::config::Config;
-    use shared::preset::Preset;
+    use shared::sources::Config;
+    use shared::webhook::preset::Preset;
 
     use super::*;
 

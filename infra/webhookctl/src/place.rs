@@ -6,6 +6,7 @@ mod file;
 mod managed;
 mod names;
 mod operator;
+mod options;
 mod reach;
 mod running;
 mod write;
@@ -13,20 +14,20 @@ mod write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use local::Endpoints;
 use serde::{Deserialize, Serialize};
-use shared::config::{Config, EMBEDDED};
-use shared::keyring::Keyring;
-use shared::ledger::Ledger;
-use shared::quarantine::Quarantine;
-use shared::secrets::Secrets;
+use shared::aws::secrets::Secrets;
+use shared::inbox::keyring::Keyring;
+use shared::inbox::ledger::Ledger;
+use shared::inbox::quarantine::Quarantine;
+use shared::sources::{Config, EMBEDDED};
 
-use crate::cli::Global;
-use crate::stack::Endpoints;
 pub use chosen::{Chosen, Deployed};
 pub use file::Contexts;
 pub use managed::{Labelled, ManagedSecret};
 pub use names::Names;
 pub use operator::Profile;
+pub use options::TargetOptions;
 pub use reach::aws;
 pub(crate) use write::{Entry, added, chosen_by_default};
 
@@ -47,7 +48,7 @@ pub struct Local {
     pub secrets_manager: String,
     pub table: String,
     pub bucket: String,
-    /// Where doorbells ring.
+    /// Where messages ring.
     pub queue_url: String,
     /// SSM path of the catcher's secrets.
     pub secrets_path: String,
@@ -156,8 +157,8 @@ impl Drop for Announced {
 
 impl Inbox {
     /// The inbox that options, environment and files name; without any of them the running `dev`.
-    pub fn open(global: &Global) -> anyhow::Result<Self> {
-        match Chosen::find(global)? {
+    pub fn open(target: &TargetOptions) -> anyhow::Result<Self> {
+        match Chosen::find(target)? {
             Chosen::Local(local) => Self::local(*local),
             Chosen::Deployed(deployed) => Self::deployed(*deployed),
         }

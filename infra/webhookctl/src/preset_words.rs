@@ -1,9 +1,9 @@
 //! What a preset says, in words for people: the same in every table and on the page of presets.
 
-use shared::preset::{
+use shared::webhook::preset::{
     Encoding, Fallback, Format, Hash, KeyForm, KeySource, Kind, Location, Preset, Scheme,
 };
-use shared::sign::{Means, means};
+use shared::webhook::sign::{Means, means};
 
 use crate::output::time;
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy as _;
 use serde::{Deserialize, Serialize};
-use shared::settings::variable;
+use shared::base::env::variable;
 
 /// No more names of a kind are kept.
 const MOST: usize = 50;

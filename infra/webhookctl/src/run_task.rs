@@ -79,6 +79,6 @@ fn reach(inbox: &Inbox, global: &Global, at: &FunctionAt) -> anyhow::Result<(Cli
     if inbox.local.is_some() {
         return Ok((inbox.lambda(PATIENCE)?, function));
     }
-    let aws = aws(global, PATIENCE)?;
+    let aws = aws(&global.target, PATIENCE)?;
     Ok((Client::new(&aws.sdk_config("LAMBDA")), function))
 }

@@ -11,8 +11,8 @@ mod fill;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
-use shared::clock::Millis;
-use shared::preset::{Preset, Scheme};
+use shared::base::clock::Millis;
+use shared::webhook::preset::{Preset, Scheme};
 
 pub use draft::{Draft, Signed, Signer};
 use fill::Filler;

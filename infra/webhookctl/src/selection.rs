@@ -3,7 +3,6 @@
 mod body;
 mod find;
 mod follow;
-pub(crate) mod glob;
 mod ids;
 mod position;
 mod walk;
@@ -12,18 +11,19 @@ mod words;
 use std::io::BufRead as _;
 
 use anyhow::Context as _;
-use shared::event::Via;
-use shared::json_path::JsonPath;
-pub use shared::ledger::Cost;
-use shared::ledger::Row;
+use shared::base::json_path::JsonPath;
+pub use shared::inbox::ledger::Cost;
+use shared::inbox::ledger::Row;
+use shared::webhook::event::Via;
 
 use crate::cli::{Assignment, SelectionArgs};
 use crate::fingerprint::Fingerprint;
+use crate::glob;
 use crate::inspect::Status;
+use crate::inspect::view;
 use crate::output::CliError;
 use crate::output::error::nearest;
 use crate::place::Inbox;
-use crate::verbs::view;
 
 pub use body::no_bucket;
 pub use find::newest;

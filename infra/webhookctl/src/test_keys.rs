@@ -3,8 +3,8 @@
 //! The public key is the source's secret. The private key is a parameter below a path that no
 //! function reads.
 
-use shared::config::Source;
-use shared::sign::{Algorithm, KeyPair, Means, means};
+use shared::sources::Source;
+use shared::webhook::sign::{Algorithm, KeyPair, Means, means};
 
 /// Where the private keys are, beside the secrets of the catcher.
 pub fn path(secrets_path: &str) -> String {

@@ -19,13 +19,11 @@ mod sources;
 mod stats;
 mod sync;
 mod verify;
-mod view;
 
 use crate::cli::{Cli, Command, InboxCommand};
 use crate::output::{Exit, Printer};
 
 pub use completions::answer_shell;
-pub use view::view;
 
 /// Runs a command.
 pub async fn run(cli: Cli, out: &mut Printer) -> anyhow::Result<Exit> {

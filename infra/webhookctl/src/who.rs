@@ -9,7 +9,7 @@ use crate::place::Inbox;
 /// <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html>
 pub(crate) async fn who(inbox: &Inbox) -> anyhow::Result<String> {
     if inbox.local.is_some() {
-        let user = shared::settings::variable("USER").unwrap_or_else(|| "somebody".to_owned());
+        let user = shared::base::env::variable("USER").unwrap_or_else(|| "somebody".to_owned());
         return Ok(format!("local/{user}"));
     }
     let aws = inbox.aws(Patience::LONG)?;

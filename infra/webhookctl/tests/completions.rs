@@ -41,6 +41,8 @@ fn what_there_is_by_name_is_offered() -> anyhow::Result<()> {
         Ok(folder.offered(words)?.iter().any(|offered| offered == name))
     };
     assert!(has(&["listen", "--"], "--backfill")?);
+    // Help has the options that every command accepts on a page of their own.
+    assert!(has(&["inbox", "list", "--"], "--endpoint-url")?);
     assert!(has(&["inbox", "list", "--status", ""], "dead_letter")?);
     assert!(has(
         &["sources", "add", "mine", "--preset", "standard-"],
@@ -90,6 +92,8 @@ fn every_command_has_a_man_page() -> anyhow::Result<()> {
     }
     let listen = page("webhookctl-listen")?;
     assert!(listen.contains("backfill") && listen.contains("The inbox is only read"));
+    let list = page("webhookctl-inbox-list")?;
+    assert!(list.contains("endpoint") && list.contains("webhookctl inbox list \\-s stripe\\-main"));
     assert!(
         page("webhookctl-man").is_err(),
         "what is hidden has no page"

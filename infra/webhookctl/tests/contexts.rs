@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, ensure};
+use local::{Emulators, Naming, Template};
 use serde_json::{Value, json};
-use webhookctl::stack::{Emulators, Naming, Template};
 
 const USER: &str = r#"
 default = "prod"

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Claim, EffectRow, EffectState, Received, Settlement, State};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Claim, EffectRow, EffectState, Received, Settlement, State};
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use support::world::World;
 
 const SOURCES: &str = r#"
@@ -112,10 +112,10 @@ impl World {
         Ok(row.state)
     }
 
-    /// The queue of dead doorbells.
+    /// The queue of dead letters.
     fn dead_queue(&self) -> String {
         let (place, name) = self.local.queue_url.rsplit_once('/').unwrap_or_default();
-        format!("{place}/{}", name.replace("Doorbell", "DeadDoorbells"))
+        format!("{place}/{}", name.replace("WorkQueue", "WorkDeadLetters"))
     }
 }
 
@@ -293,7 +293,7 @@ async fn the_queue_is_moved_only_as_a_whole_and_when_it_is_confirmed() -> anyhow
     let sqs = world.local.endpoints().clients().sqs;
     for _ in 0..3 {
         let send = sqs.send_message().queue_url(world.dead_queue());
-        send.message_body("no doorbell").send().await?;
+        send.message_body("no message").send().await?;
     }
     let (code, told) = world.refused(&native)?;
     assert!(code == Some(7) && told.contains("--confirm 3"), "{told}");

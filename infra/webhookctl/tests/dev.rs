@@ -12,7 +12,8 @@ use serde_json::Value;
 use support::folder::Folder;
 use support::world::Dev;
 
-const README: &str = include_str!("../../../README.md");
+/// The page with the output of the demo; `infra/docs/demo.svg` of README shows the same.
+const PAGE: &str = include_str!("../../docs/getting-started.md");
 
 fn start(folder: &Folder) -> anyhow::Result<Dev> {
     Dev::start_as(folder, &["--state", "state"])
@@ -28,10 +29,10 @@ fn the_demo_prints_what_the_readme_shows() -> anyhow::Result<()> {
         "{stdout}\n{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let block = README
+    let block = PAGE
         .split("```")
         .find(|block| block.contains("● done"))
-        .context("README shows the demo")?;
+        .context("the page shows the demo")?;
     let told = |text: &str| -> BTreeSet<String> {
         let lines = text.lines().filter(|line| {
             line.contains('●')

@@ -9,12 +9,12 @@ use std::process::Output;
 use anyhow::{Context, ensure};
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
+use local::Clients;
 use serde_json::{Value, json};
 use shared::aws::{Aws, Patience};
-use shared::clock::Millis;
-use shared::endpoint::{Finding, Health, Status};
+use shared::base::clock::Millis;
+use shared::monitoring::endpoint::{Finding, Health, Status};
 use support::world::World;
-use webhookctl::stack::Clients;
 
 const TEMPLATE: &str = include_str!("../../../template.yaml");
 
@@ -175,7 +175,7 @@ async fn a_fault_of_the_running_stack_is_found() -> anyhow::Result<()> {
     let world = World::of("doctor-faults", TEMPLATE).await?;
     let names = &world.local.names;
     let (dead, backlog) = (
-        names.dead_doorbells_url.as_ref(),
+        names.work_dead_letters_url.as_ref(),
         names.backlog_queue_url.as_ref(),
     );
     let retention = Attribute::MessageRetentionPeriod;
@@ -239,7 +239,7 @@ async fn a_fault_of_the_running_stack_is_found() -> anyhow::Result<()> {
     let sqs = world.clients().sqs;
     let message = sqs.send_message().queue_url(dead.context("named")?);
     message.message_body("who knows").send().await?;
-    world.finds("queue.dead_doorbells", "warn")?;
+    world.finds("queue.work_dead_letters", "warn")?;
     Ok(())
 }
 

@@ -13,13 +13,13 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use aws_sdk_ssm::types::ParameterType;
 use futures::FutureExt;
+use local::{Endpoints, Options, Stack};
 use serde_json::{Value, json};
-use shared::ledger::Ledger;
-use shared::quarantine::Quarantine;
-use shared::queue::Queue;
-use shared::settings::variable;
+use shared::base::env::variable;
+use shared::inbox::ledger::Ledger;
+use shared::inbox::quarantine::Quarantine;
+use shared::inbox::queue::Queue;
 use webhookctl::demo::{self, DemoSecrets, Deployment, Fate, StandIns};
-use webhookctl::stack::{Endpoints, Options, Stack};
 
 #[tokio::test]
 async fn every_webhook_meets_its_fate() -> anyhow::Result<()> {
@@ -97,7 +97,7 @@ async fn on_the_embedded_stack() -> anyhow::Result<Vec<Fate>> {
         quarantine: Quarantine::new(clients.dynamodb.clone(), stack.table()?),
         ledger: Ledger::new(clients.dynamodb, stack.table()?, Some(bodies)),
         secrets,
-        queue: Queue::new(clients.sqs, stack.queue_url("Doorbell")?),
+        queue: Queue::new(clients.sqs, stack.queue_url("WorkQueue")?),
         task: &task,
     };
     let fates = demo::run(&deployment, &stand_ins, |_| Ok(())).await?;
@@ -147,7 +147,7 @@ async fn on_a_deployment(outputs: &str) -> anyhow::Result<Vec<Fate>> {
 /// Lambda's Invoke. The emulator reads who asks and does not check the signature.
 /// <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>
 async fn invoke(endpoint: &str, function: &str, payload: Value) -> anyhow::Result<()> {
-    let http = shared::outbound::unguarded(Duration::from_secs(120))?;
+    let http = shared::aws::outbound::unguarded(Duration::from_secs(120))?;
     let answer = http
         .post(format!("{endpoint}/2015-03-31/functions/{function}/invocations"))
         .header("authorization", "AWS4-HMAC-SHA256 Credential=test/20261120/us-east-1/lambda/aws4_request, SignedHeaders=host, Signature=0")

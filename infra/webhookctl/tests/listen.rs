@@ -14,11 +14,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::envelope::Envelope;
-use shared::preset::Preset;
-use shared::secrets::Secret;
-use shared::verify::{Arrival, Trust, Verifier};
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::preset::Preset;
+use shared::webhook::verify::{Arrival, Trust, Verifier};
 use support::log::deeds;
 use support::world::World;
 

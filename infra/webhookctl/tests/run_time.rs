@@ -22,13 +22,13 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
 use folder::Folder;
 use futures::stream::{self, StreamExt as _};
+use local::{Options, Outcome, Stack};
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Ledger, Watched};
-use shared::queue::Doorbell;
-use shared::timing::BACKUP_SYNC;
-use webhookctl::stack::{Options, Outcome, Stack};
+use shared::base::clock::Millis;
+use shared::base::timing::BACKUP_SYNC;
+use shared::inbox::ledger::{Ledger, Watched};
+use shared::inbox::queue::WorkMessage;
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
 /// The timeout of the function, in seconds.
 const TIMEOUT: u64 = 12;
@@ -99,7 +99,7 @@ impl World {
     async fn hear(&self, heard: &Mutex<BTreeSet<EventKey>>) {
         let (sqs, url) = (
             self.stack.clients().sqs,
-            self.stack.queue_url("Doorbell").unwrap(),
+            self.stack.queue_url("WorkQueue").unwrap(),
         );
         loop {
             let receive = sqs.receive_message().queue_url(url);
@@ -120,9 +120,11 @@ impl World {
                 .send()
                 .await
                 .unwrap();
-            let keys = messages
-                .iter()
-                .map(|message| Doorbell::from_message(message.body().unwrap()).unwrap().key);
+            let keys = messages.iter().map(|message| {
+                WorkMessage::from_message(message.body().unwrap())
+                    .unwrap()
+                    .key
+            });
             heard.lock().unwrap().extend(keys);
         }
     }

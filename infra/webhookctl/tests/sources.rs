@@ -4,7 +4,7 @@ mod support;
 
 use anyhow::Context;
 use aws_sdk_ssm::types::ParameterType;
-use shared::sign::{Algorithm, KeyPair};
+use shared::webhook::sign::{Algorithm, KeyPair};
 use support::folder::{Folder, stderr};
 use support::world::Dev;
 
@@ -62,7 +62,7 @@ fn every_preset_is_listed_and_one_is_shown_whole() -> anyhow::Result<()> {
     let folder = Folder::new("sources-presets")?;
     let list = folder.json(&["sources", "presets"])?;
     assert_eq!(list["schema"], "webhookctl/sources.presets/v1");
-    let known = shared::preset::Preset::ids().count();
+    let known = shared::webhook::preset::Preset::ids().count();
     assert_eq!(list["items"].as_array().context("items")?.len(), known);
 
     let zoom = folder.json(&["sources", "presets", "zoom"])?;

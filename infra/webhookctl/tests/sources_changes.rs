@@ -70,7 +70,7 @@ impl Folder {
             "SecretString": value,
             "VersionStages": [label],
         });
-        let http = shared::outbound::unguarded(std::time::Duration::from_secs(10))?;
+        let http = shared::aws::outbound::unguarded(std::time::Duration::from_secs(10))?;
         let call = http.post(self.local()?.secrets_manager);
         let call = call.header("x-amz-target", "secretsmanager.PutSecretValue");
         let answer = call.body(request.to_string()).send().await?;

@@ -9,14 +9,15 @@ use std::path::PathBuf;
 use anyhow::{Context, ensure};
 use aws_sdk_ssm::types::ParameterType;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use local::{Options, Stack};
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::coverage::{Counts, Day};
-use shared::event::{EventKey, Via};
-use shared::ledger::{Again, Ledger, Replayed, State};
+use shared::base::calendar::Day;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Again, Ledger, Replayed, State};
+use shared::monitoring::coverage::Counts;
+use shared::webhook::event::{EventKey, Via};
 use webhookctl::demo::provider::Failure;
 use webhookctl::demo::{DemoSecrets, StandIns};
-use webhookctl::stack::{Options, Stack};
 
 struct World {
     stack: Stack,
@@ -257,7 +258,7 @@ async fn a_cursor_in_the_future_goes_back_as_far_as_the_list_reaches() -> anyhow
 async fn rows_that_nobody_can_work_on_keep_no_other_from_its_turn() -> anyhow::Result<()> {
     let world = World::start("stuck").await?;
     let event = |id: &str| {
-        shared::event::Event::fetched(shared::event::Fetched {
+        shared::webhook::event::Event::fetched(shared::webhook::event::Fetched {
             source: "stripe-main",
             provider: "stripe",
             preset: "stripe",
@@ -314,10 +315,10 @@ async fn an_api_key_that_is_refused_moves_no_cursor() -> anyhow::Result<()> {
 }
 
 #[tokio::test]
-async fn the_sweep_rings_for_what_lost_its_doorbell() -> anyhow::Result<()> {
+async fn the_sweep_sends_what_lost_its_message() -> anyhow::Result<()> {
     let world = World::start("sweep").await?;
     // Received long ago by a catcher whose queue was down: a row and no message.
-    let event = shared::event::Event::fetched(shared::event::Fetched {
+    let event = shared::webhook::event::Event::fetched(shared::webhook::event::Fetched {
         source: "stripe-main",
         provider: "stripe",
         preset: "stripe",
@@ -446,7 +447,7 @@ impl World {
     /// An event that came by webhook.
     async fn came(&self, id: &str, at: Millis) -> anyhow::Result<()> {
         let body = format!(r#"{{"id":"{id}","created":{}}}"#, at.secs());
-        let event = shared::event::Event::fetched(shared::event::Fetched {
+        let event = shared::webhook::event::Event::fetched(shared::webhook::event::Fetched {
             source: "stripe-main",
             provider: "stripe",
             preset: "stripe",
@@ -490,7 +491,7 @@ impl World {
         let body = json!({"v": 1, "key": key.pk(), "run": run});
         let send = sqs
             .send_message()
-            .queue_url(self.stack.queue_url("Doorbell")?);
+            .queue_url(self.stack.queue_url("WorkQueue")?);
         send.message_body(body.to_string()).send().await?;
         Ok(())
     }

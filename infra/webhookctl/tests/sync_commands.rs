@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::coverage::{Day, Piece, Sighting, Tally, Window};
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Comparison, Lost};
-use shared::silence::Rhythm;
+use shared::base::calendar::Day;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Lost;
+use shared::monitoring::coverage::Comparison;
+use shared::monitoring::coverage::{Piece, Sighting, Tally, Window};
+use shared::monitoring::silence::Rhythm;
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use support::world::World;
 
 const SOURCES: &str = r#"

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::process::Output;
 
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::envelope::{Envelope, Headers};
-use shared::preset::{Encoding, Hash, KeyForm, Location, Preset, Scheme, Template, Unit};
-use shared::secrets::Secret;
-use shared::sign::signed;
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::webhook::envelope::{Envelope, Headers};
+use shared::webhook::preset::{Encoding, Hash, KeyForm, Location, Preset, Scheme, Template, Unit};
+use shared::webhook::sign::signed;
 use support::folder::Folder;
 
 const AT: Millis = Millis(1_795_169_679_000);

@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode, percent_encode};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use shared::envelope::Envelope;
-use shared::event::Event;
-use shared::preset::{Format, Kind, Location, Part, Preset, Reply, Scheme};
-use shared::secrets::Secret;
-use shared::sign::{can_sign, signed};
-use shared::verify::{Arrival, Verifier};
+use shared::aws::secrets::Secret;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::event::Event;
+use shared::webhook::preset::{Format, Kind, Location, Part, Preset, Reply, Scheme};
+use shared::webhook::sign::{can_sign, signed};
+use shared::webhook::verify::{Arrival, Verifier};
 
 use super::support::{NOW, draft, each, replaced, secret, signature, verifiers};
 
@@ -193,7 +193,7 @@ fn is_form(scheme: &Scheme) -> bool {
         |part: &Part| *part == Part::FormSorted || matches!(part, Part::At(Location::Form(_)));
     scheme.message.0.iter().any(form)
         || matches!(scheme.sig.from, Location::Form(_))
-        || scheme.kind == Kind::Code(shared::preset::Code::Plivo)
+        || scheme.kind == Kind::Code(shared::webhook::preset::Code::Plivo)
 }
 
 /// Texts that look like the handshakes of some provider, or like anything.

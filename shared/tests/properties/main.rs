@@ -10,12 +10,12 @@ mod support;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use shared::clock::Millis;
-use shared::envelope::Envelope;
-use shared::preset::{Kind, Scheme};
-use shared::secrets::Secret;
-use shared::sign::{can_sign, signed};
-use shared::verify::{Arrival, Reason, Rejected, Verifier};
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::preset::{Kind, Scheme};
+use shared::webhook::sign::{can_sign, signed};
+use shared::webhook::verify::{Arrival, Reason, Rejected, Verifier};
 use support::{
     NOW, covers_body, draft, each, flipped, named_headers, other, replaced, secret, signature,
     verifiers,

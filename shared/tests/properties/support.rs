@@ -6,11 +6,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use shared::clock::Millis;
-use shared::envelope::Envelope;
-use shared::preset::{Encoding, Format, KeyForm, Kind, Location, Part, Preset, Scheme};
-use shared::secrets::Secret;
-use shared::verify::{Trust, Verifier};
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::preset::{Encoding, Format, KeyForm, Kind, Location, Part, Preset, Scheme};
+use shared::webhook::verify::{Trust, Verifier};
 
 pub(crate) const NOW: Millis = Millis(1_795_169_681_000);
 

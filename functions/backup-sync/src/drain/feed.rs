@@ -1,15 +1,15 @@
-//! The backlog: doorbells of what is old, which wait until those of now leave room.
+//! The backlog: messages of what is old, which wait until those of now leave room.
 
 use std::time::Duration;
 
 use futures::future::try_join_all;
-use shared::queue::Lane;
-use shared::timing::{DOSE, LARGEST_DOSE};
+use shared::base::timing::{DOSE, LARGEST_DOSE};
+use shared::inbox::queue::QueueName;
 use tokio::time::{Instant, sleep};
 
 use crate::BackupSync;
 
-/// Between two looks at how many doorbells wait.
+/// Between two looks at how many messages wait.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Messages that are taken at once, and how often at the same time.
@@ -20,12 +20,12 @@ const LOTS: u64 = 4;
 pub(crate) const FIRST_DOSE: u64 = DOSE / 2;
 
 impl BackupSync {
-    /// Puts doorbells of the backlog among those of now until there is none, or no time. Says how
+    /// Puts messages of the backlog among those of now until there is none, or no time. Says how
     /// many. Who calls it again goes on with the dose that the last call came to.
     pub(crate) async fn feed(&self, dose: &mut u64, until: Instant) -> anyhow::Result<u64> {
         let queue = &self.parts.inbox.queue;
         // As with what was spilled, a depth that is not to be had leaves it to the receive.
-        if !queue.has_backlog() || matches!(queue.depth(Lane::Backlog).await, Ok(0)) {
+        if !queue.has_backlog() || matches!(queue.depth(QueueName::Backlog).await, Ok(0)) {
             return Ok(0);
         }
         let mut fed = 0;
@@ -44,7 +44,7 @@ impl BackupSync {
             sleep(PAUSE).await;
         };
         if fed > 0 {
-            tracing::info!(fed, "fed {fed} doorbells of the backlog");
+            tracing::info!(fed, "fed {fed} messages of the backlog");
         }
         ended
     }
@@ -52,7 +52,7 @@ impl BackupSync {
     /// As many as there is room for: how many went over, and whether there are no more. Where all of
     /// the last dose was heard by this look, this one may be twice as large.
     async fn feed_a_dose(&self, dose: &mut u64, until: Instant) -> anyhow::Result<(u64, bool)> {
-        let depth = self.parts.inbox.queue.depth(Lane::Live).await?;
+        let depth = self.parts.inbox.queue.depth(QueueName::Main).await?;
         *dose = match depth {
             0 => (*dose * 2).min(LARGEST_DOSE),
             depth if depth < *dose / 4 => (*dose).max(DOSE),
@@ -81,7 +81,7 @@ impl BackupSync {
         if passed.left > 0 {
             tracing::warn!(
                 left = passed.left,
-                "the queue did not take {} doorbells of the backlog",
+                "the queue did not take {} messages of the backlog",
                 passed.left
             );
         }

@@ -4,9 +4,9 @@
 
 use serde::Deserialize;
 use serde_json::json;
-use shared::config::Endpoint;
-use shared::endpoint::{Finding, Health, Subscription};
-use shared::outbound::Method;
+use shared::aws::outbound::Method;
+use shared::monitoring::endpoint::{Finding, Health, Subscription};
+use shared::sources::Endpoint;
 
 use super::{May, by_hand, hooks, named, types};
 use crate::api::{Api, Change};

@@ -4,9 +4,9 @@
 //! <https://docs.gitlab.com/user/project/integrations/webhooks/#re-enable-disabled-webhooks>
 
 use serde_json::{Map, Value};
-use shared::config::Endpoint;
-use shared::endpoint::{Finding, Health, Subscription};
-use shared::outbound::Method;
+use shared::aws::outbound::Method;
+use shared::monitoring::endpoint::{Finding, Health, Subscription};
+use shared::sources::Endpoint;
 
 use super::{May, by_hand, hooks, named};
 use crate::api::{Api, Change};

@@ -6,9 +6,9 @@
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::config::Endpoint;
-use shared::endpoint::{Finding, Health, Subscription};
-use shared::outbound::Method;
+use shared::aws::outbound::Method;
+use shared::monitoring::endpoint::{Finding, Health, Subscription};
+use shared::sources::Endpoint;
 
 use super::by_hand;
 use crate::api::{Api, Change};

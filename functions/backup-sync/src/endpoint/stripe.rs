@@ -1,9 +1,9 @@
 //! Webhook endpoints of an account. <https://docs.stripe.com/api/webhook_endpoints>
 
 use serde::Deserialize;
-use shared::config::Endpoint;
-use shared::endpoint::{Finding, Health, Subscription};
-use shared::outbound::Method;
+use shared::aws::outbound::Method;
+use shared::monitoring::endpoint::{Finding, Health, Subscription};
+use shared::sources::Endpoint;
 
 use super::{May, by_hand, named, types};
 use crate::api::{Api, Change};

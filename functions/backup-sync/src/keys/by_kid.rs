@@ -4,10 +4,10 @@ use anyhow::{Context as _, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::outbound::Outbound;
-use shared::secrets::Secret;
-use shared::verify::Trust;
+use shared::aws::outbound::Outbound;
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::webhook::verify::Trust;
 
 use super::text;
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::keyring::Fetched;
-use shared::quarantine::{Held, Named, sender};
-use shared::verify::Wanted;
+use shared::base::clock::Millis;
+use shared::inbox::keyring::Fetched;
+use shared::inbox::quarantine::{Held, Named, sender};
+use shared::sources::Source;
+use shared::webhook::verify::Wanted;
 
 /// Documents of one source that are asked for in one run. In an hour of twelve runs these are more
 /// than there are senders.

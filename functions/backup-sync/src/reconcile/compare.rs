@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use shared::clock::{Clock, Millis};
-use shared::config::{Reconcile, Source};
-use shared::reconcile::{Counts, Drift, Drifted, Report, Sides, drift};
+use shared::base::clock::{Clock, Millis};
+use shared::monitoring::reconcile::{Counts, Drift, Drifted, Report, Sides, drift};
+use shared::sources::{Reconcile, Source};
 
 use super::local::{Listed, Ours};
 use super::provider;

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
-use shared::config::{Local, Reconcile};
-use shared::reconcile::{Side, Sides};
+use shared::monitoring::reconcile::{Side, Sides};
+use shared::sources::{Local, Reconcile};
 
 use crate::api::Api;
 pub(super) use table::Table;

@@ -3,10 +3,10 @@
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use shared::config::{NamedBy, Reconcile};
-use shared::json_path::{JsonPath, scalar};
-use shared::preset::{Objects, Pages};
-use shared::reconcile::{Side, Sides, Values, add, time};
+use shared::base::json_path::{JsonPath, scalar};
+use shared::monitoring::reconcile::{Side, Sides, Values, add, time};
+use shared::sources::{NamedBy, Reconcile};
+use shared::webhook::preset::{Objects, Pages};
 
 use super::{few_enough, in_time};
 use crate::api::Api;

@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
-use shared::backoff::Backoff;
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::Swept;
-use shared::pause::LOOK_AGAIN;
-use shared::queue::{Doorbell, Lane};
+use shared::base::backoff::Backoff;
+use shared::base::clock::Millis;
+use shared::delivery::pause::LOOK_AGAIN;
+use shared::inbox::ledger::Swept;
+use shared::inbox::queue::{QueueName, WorkMessage};
+use shared::webhook::event::EventKey;
 use tokio::time::Instant;
 
 use super::Work;
@@ -23,9 +23,9 @@ const AT_ONCE: usize = 16;
 const TOGETHER: usize = 10;
 const REQUESTS: usize = 4;
 
-/// A doorbell for which the row is written: it is to be rung now.
+/// A message for which the row is written: it is to be rung now.
 struct Ring {
-    doorbell: Doorbell,
+    work_message: WorkMessage,
     delay: Duration,
     place: Place,
 }
@@ -39,7 +39,7 @@ impl BackupSync {
             .filter_map(async |ring| ring)
             .boxed_local()
             .chunks(TOGETHER)
-            .for_each_concurrent(REQUESTS, |rings| self.ring_all(rings, work))
+            .for_each_concurrent(REQUESTS, |rings| self.send_all(rings, work))
             .await;
     }
 
@@ -112,10 +112,10 @@ impl BackupSync {
         let mut report = work.report.borrow_mut();
         // One row's trouble must not keep the others asleep.
         match looked {
-            Ok(Swept::Ring(doorbell, delay, _)) => {
+            Ok(Swept::Ring(work_message, delay, _)) => {
                 let place = place.get()?;
                 return Some(Ring {
-                    doorbell,
+                    work_message,
                     delay,
                     place,
                 });
@@ -136,13 +136,13 @@ impl BackupSync {
     }
 
     /// The next look is noted already: a ring that fails is made up for then.
-    async fn ring_all(&self, rings: Vec<Ring>, work: &Work) {
-        for lane in [Lane::Live, Lane::Backlog] {
+    async fn send_all(&self, rings: Vec<Ring>, work: &Work) {
+        for lane in [QueueName::Main, QueueName::Backlog] {
             let there = rings.iter().filter(|ring| ring.place.there == lane);
             let bells: Vec<_> = there
-                .map(|ring| (ring.doorbell.clone(), ring.delay))
+                .map(|ring| (ring.work_message.clone(), ring.delay))
                 .collect();
-            let rung = match self.parts.inbox.queue.ring_all(lane, &bells).await {
+            let rung = match self.parts.inbox.queue.send_all(lane, &bells).await {
                 Ok(took) => took.iter().filter(|took| **took).count(),
                 Err(error) => {
                     let first = bells.first().map(|(bell, _)| bell.key.to_string());
@@ -156,7 +156,7 @@ impl BackupSync {
                     0
                 }
             };
-            if lane == Lane::Backlog && rung > 0 {
+            if lane == QueueName::Backlog && rung > 0 {
                 work.to_feed.set(true);
                 work.stirred.notify_one();
             }

@@ -1,15 +1,15 @@
 //! What came a moment ago stands in no index of open events: it is gone over in the order of time,
-//! when its doorbell should have been heard. An hour that is long over is held against what was seen
+//! when its message should have been heard. An hour that is long over is held against what was seen
 //! of it.
 
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _};
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::hours::{self, Hour};
-use shared::ledger::{HourPart, Marks, Sum};
-use shared::timing::{FIRST_LOOK, LAST_LOOK};
+use shared::base::calendar::{self, Hour};
+use shared::base::clock::Millis;
+use shared::base::timing::{FIRST_LOOK, LAST_LOOK};
+use shared::inbox::ledger::{HourPart, Marks, Sum};
+use shared::webhook::event::EventKey;
 use tokio::time::Instant;
 
 use crate::{BackupSync, RunTime};
@@ -177,7 +177,7 @@ impl BackupSync {
         until: Instant,
     ) -> Gone {
         let parts = sources.iter().flat_map(|source| {
-            let hours = hours::cut(from, to).into_iter();
+            let hours = calendar::cut(from, to).into_iter();
             hours.flat_map(move |(from, to)| HourPart::of(source, from, to))
         });
         let gone: Vec<Gone> = stream::iter(parts)

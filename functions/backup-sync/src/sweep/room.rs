@@ -1,16 +1,16 @@
-//! How many doorbells the queues still take.
+//! How many messages the queues still take.
 //!
 //! A place is counted when it is given to a row, before its message is on its way: rows are looked at
 //! many at a time, and each would otherwise see the same room.
 
 use std::collections::VecDeque;
 
-use shared::ledger::{Space, Wanted};
-use shared::queue::Lane;
-use shared::timing::{DEPTH_LAG, DOSE};
+use shared::base::timing::{DEPTH_LAG, DOSE};
+use shared::inbox::ledger::{Space, Wanted};
+use shared::inbox::queue::QueueName;
 use tokio::time::Instant;
 
-/// The sweep never raises a queue above this many doorbells. Ringing on into a backlog was
+/// The sweep never raises a queue above this many messages. Ringing on into a backlog was
 /// simulated: it multiplies messages and the queue never drains.
 pub(super) const DEPTH: u64 = 1_000;
 
@@ -22,9 +22,9 @@ pub(super) struct Room {
 
 /// How far a queue is filled.
 struct Filled {
-    /// Doorbells that may be added.
+    /// Messages that may be added.
     left: u64,
-    /// Doorbells that waited before and belong to none of the rows that were looked at.
+    /// Messages that waited before and belong to none of the rows that were looked at.
     unclaimed: u64,
     /// When places were given a moment ago: the depth does not show their messages yet.
     given: VecDeque<Instant>,
@@ -62,7 +62,7 @@ impl Filled {
 /// A place in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    pub(super) there: Lane,
+    pub(super) there: QueueName,
     /// A message that comes later takes no room now.
     counted: bool,
 }
@@ -76,7 +76,7 @@ impl Room {
         }
     }
 
-    /// A pass begins: each doorbell that waits may be that of any row.
+    /// A pass begins: each message that waits may be that of any row.
     pub(super) fn begin(&mut self, live: u64, backlog: u64, now: Instant) {
         self.renew(live, backlog, now);
         self.live.unclaimed = live;
@@ -123,7 +123,7 @@ impl Room {
             (_, true) => Space::Covered,
             _ => Space::Free,
         };
-        if !space.takes(wanted.rings) {
+        if !space.takes(wanted.sends) {
             return None;
         }
         if counted {
@@ -139,18 +139,18 @@ impl Room {
         }
     }
 
-    fn of(&mut self, lane: Lane) -> &mut Filled {
+    fn of(&mut self, lane: QueueName) -> &mut Filled {
         match lane {
-            Lane::Live => &mut self.live,
-            Lane::Backlog => &mut self.backlog,
+            QueueName::Main => &mut self.live,
+            QueueName::Backlog => &mut self.backlog,
         }
     }
 
     /// The queue for a message. A few for old events go to the queue of those that came a moment ago,
     /// while hardly any wait there: the backlog would cost each of them a second message.
-    fn lane(&self, lane: Lane) -> Lane {
+    fn lane(&self, lane: QueueName) -> QueueName {
         match lane {
-            Lane::Backlog if self.live.left + DOSE > DEPTH => Lane::Live,
+            QueueName::Backlog if self.live.left + DOSE > DEPTH => QueueName::Main,
             lane => lane,
         }
     }
@@ -162,56 +162,65 @@ mod tests {
 
     use super::*;
 
-    fn wanted(lane: Lane, rings: u32) -> Wanted {
+    fn wanted(lane: QueueName, sends: u32) -> Wanted {
         Wanted {
             lane,
-            rings,
+            sends,
             first: false,
             delay: Duration::ZERO,
         }
     }
 
-    fn there(room: &mut Room, wanted: Wanted) -> Option<Lane> {
+    fn there(room: &mut Room, wanted: Wanted) -> Option<QueueName> {
         room.admit(wanted, Instant::now()).map(|place| place.there)
     }
 
     #[test]
-    fn a_row_that_was_rung_for_waits_for_its_doorbell() {
+    fn a_row_that_was_rung_for_waits_for_its_message() {
         let mut room = Room::new(2 + DOSE, 1);
         // It may be one of those that wait.
         for _ in 0..2 + DOSE {
-            assert_eq!(there(&mut room, wanted(Lane::Live, 1)), None);
+            assert_eq!(there(&mut room, wanted(QueueName::Main, 1)), None);
         }
-        assert_eq!(there(&mut room, wanted(Lane::Live, 1)), Some(Lane::Live));
-        // An old row's doorbell may wait in either queue.
+        assert_eq!(
+            there(&mut room, wanted(QueueName::Main, 1)),
+            Some(QueueName::Main)
+        );
+        // An old row's message may wait in either queue.
         for _ in 0..3 + DOSE {
-            assert_eq!(there(&mut room, wanted(Lane::Backlog, 1)), None);
+            assert_eq!(there(&mut room, wanted(QueueName::Backlog, 1)), None);
         }
-        let old = there(&mut room, wanted(Lane::Backlog, 1));
-        assert_eq!(old, Some(Lane::Backlog));
+        let old = there(&mut room, wanted(QueueName::Backlog, 1));
+        assert_eq!(old, Some(QueueName::Backlog));
     }
 
     #[test]
     fn a_row_that_was_never_rung_for_need_not_wait() {
         let mut room = Room::new(100, 0);
-        assert_eq!(there(&mut room, wanted(Lane::Live, 0)), Some(Lane::Live));
+        assert_eq!(
+            there(&mut room, wanted(QueueName::Main, 0)),
+            Some(QueueName::Main)
+        );
         let first = Wanted {
             first: true,
-            ..wanted(Lane::Live, 7)
+            ..wanted(QueueName::Main, 7)
         };
-        assert_eq!(there(&mut room, first), Some(Lane::Live));
+        assert_eq!(there(&mut room, first), Some(QueueName::Main));
     }
 
     #[test]
     fn what_is_old_goes_among_those_of_now_while_these_are_few() {
         let mut room = Room::new(DOSE - 2, 0);
         for _ in 0..2 {
-            let old = there(&mut room, wanted(Lane::Backlog, 0));
-            assert_eq!(old, Some(Lane::Live));
+            let old = there(&mut room, wanted(QueueName::Backlog, 0));
+            assert_eq!(old, Some(QueueName::Main));
         }
-        let old = there(&mut room, wanted(Lane::Backlog, 0));
-        assert_eq!(old, Some(Lane::Backlog));
-        assert_eq!(there(&mut room, wanted(Lane::Live, 0)), Some(Lane::Live));
+        let old = there(&mut room, wanted(QueueName::Backlog, 0));
+        assert_eq!(old, Some(QueueName::Backlog));
+        assert_eq!(
+            there(&mut room, wanted(QueueName::Main, 0)),
+            Some(QueueName::Main)
+        );
         assert_eq!(Room::new(0, 0).for_old(), DEPTH + DOSE);
         assert_eq!(Room::new(DOSE, 0).for_old(), DEPTH);
         assert_eq!(Room::new(2 * DEPTH, DEPTH).for_old(), 0);
@@ -220,13 +229,20 @@ mod tests {
     #[test]
     fn a_queue_is_filled_up_to_its_depth() {
         let mut room = Room::new(DEPTH - 1, DEPTH);
-        assert_eq!(there(&mut room, wanted(Lane::Live, 0)), Some(Lane::Live));
+        assert_eq!(
+            there(&mut room, wanted(QueueName::Main, 0)),
+            Some(QueueName::Main)
+        );
         assert_eq!((room.for_recent(), room.for_old()), (0, 0));
         let first = Wanted {
             first: true,
-            ..wanted(Lane::Live, 0)
+            ..wanted(QueueName::Main, 0)
         };
-        for wanted in [wanted(Lane::Live, 0), wanted(Lane::Backlog, 0), first] {
+        for wanted in [
+            wanted(QueueName::Main, 0),
+            wanted(QueueName::Backlog, 0),
+            first,
+        ] {
             assert_eq!(there(&mut room, wanted), None, "{wanted:?}");
         }
     }
@@ -235,13 +251,13 @@ mod tests {
     fn a_place_is_counted_before_its_message_is_sent() {
         let mut room = Room::new(DEPTH - 1, DEPTH);
         let now = Instant::now();
-        let place = room.admit(wanted(Lane::Live, 0), now).unwrap();
-        assert_eq!(room.admit(wanted(Lane::Live, 0), now), None);
+        let place = room.admit(wanted(QueueName::Main, 0), now).unwrap();
+        assert_eq!(room.admit(wanted(QueueName::Main, 0), now), None);
         room.give_back(place);
         assert_eq!(room.for_recent(), 1);
         let late = Wanted {
             delay: Duration::from_secs(9),
-            ..wanted(Lane::Live, 0)
+            ..wanted(QueueName::Main, 0)
         };
         assert!(room.admit(late, now).is_some());
         assert_eq!(room.for_recent(), 1, "it takes no room now");
@@ -251,7 +267,7 @@ mod tests {
     fn a_depth_that_lags_behind_opens_no_room() {
         let (mut room, now) = (Room::new(0, 0), Instant::now());
         for _ in 0..DEPTH {
-            assert!(room.admit(wanted(Lane::Live, 0), now).is_some());
+            assert!(room.admit(wanted(QueueName::Main, 0), now).is_some());
         }
         room.renew(0, 0, now + DEPTH_LAG / 2);
         assert_eq!(room.for_recent(), 0);

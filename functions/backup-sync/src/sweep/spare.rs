@@ -1,14 +1,14 @@
-//! Events that can go nowhere are left asleep: a doorbell for each, again and again through an
+//! Events that can go nowhere are left asleep: a message for each, again and again through an
 //! outage of hours, would find every time what the breakers say already.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use shared::backoff::jitter;
-use shared::breaker::Position;
-use shared::clock::Millis;
-use shared::config::{ActionKind, Source};
+use shared::base::backoff::jitter;
+use shared::base::clock::Millis;
+use shared::delivery::breaker::Position;
+use shared::sources::{ActionKind, Source};
 
 use crate::BackupSync;
 

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use shared::clock::Millis;
-use shared::outbound::{Answer, Call, Method, Trouble};
-use shared::preset::Auth;
+use shared::aws::outbound::{Answer, Call, Method, Trouble};
+use shared::base::clock::Millis;
+use shared::webhook::preset::Auth;
 use tokio::time::timeout;
 
 use super::Run;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use shared::json_path::JsonPath;
-use shared::outbound::{Call, Method};
+use shared::aws::outbound::{Call, Method};
+use shared::base::json_path::JsonPath;
 
 use super::ask::basic;
 use crate::BackupSync;

@@ -2,8 +2,8 @@
 //! <https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app>
 
 use serde_json::json;
-use shared::clock::Millis;
-use shared::sign::app_token;
+use shared::base::clock::Millis;
+use shared::webhook::sign::app_token;
 
 /// Ten minutes at most; a minute of them lies behind us, as clocks differ.
 const BEFORE: i64 = 60;

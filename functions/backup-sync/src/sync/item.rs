@@ -3,10 +3,10 @@
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use shared::clock::Millis;
-use shared::event::{LONGEST_NAME, Sha, cut};
-use shared::json_path::{JsonPath, scalar};
-use shared::preset::{Location, Locations, Sync, SyncKind};
+use shared::base::clock::Millis;
+use shared::base::json_path::{JsonPath, scalar};
+use shared::webhook::event::{LONGEST_NAME, Sha, cut};
+use shared::webhook::preset::{Location, Locations, Sync, SyncKind};
 
 /// The type of an event that says that something has changed.
 const CHANGED: &str = "mitt.changed";

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
-use shared::clock::Millis;
-use shared::config::Missing;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{LARGEST_BODY, Received, Seen};
-use shared::preset::Request;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Received, Seen};
+use shared::sources::Missing;
+use shared::webhook::event::LARGEST_BODY;
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
+use shared::webhook::preset::Request;
 
 use super::fault::Fault;
 use super::item::Item;

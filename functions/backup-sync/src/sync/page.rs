@@ -3,8 +3,8 @@
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use shared::json_path::JsonPath;
-use shared::preset::{Next, Page, Sync};
+use shared::base::json_path::JsonPath;
+use shared::webhook::preset::{Next, Page, Sync};
 
 use super::item::Item;
 use super::link;

@@ -4,9 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use shared::clock::Millis;
-use shared::ledger::{Cursor, Paused, SyncLease};
-use shared::preset::{Auth, Page, Sorted};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Cursor, Paused, SyncLease};
+use shared::webhook::preset::{Auth, Page, Sorted};
 
 use super::Run;
 use super::fault::Fault;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::anyhow;
-use shared::event::Sha;
+use shared::webhook::event::Sha;
 
 use super::fault::Fault;
 use super::page::Listing;
@@ -55,7 +55,7 @@ fn fingerprint(token: &str) -> String {
 #[cfg(test)]
 mod tests {
     use serde_json::value::RawValue;
-    use shared::preset::Preset;
+    use shared::webhook::preset::Preset;
 
     use super::*;
     use crate::sync::item::Item;

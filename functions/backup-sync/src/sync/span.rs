@@ -2,8 +2,8 @@
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::preset::{Page, Put, Request, Sync, fill_item, fill_text};
+use shared::base::clock::Millis;
+use shared::webhook::preset::{Page, Put, Request, Sync, fill_item, fill_text};
 
 use super::ask::Question;
 

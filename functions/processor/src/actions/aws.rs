@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use shared::aws::{Aws, Patience};
-use shared::breaker::Heard;
-use shared::effects::Effect;
-use shared::outcome::Outcome;
+use shared::delivery::breaker::CallResult;
+use shared::delivery::effects::Effect;
+use shared::inbox::outcome::Outcome;
 
 use super::Work;
 
@@ -72,22 +72,22 @@ impl Work<'_> {
 }
 
 /// The text is the code alone: a message may quote what was sent.
-pub(super) fn refused(what: &str, status: u16, code: &str) -> (Effect, Heard) {
+pub(super) fn refused(what: &str, status: u16, code: &str) -> (Effect, CallResult) {
     let error = format!("{what} answered {code}");
     let code = code.rsplit('.').next().unwrap_or(code);
     let throttled = status == 429 || code.contains("Throttl") || code.contains("TooManyRequests");
     if throttled || code == "ExecutionLimitExceeded" {
-        return (Effect::Not(Outcome::retry(error)), Heard::Unwell);
+        return (Effect::Not(Outcome::retry(error)), CallResult::Unwell);
     }
     if status >= 500 || code.starts_with("Internal") {
         let replayed = false;
-        return (Effect::Failed { error, replayed }, Heard::Unwell);
+        return (Effect::Failed { error, replayed }, CallResult::Unwell);
     }
     if status == 413 || will_never_fit(code) {
-        return (Effect::Not(Outcome::permanent(error)), Heard::Well);
+        return (Effect::Not(Outcome::permanent(error)), CallResult::Well);
     }
     // A right or a resource is missing, which an operator mends: the attempts give them the time.
-    (Effect::Not(Outcome::retry(error)), Heard::Well)
+    (Effect::Not(Outcome::retry(error)), CallResult::Well)
 }
 
 /// What is said of an input that will not get better.
@@ -113,18 +113,18 @@ fn will_never_fit(code: &str) -> bool {
 }
 
 /// All of these are called under one key, so that it may be called again.
-fn unanswered<E, R>(what: &str, error: &SdkError<E, R>) -> (Effect, Heard) {
+fn unanswered<E, R>(what: &str, error: &SdkError<E, R>) -> (Effect, CallResult) {
     let cause = match error {
         SdkError::ConstructionFailure(_) => {
             let error = format!("{what} cannot be asked: the request is not one that it takes");
-            return (Effect::Not(Outcome::permanent(error)), Heard::Nothing);
+            return (Effect::Not(Outcome::permanent(error)), CallResult::Nothing);
         }
         SdkError::TimeoutError(_) => "there was no answer in time",
         SdkError::DispatchFailure(_) => "it cannot be reached",
         _ => "its answer cannot be read",
     };
     let error = format!("{what}: {cause}");
-    (Effect::Unknown { error }, Heard::Unwell)
+    (Effect::Unknown { error }, CallResult::Unwell)
 }
 
 #[cfg(test)]
@@ -146,19 +146,27 @@ mod tests {
             (word, heard)
         };
         for (status, code, expected) in [
-            (429, "TooManyRequestsException", ("again", Heard::Unwell)),
-            (400, "ThrottlingException", ("again", Heard::Unwell)),
-            (403, "RequestThrottled", ("again", Heard::Unwell)),
-            (500, "ServiceException", ("who knows", Heard::Unwell)),
-            (503, "ServiceUnavailable", ("who knows", Heard::Unwell)),
-            (413, "RequestTooLargeException", ("never", Heard::Well)),
-            (400, "InvalidExecutionInput", ("never", Heard::Well)),
-            (403, "AccessDeniedException", ("again", Heard::Well)),
-            (404, "ResourceNotFoundException", ("again", Heard::Well)),
+            (
+                429,
+                "TooManyRequestsException",
+                ("again", CallResult::Unwell),
+            ),
+            (400, "ThrottlingException", ("again", CallResult::Unwell)),
+            (403, "RequestThrottled", ("again", CallResult::Unwell)),
+            (500, "ServiceException", ("who knows", CallResult::Unwell)),
+            (503, "ServiceUnavailable", ("who knows", CallResult::Unwell)),
+            (413, "RequestTooLargeException", ("never", CallResult::Well)),
+            (400, "InvalidExecutionInput", ("never", CallResult::Well)),
+            (403, "AccessDeniedException", ("again", CallResult::Well)),
+            (
+                404,
+                "ResourceNotFoundException",
+                ("again", CallResult::Well),
+            ),
             (
                 400,
                 "AWS.SimpleQueueService.NonExistentQueue",
-                ("again", Heard::Well),
+                ("again", CallResult::Well),
             ),
         ] {
             assert_eq!(of(status, code), expected, "{code}");

@@ -1,7 +1,7 @@
 //! Confirms a subscription that a verified event asks to confirm.
 
-use shared::effects::Effect;
-use shared::outcome::Outcome;
+use shared::delivery::effects::Effect;
+use shared::inbox::outcome::Outcome;
 
 use super::Work;
 

@@ -5,9 +5,9 @@
 //! detail, and targets are expected to honour it.
 
 use aws_sdk_eventbridge::types::PutEventsRequestEntry;
-use shared::breaker::Heard;
-use shared::effects::Effect;
-use shared::outcome::Outcome;
+use shared::delivery::breaker::CallResult;
+use shared::delivery::effects::Effect;
+use shared::inbox::outcome::Outcome;
 
 use super::{Work, aws, document};
 
@@ -57,7 +57,7 @@ pub(super) async fn put(
                 .await
             {
                 Ok(answer) if answer.failed_entry_count() == 0 => {
-                    work.pulse.note(Heard::Well);
+                    work.pulse.note(CallResult::Well);
                     let id = answer.entries().first().and_then(|entry| entry.event_id());
                     Effect::Done {
                         note: id.unwrap_or_default().to_owned(),

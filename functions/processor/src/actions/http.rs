@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use anyhow::{Context as _, anyhow};
-use shared::breaker::Heard;
-use shared::effects::{Effect, Keys};
-use shared::envelope::Envelope;
-use shared::outbound::{Answer, Trouble};
-use shared::outcome::Outcome;
-use shared::preset::{Preset, Scheme};
-use shared::secrets::Secret;
-use shared::sign::sign;
+use shared::aws::outbound::{Answer, Trouble};
+use shared::aws::secrets::Secret;
+use shared::delivery::breaker::CallResult;
+use shared::delivery::effects::Effect;
+use shared::inbox::outcome::Outcome;
+use shared::sources::policy::IdempotencySupport;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::preset::{Preset, Scheme};
+use shared::webhook::sign::sign;
 
 use super::Work;
 
@@ -31,7 +32,7 @@ pub(super) async fn forward(
     name: &str,
     url: &str,
     secret: &str,
-    keys: Keys,
+    keys: IdempotencySupport,
 ) -> Outcome {
     let secret = match work.secret(secret).await {
         Ok(secret) => secret,
@@ -39,7 +40,7 @@ pub(super) async fn forward(
     };
     let call = async |key: &str| post(work, url, &secret, key).await;
     match keys {
-        Keys::Honoured => work.effects.keyed(name, call).await,
+        IdempotencySupport::Honoured => work.effects.keyed(name, call).await,
         other => work.effects.once(name, other, call).await,
     }
 }
@@ -115,11 +116,11 @@ pub(super) fn effect(answer: Result<Answer, Trouble>) -> Effect {
 }
 
 /// What an answer says of the destination. A refusal of one event says that it works.
-pub(super) fn heard(answer: &Result<Answer, Trouble>) -> Heard {
+pub(super) fn heard(answer: &Result<Answer, Trouble>) -> CallResult {
     match answer {
-        Ok(answer) if matches!(answer.status, 408 | 429 | 500..=599) => Heard::Unwell,
-        Ok(_) => Heard::Well,
-        Err(_) => Heard::Unwell,
+        Ok(answer) if matches!(answer.status, 408 | 429 | 500..=599) => CallResult::Unwell,
+        Ok(_) => CallResult::Well,
+        Err(_) => CallResult::Unwell,
     }
 }
 
@@ -174,14 +175,22 @@ mod tests {
     #[test]
     fn a_destination_is_unwell_when_it_cannot_work_and_not_when_it_will_not() {
         for status in [408, 429, 500, 503, 599] {
-            assert_eq!(heard(&Ok(answer(status, false))), Heard::Unwell, "{status}");
+            assert_eq!(
+                heard(&Ok(answer(status, false))),
+                CallResult::Unwell,
+                "{status}"
+            );
         }
         for status in [200, 301, 400, 401, 404, 409, 422, 425] {
-            assert_eq!(heard(&Ok(answer(status, false))), Heard::Well, "{status}");
+            assert_eq!(
+                heard(&Ok(answer(status, false))),
+                CallResult::Well,
+                "{status}"
+            );
         }
         assert_eq!(
             heard(&Err(Trouble::NotSent("refused".into()))),
-            Heard::Unwell
+            CallResult::Unwell
         );
     }
 

@@ -7,10 +7,10 @@
 use aws_sdk_lambda::operation::invoke::InvokeOutput;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
-use shared::breaker::Heard;
-use shared::config::Invocation;
-use shared::effects::Effect;
-use shared::outcome::Outcome;
+use shared::delivery::breaker::CallResult;
+use shared::delivery::effects::Effect;
+use shared::inbox::outcome::Outcome;
+use shared::sources::Invocation;
 
 use super::{Work, document};
 
@@ -53,13 +53,13 @@ pub(super) async fn invoke(
 fn ran(work: &Work<'_>, answer: &InvokeOutput) -> Effect {
     if let Some(kind) = answer.function_error() {
         // How far it came is its own business.
-        work.pulse.note(Heard::Unwell);
+        work.pulse.note(CallResult::Unwell);
         return Effect::Failed {
             error: format!("the function failed: {kind}"),
             replayed: false,
         };
     }
-    work.pulse.note(Heard::Well);
+    work.pulse.note(CallResult::Well);
     Effect::Done {
         note: answer.status_code().to_string(),
     }

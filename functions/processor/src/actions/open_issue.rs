@@ -2,16 +2,17 @@
 //!
 //! `params.url` takes `{"title", "event"}` as JSON and answers with the issue's `number`.
 //! `params.secret`, if set, names the bearer token. The tracker is expected to honour the
-//! `Idempotency-Key`; one that does not needs [`Keys::Ignored`], and then an attempt of which
+//! `Idempotency-Key`; one that does not needs [`IdempotencySupport::Ignored`], and then an attempt of which
 //! nobody knows how it ended is left to a human, unless it can be asked
-//! ([`once_asking`](shared::effects::Effects::once_asking)). One that stores its failures under the
-//! key, as Stripe does, needs [`Keys::HonouredWithFailures`].
+//! ([`once_asking`](shared::delivery::effects::Effects::once_asking)). One that stores its failures under the
+//! key, as Stripe does, needs [`IdempotencySupport::HonouredWithFailures`].
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use shared::effects::{Effect, Keys};
-use shared::outcome::Outcome;
+use shared::delivery::effects::Effect;
+use shared::inbox::outcome::Outcome;
+use shared::sources::policy::IdempotencySupport;
 
 use super::Work;
 
@@ -30,26 +31,30 @@ pub(super) async fn open_issue(work: &Work<'_>, params: &BTreeMap<String, String
     let issue = json!({ "title": title, "event": work.row.id().as_str() }).to_string();
 
     work.effects
-        .once("open-issue", Keys::Honoured, async |key: &str| {
-            let mut headers = vec![
-                ("idempotency-key", key),
-                ("content-type", "application/json"),
-            ];
-            headers.extend(bearer.as_deref().map(|token| ("authorization", token)));
-            let answer = work
-                .outbound
-                .post(url, &headers, issue.into(), (work.clock)())
-                .await;
-            let number = answer.as_ref().ok().and_then(|answer| {
-                let answer: Value = serde_json::from_slice(answer.body.as_ref()?).ok()?;
-                answer["number"].as_u64()
-            });
-            match (work.effect(answer), number) {
-                (Effect::Done { .. }, Some(number)) => Effect::Done {
-                    note: format!("issue {number}"),
-                },
-                (effect, _) => effect,
-            }
-        })
+        .once(
+            "open-issue",
+            IdempotencySupport::Honoured,
+            async |key: &str| {
+                let mut headers = vec![
+                    ("idempotency-key", key),
+                    ("content-type", "application/json"),
+                ];
+                headers.extend(bearer.as_deref().map(|token| ("authorization", token)));
+                let answer = work
+                    .outbound
+                    .post(url, &headers, issue.into(), (work.clock)())
+                    .await;
+                let number = answer.as_ref().ok().and_then(|answer| {
+                    let answer: Value = serde_json::from_slice(answer.body.as_ref()?).ok()?;
+                    answer["number"].as_u64()
+                });
+                match (work.effect(answer), number) {
+                    (Effect::Done { .. }, Some(number)) => Effect::Done {
+                        note: format!("issue {number}"),
+                    },
+                    (effect, _) => effect,
+                }
+            },
+        )
         .await
 }

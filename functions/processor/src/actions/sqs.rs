@@ -7,11 +7,11 @@
 use aws_sdk_sqs::types::MessageAttributeValue;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use sha2::{Digest as _, Sha256};
-use shared::breaker::Heard;
-use shared::config::is_fifo;
-use shared::effects::Effect;
-use shared::json_path::JsonPath;
-use shared::outcome::Outcome;
+use shared::base::json_path::JsonPath;
+use shared::delivery::breaker::CallResult;
+use shared::delivery::effects::Effect;
+use shared::inbox::outcome::Outcome;
+use shared::sources::is_fifo;
 
 use super::Work;
 
@@ -57,7 +57,7 @@ pub(super) async fn send(
             }
             match request.message_body(body).send().await {
                 Ok(answer) => {
-                    work.pulse.note(Heard::Well);
+                    work.pulse.note(CallResult::Well);
                     Effect::Done {
                         note: answer.message_id().unwrap_or_default().to_owned(),
                     }

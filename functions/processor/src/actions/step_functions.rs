@@ -6,9 +6,9 @@
 //! machine starts as many as it is asked for, and is expected to honour the key in the input.
 
 use aws_sdk_sfn::operation::start_execution::StartExecutionError;
-use shared::breaker::Heard;
-use shared::effects::Effect;
-use shared::outcome::Outcome;
+use shared::delivery::breaker::CallResult;
+use shared::delivery::effects::Effect;
+use shared::inbox::outcome::Outcome;
 
 use super::{Work, document};
 
@@ -41,7 +41,7 @@ pub(super) async fn start(work: &Work<'_>, name: &str, state_machine: &str) -> O
                 }
                 Err(error) => return work.refusal("Step Functions", &error),
             };
-            work.pulse.note(Heard::Well);
+            work.pulse.note(CallResult::Well);
             Effect::Done {
                 note: note.to_owned(),
             }

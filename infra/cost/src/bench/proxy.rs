@@ -67,7 +67,7 @@ impl Proxy {
             service,
             takes,
             count: count.clone(),
-            http: shared::outbound::to_this_machine(&url, Duration::from_secs(30))?,
+            http: shared::aws::outbound::to_this_machine(&url, Duration::from_secs(30))?,
             upstream: OnceLock::new(),
         });
         let router = Router::new().fallback(pass).with_state(Arc::clone(&inner));

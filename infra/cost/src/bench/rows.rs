@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::Value;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use crate::tally::size;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName};
 use serde_json::{Map, Value, json};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use super::rows::Rows;
 use super::stand::{Around, SOURCE, Stand};
@@ -21,7 +21,7 @@ pub struct Case {
     /// Bytes of a body.
     pub size: usize,
     pub shape: Shape,
-    /// Doorbells that come to the processor together.
+    /// Messages that come to the processor together.
     pub batch: usize,
     /// To a destination over HTTP, or kept and nothing more.
     pub forwards: bool,
@@ -209,7 +209,7 @@ impl Sender {
     fn new(stand: &Stand, case: &Case) -> anyhow::Result<Self> {
         let url = format!("{}/in/{SOURCE}", stand.stack.front_url());
         Ok(Self {
-            http: shared::outbound::to_this_machine(&url, Duration::from_secs(30))?,
+            http: shared::aws::outbound::to_this_machine(&url, Duration::from_secs(30))?,
             url,
             size: case.size,
             shape: case.shape,
@@ -267,7 +267,7 @@ struct WorkedOn {
 /// Does what the mapping does, in batches of at most so many, until so many are done.
 async fn work(stand: &Stand, events: u32, batch: usize) -> anyhow::Result<WorkedOn> {
     let sqs = stand.stack.clients().sqs;
-    let queue = stand.stack.template().queue("Doorbell")?;
+    let queue = stand.stack.template().queue("WorkQueue")?;
     let url = &queue.url;
     let mut on = WorkedOn {
         invocations: 0,
@@ -278,11 +278,11 @@ async fn work(stand: &Stand, events: u32, batch: usize) -> anyhow::Result<Worked
         let receive = sqs.receive_message().queue_url(url).wait_time_seconds(1);
         let receive = receive.max_number_of_messages(i32::try_from(batch.min(10))?);
         let receive = receive.message_system_attribute_names(MessageSystemAttributeName::All);
-        let messages = receive.send().await.context("receive doorbells")?;
+        let messages = receive.send().await.context("receive messages")?;
         let messages = messages.messages.unwrap_or_default();
         on.requests += 1;
         if messages.is_empty() {
-            bail!("only {done} of {events} doorbells came");
+            bail!("only {done} of {events} messages came");
         }
         let records = messages.iter().map(|message| record(message, &queue.arn));
         let records: Vec<Value> = records.collect();
@@ -292,12 +292,12 @@ async fn work(stand: &Stand, events: u32, batch: usize) -> anyhow::Result<Worked
         let failed = answer["batchItemFailures"].as_array();
         ensure!(
             failed.is_none_or(Vec::is_empty),
-            "doorbells of a batch would come again: {answer}"
+            "messages of a batch would come again: {answer}"
         );
         on.invocations += 1;
         let delete = sqs.delete_message_batch().queue_url(url);
         let delete = delete.set_entries(Some(entries(&messages)?));
-        delete.send().await.context("delete doorbells")?;
+        delete.send().await.context("delete messages")?;
         on.requests += 1;
         done += u32::try_from(messages.len())?;
     }
@@ -331,7 +331,7 @@ fn record(message: &Message, queue: &str) -> Value {
         "md5OfBody": message.md5_of_body,
         "eventSource": "aws:sqs",
         "eventSourceARN": queue,
-        "awsRegion": webhookctl::stack::names::REGION,
+        "awsRegion": local::names::REGION,
     })
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use aws_sdk_ssm::types::ParameterType;
+use local::{Options, Stack};
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::hours;
-use shared::ledger::{HourPart, Ledger};
-use webhookctl::stack::{Options, Stack};
+use shared::base::calendar;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{HourPart, Ledger};
 
 use super::destination::Outside;
 use super::machine;
@@ -111,11 +111,11 @@ impl Stand {
     /// once more. In this process, because the sweep itself would wait for its time.
     pub(super) async fn look_over(&self) -> anyhow::Result<()> {
         let table = &self.stack.template().table_definition()?.name;
-        let client = webhookctl::stack::clients::dynamodb(&self.scan_url);
+        let client = local::clients::dynamodb(&self.scan_url);
         let ledger = Ledger::new(client, table, None);
         let now = Millis::now();
         for looks_at_rows in [true, false] {
-            for (from, to) in hours::cut(now - Duration::from_secs(3600), now) {
+            for (from, to) in calendar::cut(now - Duration::from_secs(3600), now) {
                 for part in HourPart::of(SOURCE, from, to) {
                     let mut start = None;
                     loop {
@@ -160,7 +160,7 @@ impl Stand {
         });
         let indexes: Vec<Index> = indexes.collect();
         self.count.take_items();
-        let client = webhookctl::stack::clients::dynamodb(&self.scan_url);
+        let client = local::clients::dynamodb(&self.scan_url);
         #[expect(clippy::disallowed_methods, reason = "this is no reader of the ledger")]
         let scan = client.scan().table_name(&table.name).consistent_read(true);
         let mut pages = scan.into_paginator().send();

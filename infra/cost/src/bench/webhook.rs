@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 /// What signs them.
 pub(super) const SECRET: &str = "whsec_bWl0dC1jb3N0LXNlY3JldA==";

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail};
-use webhookctl::stack::template::Resources;
+use local::template::Resources;
 
 pub struct AccessLog {
     format: String,

@@ -2,8 +2,8 @@
 //! <https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/FilterAndPatternSyntaxForMetricFilters.html>
 
 use anyhow::{Context as _, bail};
+use local::template::Resources;
 use serde_json::Value;
-use webhookctl::stack::template::Resources;
 
 /// `{ $.fields.missed_events > 0 }` over a log group.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,7 +16,7 @@ pub const VISIBILITY_MS: i64 = 360_000;
 /// The queues of the stack, by the last part of their URL.
 #[derive(Debug)]
 pub struct Queues {
-    pub doorbells: Queue,
+    pub work_messages: Queue,
     pub backlog: Queue,
     pub spill: Queue,
 }
@@ -24,7 +24,7 @@ pub struct Queues {
 /// Which of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
-    Doorbells,
+    Work,
     Backlog,
     Spill,
 }
@@ -96,13 +96,13 @@ pub struct Done {
 
 impl Default for Queues {
     fn default() -> Self {
-        let doorbells = || Queue {
+        let work_messages = || Queue {
             most_receives: Some(MOST_RECEIVES),
             ..Queue::default()
         };
         Self {
-            doorbells: doorbells(),
-            backlog: doorbells(),
+            work_messages: work_messages(),
+            backlog: work_messages(),
             spill: Queue::default(),
         }
     }
@@ -111,14 +111,14 @@ impl Default for Queues {
 impl Queues {
     pub fn get(&mut self, name: Name) -> &mut Queue {
         match name {
-            Name::Doorbells => &mut self.doorbells,
+            Name::Work => &mut self.work_messages,
             Name::Backlog => &mut self.backlog,
             Name::Spill => &mut self.spill,
         }
     }
 
     pub fn are_empty(&self) -> bool {
-        self.doorbells.is_empty() && self.backlog.is_empty() && self.spill.is_empty()
+        self.work_messages.is_empty() && self.backlog.is_empty() && self.spill.is_empty()
     }
 
     /// Answers a request; `Err` is one that these queues have not been taught.
@@ -140,7 +140,7 @@ impl Queues {
 impl Name {
     fn of(url: &str) -> Result<Self, String> {
         match url.rsplit('/').next() {
-            Some("doorbells") => Ok(Self::Doorbells),
+            Some("work") => Ok(Self::Work),
             Some("backlog") => Ok(Self::Backlog),
             Some("spill") => Ok(Self::Spill),
             _ => Err(format!("the queue {url:?}")),
@@ -150,7 +150,7 @@ impl Name {
     /// As an event source mapping names it.
     pub fn arn(self) -> String {
         let name = match self {
-            Self::Doorbells => "doorbells",
+            Self::Work => "work",
             Self::Backlog => "backlog",
             Self::Spill => "spill",
         };

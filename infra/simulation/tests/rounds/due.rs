@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use backup_sync::{Report, RunTime, SweepReport, Task};
 use futures::future::join_all;
-use shared::clock::Millis;
-use shared::event::{Event, Fetched, Via};
-use shared::ledger::{Claim, Settlement};
-use shared::queue::Doorbell;
-use shared::timing::{BACKUP_SYNC, ROUND_EVERY};
+use shared::base::clock::Millis;
+use shared::base::timing::{BACKUP_SYNC, ROUND_EVERY};
+use shared::inbox::ledger::{Claim, Settlement};
+use shared::inbox::queue::WorkMessage;
+use shared::webhook::event::{Event, Fetched, Via};
 use simulation::sandbox::SOURCE;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -28,7 +28,7 @@ struct Seen {
 }
 
 impl World {
-    /// Events whose doorbells are lost, received one after the other between these two ages.
+    /// Events whose messages are lost, received one after the other between these two ages.
     async fn lost(&self, count: usize, ages: (Duration, Duration)) {
         let at = |n: usize| {
             let span = ages.1.saturating_sub(ages.0);
@@ -66,7 +66,7 @@ impl World {
     }
 
     async fn work_on(&self, text: &str) {
-        let bell = Doorbell::from_message(text).unwrap();
+        let bell = WorkMessage::from_message(text).unwrap();
         let claim = self.ledger.claim(&bell.key, "worker", now(), MINUTE, 10);
         if let Claim::Leased(lease) = claim.await.unwrap() {
             let settled = self.ledger.settle(*lease, Settlement::Done, &[], now());
@@ -210,7 +210,7 @@ fn young_rows_do_not_wait_behind_old_ones() {
         world.lost(20, YOUNG).await;
         // Nothing old is let in: the live queue has more than a dose, and the backlog is full.
         let stores = || world.stores.lock();
-        ring(&mut stores().queues.doorbells, 900_000..900_060);
+        ring(&mut stores().queues.work_messages, 900_000..900_060);
         ring(&mut stores().queues.backlog, 910_000..911_000);
         let report = world.swept().await;
         assert_eq!(report.rung, 20, "{report:?}");
@@ -227,7 +227,7 @@ fn a_sweep_that_was_killed_delays_the_next_by_its_lease() {
         assert!(killed.is_err());
         let report = world.swept().await;
         assert_eq!((report.looked_at, report.more), (0, true), "{report:?}");
-        world.stores.lock().queues.doorbells.purge();
+        world.stores.lock().queues.work_messages.purge();
         sleep(MINUTE).await;
         let report = world.swept().await;
         assert!(report.rung > 0, "{report:?}");

@@ -1,12 +1,12 @@
-//! The backlog: its doorbells go among those of now while few of these wait, and none is lost on the
+//! The backlog: its messages go among those of now while few of these wait, and none is lost on the
 //! way.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use shared::event::EventKey;
-use shared::queue::Doorbell;
-use shared::timing::{DOSE, DRAIN, LARGEST_DOSE};
+use shared::base::timing::{DOSE, DRAIN, LARGEST_DOSE};
+use shared::inbox::queue::WorkMessage;
+use shared::webhook::event::EventKey;
 use simulation::sandbox::SOURCE;
 use simulation::wire::sqs::Queue;
 use tokio::time::{Instant, sleep};
@@ -15,7 +15,7 @@ use super::world::{HOUR, SECOND, World, live, now};
 
 pub(crate) fn bell(id: u64) -> String {
     let key = EventKey::new(SOURCE, &format!("evt_{id}"));
-    Doorbell { key, run: 0 }.to_message()
+    WorkMessage { key, run: 0 }.to_message()
 }
 
 pub(crate) fn ring(queue: &mut Queue, bells: std::ops::Range<u64>) {
@@ -29,14 +29,14 @@ impl World {
     pub(crate) fn waiting(&self) -> (u64, u64) {
         let stores = &mut *self.stores.lock();
         let now = now().0;
-        let [live, old] = [&mut stores.queues.doorbells, &mut stores.queues.backlog];
+        let [live, old] = [&mut stores.queues.work_messages, &mut stores.queues.backlog];
         (live.depth(now) as u64, old.depth(now) as u64)
     }
 
     /// What waits among those of now, `most` of them; they are gone then.
     pub(crate) fn hear(&self, most: usize) -> Vec<String> {
         let stores = &mut *self.stores.lock();
-        let queue = &mut stores.queues.doorbells;
+        let queue = &mut stores.queues.work_messages;
         let heard = queue.receive(most, now().0, 360_000, &mut stores.dice);
         for message in &heard {
             queue.delete(message);
@@ -89,7 +89,7 @@ fn those_of_now_never_wait_behind_more_than_a_dose() {
 #[test]
 fn while_those_of_now_wait_nothing_old_goes_over() {
     live(async |world| {
-        ring(&mut world.stores.lock().queues.doorbells, 0..DOSE);
+        ring(&mut world.stores.lock().queues.work_messages, 0..DOSE);
         ring(&mut world.stores.lock().queues.backlog, 1_000..1_020);
         assert_eq!(world.drain().await.fed, 0);
         assert_eq!(world.waiting(), (DOSE, 20));
@@ -102,7 +102,7 @@ fn while_those_of_now_wait_nothing_old_goes_over() {
 #[test]
 fn a_run_ends_in_time_and_the_next_one_goes_on() {
     live(async |world| {
-        ring(&mut world.stores.lock().queues.doorbells, 0..2 * DOSE);
+        ring(&mut world.stores.lock().queues.work_messages, 0..2 * DOSE);
         ring(&mut world.stores.lock().queues.backlog, 1_000..1_001);
         let began = Instant::now();
         assert_eq!(world.drain().await.fed, 0);
@@ -114,7 +114,7 @@ fn a_run_ends_in_time_and_the_next_one_goes_on() {
 }
 
 #[test]
-fn what_is_no_doorbell_goes_over_as_it_is() {
+fn an_invalid_message_is_moved_as_it_is() {
     live(async |world| {
         let at = now().0;
         let text = r#"{"v":9,"about":{}}"#;

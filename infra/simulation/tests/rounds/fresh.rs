@@ -17,10 +17,10 @@ fn what_nobody_rang_for_is_rung_for_two_minutes_later() {
         let report = world.sweep().await;
         assert_eq!((report.looked_at, report.rung, report.failed), (1, 1, 0));
         assert!(world.is_indexed(&key).await);
-        assert_eq!(world.stores.lock().queues.doorbells.sent, 1);
+        assert_eq!(world.stores.lock().queues.work_messages.sent, 1);
         // From here on it is swept like every other, and by its time no more.
         let more = world.sweeps_for(HOUR).await;
-        assert_eq!(more, 0, "its doorbell waits");
+        assert_eq!(more, 0, "its message waits");
     });
 }
 
@@ -71,10 +71,10 @@ fn an_hour_of_which_all_was_seen_is_not_gone_over_again() {
         for n in 0..50 {
             let key = world.comes(&format!("evt_{n}")).await;
             let claim = world.ledger.claim(&key, "worker", now(), MINUTE, 10).await;
-            let shared::ledger::Claim::Leased(lease) = claim.unwrap() else {
+            let shared::inbox::ledger::Claim::Leased(lease) = claim.unwrap() else {
                 panic!("not leased");
             };
-            let done = shared::ledger::Settlement::Done;
+            let done = shared::inbox::ledger::Settlement::Done;
             world.ledger.settle(*lease, done, &[], now()).await.unwrap();
         }
         let report = world.sweeps_for(3 * HOUR).await;

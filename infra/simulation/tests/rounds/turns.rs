@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use backup_sync::{Order, Report, SyncReport, Task};
 use bytes::Bytes;
 use serde_json::json;
-use shared::clock::Millis;
-use shared::outbound::{Answer, Inside};
-use shared::timing::{BACKUP_SYNC, SYNC_EVERY};
+use shared::aws::outbound::{Answer, Inside};
+use shared::base::clock::Millis;
+use shared::base::timing::{BACKUP_SYNC, SYNC_EVERY};
 use simulation::clock;
 use tokio::time::{Instant, sleep, timeout};
 

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backup_sync::{BackupSync, DrainReport, Report, SweepReport, Task};
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Ledger, Watched};
-use shared::outbound::{Answer, Inside};
+use shared::aws::outbound::{Answer, Inside};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Ledger, Watched};
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use simulation::clock;
 use simulation::sandbox::{SOURCE, Sandbox, Sandboxes};
 use simulation::scenario::Scenario;

@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use dynoxide::{AttributeValue, Database, ImportOptions, Item, server};
-use shared::clock::Millis;
-use shared::event::{EventId, EventKey};
-use shared::hours::{Arrived, Hour};
-use shared::ledger::transition::{dead_partition, work_partition};
-use shared::ledger::{HourCount, Ledger};
-use webhookctl::stack::{Naming, Template, clients, create_table};
+use local::{Naming, Template, clients, create_table};
+use shared::base::calendar::Hour;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Ledger;
+use shared::inbox::ledger::transition::{dead_partition, work_partition};
+use shared::monitoring::hours::Arrived;
+use shared::monitoring::hours::HourCount;
+use shared::webhook::event::{EventId, EventKey};
 
 pub(crate) const SOURCES: usize = 10;
 

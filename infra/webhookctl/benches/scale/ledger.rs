@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Claim, Lease, Ledger, Received, Settlement, Swept, Waiting};
-use webhookctl::stack::clients;
+use local::clients;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Claim, Lease, Ledger, Received, Settlement, Swept, Waiting};
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
 /// Events of one run of a step.
 const EVENTS: usize = 50;

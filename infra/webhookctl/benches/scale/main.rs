@@ -21,7 +21,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::CommandFactory as _;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 use webhookctl::cli::Cli;
 use webhookctl::place::Local;
 

@@ -11,7 +11,6 @@ use super::dlq::DlqCommand;
 use super::doctor::DoctorArgs;
 use super::endpoint::EndpointCommand;
 use super::erase::EraseArgs;
-use super::help;
 use super::inbox::{BodyArgs, DiffArgs, ExportArgs, TailArgs};
 use super::listen::ListenArgs;
 use super::log::LogArgs;
@@ -25,14 +24,14 @@ use super::sync::SyncCommand;
 use super::values::{self, Assignment, Chaos, ColorChoice, Rate, SecretFrom, Tamper, Zone};
 use super::verify::VerifyArgs;
 use crate::output::{Format, Query};
+use crate::place::TargetOptions;
 
-/// Inspect and test a webhook inbox on AWS, or run it all on this machine
+/// Inspect and operate a webhook inbox on AWS, or run one on this machine
 #[derive(Debug, Parser)]
 #[command(
     name = "webhookctl",
     version,
     arg_required_else_help = true,
-    after_help = help::START_HERE,
     max_term_width = 100
 )]
 pub struct Cli {
@@ -47,7 +46,7 @@ pub struct Cli {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Global options")]
 pub struct Global {
-    /// Format of stdout
+    /// Output format
     #[arg(
         short,
         long,
@@ -58,60 +57,18 @@ pub struct Global {
         hide_possible_values = true,
         hide_default_value = true,
         hide_env = true,
-        help = "Format of stdout: table, wide, json, jsonl, csv, ids"
+        help = "Output format: table, wide, json, jsonl, csv, ids"
     )]
     pub output: Format,
 
-    /// `JMESPath` over the JSON document, as in the AWS CLI; implies -o json
+    /// Filter JSON with `JMESPath`, as in the AWS CLI; implies -o json
     #[arg(long, global = true, value_name = "JMESPATH", value_parser = Query::parse)]
     pub query: Option<Query>,
 
-    /// Deployment to talk to, see `context`; `local` is the running `dev`
-    #[arg(
-        short,
-        long,
-        global = true,
-        value_name = "NAME",
-        env = "WEBHOOKCTL_CONTEXT",
-        hide_env = true
-    )]
-    pub context: Option<String>,
+    #[command(flatten)]
+    pub target: TargetOptions,
 
-    /// Profile of ~/.aws/config, in place of all other credentials
-    #[arg(long, global = true, value_name = "NAME")]
-    pub profile: Option<String>,
-
-    /// AWS Region of the deployment
-    #[arg(
-        long,
-        global = true,
-        value_name = "REGION",
-        env = "AWS_REGION",
-        hide_env = true
-    )]
-    pub region: Option<String>,
-
-    /// Name of the inbox table
-    #[arg(
-        long,
-        global = true,
-        value_name = "NAME",
-        env = "MITT_TABLE",
-        hide_env = true
-    )]
-    pub table: Option<String>,
-
-    /// Where AWS is, for emulators
-    #[arg(
-        long,
-        global = true,
-        value_name = "URL",
-        env = "AWS_ENDPOINT_URL",
-        hide_env = true
-    )]
-    pub endpoint_url: Option<String>,
-
-    /// Colour: auto, always, never
+    /// Use colour: auto, always, never
     #[arg(
         long,
         global = true,
@@ -122,7 +79,7 @@ pub struct Global {
     )]
     pub color: ColorChoice,
 
-    /// Times for people: utc, local
+    /// Time zone of the times in tables: utc, local
     #[arg(
         long,
         global = true,
@@ -135,15 +92,15 @@ pub struct Global {
     )]
     pub time: Zone,
 
-    /// Ask nothing and take no single keys; what needs an answer is refused
+    /// Never prompt or read single keys; a command that needs an answer fails
     #[arg(long, global = true)]
     pub no_input: bool,
 
-    /// No progress, footers or tips on stderr
+    /// Print no progress, footers or tips on stderr
     #[arg(short, long, global = true)]
     pub quiet: bool,
 
-    /// Columns of the terminal, where it does not say so itself
+    /// Terminal width, if it cannot be detected
     #[arg(long, global = true, hide = true, env = "COLUMNS")]
     pub terminal_width: Option<String>,
 
@@ -154,81 +111,78 @@ pub struct Global {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run the whole system on this machine, nothing in AWS
+    /// Run the whole system on this machine, without AWS
     ///
-    /// The functions are the unchanged binaries; table, queue, bucket and secrets are emulated in
-    /// this process. On a terminal, s sends a webhook, q stops, and what becomes of events is shown.
+    /// The functions are the same binaries as in AWS. This process emulates the table, the queues,
+    /// the bucket and the secrets. On a terminal, `dev` shows each change of each event; s sends a
+    /// webhook, q stops.
     Dev(DevArgs),
     /// Send a signed test webhook, as a provider would
     ///
-    /// The body is a sample of the provider's, signed with the secret of the source.
+    /// The body is a sample of the provider's webhook, signed with the secret of the source.
     Send(SendArgs),
-    /// Forward events to a URL on this machine as they arrive, and past ones on request
+    /// Forward events to a URL on this machine as they arrive
     ///
-    /// The inbox is only read: no message is received from a queue, no event changes, and what the
-    /// program here answers is told to nobody. While it cannot be reached, events are held and sent
-    /// when it can. What is kept apart is left out, unless --status quarantined asks for it. On a
-    /// terminal, r sends the last one again, d shows where it stands in the inbox, the arrows choose
-    /// another one for both, p pauses, q stops.
+    /// The inbox is only read: `listen` receives no queue message, changes no event and stores no
+    /// response of your program. With --backfill it sends past events first. While your program is
+    /// unreachable, events wait, and are sent later. Quarantined events are skipped unless you pass
+    /// --status quarantined.
+    ///
+    /// On a terminal, r sends the last event again, d shows its details, the arrow keys select
+    /// another event for both, p pauses, q stops.
     Listen(ListenArgs),
-    /// Explain, step by step, why a signature does or does not match
+    /// Explain why a signature does or does not match
     ///
-    /// The request is one of the quarantine or of the inbox, by its id, or one that is given with
-    /// --body and -H. The catcher's own verification decides. Where it refuses, the usual causes are
-    /// tried one by one, and the one that fits is named. Exit 5 if it is not verified.
+    /// Checks a rejected request or a stored event by its id, or a request that you pass with
+    /// --body and -H. It runs the same verification as the catcher. If that fails, it tries the
+    /// usual causes one by one and names the one that fits. Exit 5 if the request is not verified.
     Verify(VerifyArgs),
-    /// Stored events: list, inspect, count, follow, export
+    /// List, inspect, count, follow and export stored events
     #[command(subcommand, arg_required_else_help = true)]
     Inbox(InboxCommand),
-    /// Replay a chosen set of events: plan, then apply; every run is recorded
+    /// Run selected events again: plan, then apply
     #[command(subcommand, arg_required_else_help = true)]
     Replay(ReplayCommand),
-    /// Dead letters, grouped by error
+    /// List dead letters by error, and run them again
     #[command(subcommand, arg_required_else_help = true)]
     Dlq(DlqCommand),
-    /// Requests that were refused, kept apart from the inbox for a week
+    /// Review rejected requests and quarantined events
     #[command(subcommand, arg_required_else_help = true)]
     Quarantine(QuarantineCommand),
-    /// What the provider has, held against what we have
+    /// Compare provider objects with yours, and repair differences
     #[command(subcommand, arg_required_else_help = true)]
     Reconcile(ReconcileCommand),
-    /// The subscriptions at the providers: whether they still lead to us
+    /// Check the webhook subscriptions at the providers
     #[command(subcommand, arg_required_else_help = true)]
     Endpoint(EndpointCommand),
-    /// Delete what events carried, and keep that they were there
+    /// Delete the data of events, and keep the record that they existed
     ///
-    /// The body goes in each of its versions, and so do headers, errors and notes; key, outcome and
-    /// history stay, so that a second delivery is still recognised. An event that is open ends as a
-    /// dead letter. Backups of the table keep it for up to 35 days. `--where` reads each body of the
-    /// time that is looked through.
+    /// Deletes every version of the body, and the headers, errors and notes. Keeps the key, the
+    /// status and the history, so that a second delivery is still recognised as a duplicate. An
+    /// open event becomes a dead letter. Backups of the table keep the data for up to 35 days.
+    /// `--where` reads each body in the time range.
     Erase(EraseArgs),
-    /// What operators did to the inbox, when and why
+    /// List what operators changed, when and why
     Log(LogArgs),
-    /// Who sends to us, and with which secret
+    /// Add, check, test and pause sources, and rotate their secrets
     #[command(subcommand, arg_required_else_help = true)]
     Sources(SourcesCommand),
-    /// The scheduled sync, and what it found missing
+    /// Show events that the scheduled sync found missing, or run it
     #[command(subcommand, arg_required_else_help = true)]
     Sync(SyncCommand),
-    /// Look whether everything is set up and at work, and say how to mend what is not
+    /// Check the deployment and suggest fixes
     ///
-    /// Each check has a name, a reason and a fix; infra/docs/doctor.md lists them. Nothing is changed.
-    /// Exit 5 if one found a fault.
+    /// Each check has a name, a reason and a fix; infra/docs/doctor.md lists them. `doctor` changes
+    /// nothing. Exit 5 if a check finds a fault.
     Doctor(DoctorArgs),
-    /// The deployments that commands can talk to, by name
+    /// Store deployments by name, and choose the default one
     #[command(subcommand, arg_required_else_help = true)]
     Context(ContextCommand),
     /// Print a completion script for your shell
     ///
-    /// It completes commands, flags and their values, presets, contexts, sources, and the error
-    /// fingerprints and plan ids that commands have shown on this machine. Nobody else is asked when
-    /// a key is pressed.
-    ///
-    /// bash: webhookctl completions bash > ~/.local/share/bash-completion/completions/webhookctl
-    ///
-    /// zsh: webhookctl completions zsh > ~/.zfunc/_webhookctl
-    ///
-    /// fish: webhookctl completions fish > ~/.config/fish/completions/webhookctl.fish
+    /// Completes commands, flags and their values, presets, contexts, sources, and the error
+    /// fingerprints and plan ids that commands have printed on this machine. Completion makes no
+    /// network request.
     Completions(CompletionsArgs),
     /// Write a man page for each command
     #[command(hide = true)]
@@ -237,35 +191,35 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct DevArgs {
-    /// Send the demo webhooks: a good one, a duplicate, a forged, a flaky and a poisonous one
+    /// Send the demo webhooks, such as a duplicate, a forged and a failing one
     #[arg(long)]
     pub demo: bool,
-    /// Exit after the demo; 0 only if every webhook met the fate expected of it
+    /// Exit after the demo; exit 0 only if each webhook had the expected result
     #[arg(long, requires = "demo")]
     pub once: bool,
-    /// Break something on purpose, and show what becomes of events
+    /// Break something on purpose, and show how events recover
     ///
-    /// It says what is broken and what to watch, sends a webhook to begin with, and shows every
-    /// change of every event. It has sources of its own, whose attempts outlast what breaks. On a
-    /// terminal, c mends it and breaks it again.
+    /// Prints what is broken and what to watch, sends a webhook, and shows each change of each
+    /// event. It uses its own sources, whose retries last longer than the fault. On a terminal, c
+    /// ends the fault and starts it again.
     #[arg(long, value_name = "WHAT", conflicts_with_all = ["demo", "sources"])]
     pub chaos: Option<Chaos>,
-    /// Keep the state in this folder, for next time [default: in memory]
+    /// Keep the state in this folder for the next run [default: in memory]
     #[arg(long, value_name = "DIR")]
     pub state: Option<PathBuf>,
-    /// Begin with an empty state: say what --state DIR keeps, and throw it away
+    /// Start with an empty state: list what --state DIR keeps, and delete it
     #[arg(long, requires = "state")]
     pub reset: bool,
     /// Port for webhooks on 127.0.0.1; 0 picks a free one
     #[arg(long, value_name = "N", default_value_t = 8787)]
     pub port: u16,
-    /// Sources to serve instead of those built in
+    /// Sources file to use instead of the built-in one
     #[arg(long, value_name = "FILE")]
     pub sources: Option<PathBuf>,
-    /// Template to build the stack from, instead of the one built in
+    /// Template to build the stack from, instead of the built-in one
     #[arg(long, value_name = "FILE")]
     pub template: Option<PathBuf>,
-    /// Folder of the function binaries, instead of the one this program is in
+    /// Folder of the function binaries [default: the folder of this program]
     #[arg(long, value_name = "DIR")]
     pub binaries: Option<PathBuf>,
 }
@@ -276,15 +230,16 @@ pub struct DevArgs {
     reason = "one for each switch of the command line"
 )]
 pub struct SendArgs {
-    /// Provider to imitate, or the source to send as; `--list` shows the providers
+    /// Provider to imitate, or source to send as; `--list` shows the providers
     #[arg(value_name = "PRESET|SOURCE", required_unless_present_any = ["list", "event"])]
     pub preset: Option<String>,
-    /// Send a stored event again, signed afresh: to the running local stack, or --to this machine
+    /// Send a stored event again with a new signature: to the local stack, or --to this machine
     ///
-    /// Its id, a unique prefix of it, the provider's event id, or `source:event-id`. Signed with
-    /// the secret of the local stack, or of this machine as `webhookctl listen --resign` does; the signature
-    /// that it had is in `X-Webhookctl-Original-Signature`. Of a deployment this is a read, and is
-    /// written down there as one.
+    /// Takes an id, a unique prefix of it, the provider's event id, or `source:event-id`. The
+    /// signature uses the secret of the local stack, or the secret of this machine that `webhookctl
+    /// listen --resign` uses. The original signature is in the header
+    /// `X-Webhookctl-Original-Signature`. In a deployment this only reads the event, and the audit
+    /// log records who read it.
     #[arg(long, value_name = "ID", conflicts_with_all = [
         "preset", "event_type", "data", "file", "id", "tamper", "duplicate", "count", "rate",
         "list", "new_key", "public_key", "key_from", "variant", "param",
@@ -293,16 +248,16 @@ pub struct SendArgs {
     /// URL to send to [default: the running local stack]
     #[arg(long, value_name = "URL")]
     pub to: Option<String>,
-    /// Source to send as, where several have this preset
+    /// Source to send as, if several sources have this preset
     #[arg(long, value_name = "NAME")]
     pub source: Option<String>,
-    /// How it is signed, where the preset knows several ways [default: default]
+    /// Variant of the preset, if it has several [default: default]
     #[arg(long, value_name = "NAME", requires = "to")]
     pub variant: Option<String>,
     /// Parameter of the preset (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = values::assignment, requires = "to")]
     pub param: Vec<Assignment>,
-    /// Type of the event [default: that of the preset's first sample]
+    /// Type of the event [default: the type of the preset's first sample]
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     pub event_type: Option<String>,
     /// Change a field of the sample; `+PATH=VALUE` adds one (repeatable)
@@ -317,39 +272,39 @@ pub struct SendArgs {
     /// Where to read the secret: `-` (stdin), `file:PATH` or `env:NAME`
     #[arg(long, value_name = "PLACE", value_parser = values::secret_from)]
     pub secret_from: Option<SecretFrom>,
-    /// Where to read the private key that stands for the provider's: PKCS #8 in PEM
+    /// Where to read the private key that replaces the provider's: PKCS #8 in PEM
     ///
-    /// For presets whose provider publishes a public key. `-` (stdin), `file:PATH` or `env:NAME`;
-    /// a running `dev` has made one for each of its sources that takes Ed25519 or ECDSA.
+    /// For presets whose provider publishes a public key. `-` (stdin), `file:PATH` or `env:NAME`. A
+    /// running `dev` has created a key for each of its sources that uses Ed25519 or ECDSA.
     #[arg(long, value_name = "PLACE", value_parser = values::secret_from,
           conflicts_with = "secret_from")]
     pub key_from: Option<SecretFrom>,
-    /// Make such a key, print the public key as a source stores it, and send nothing
+    /// Create such a key, print its public key as a source stores it, and send nothing
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key_from", "public_key"])]
     pub new_key: Option<PathBuf>,
     /// Print the public key of --key-from as a source stores it, and send nothing
     #[arg(long, requires = "key_from")]
     pub public_key: bool,
-    /// The provider's id of the event [default: a new one]
+    /// The provider's event id [default: a new one]
     #[arg(long, value_name = "ID")]
     pub id: Option<String>,
-    /// Falsify it after signing
+    /// Make the request invalid after signing
     #[arg(long, value_name = "WHAT")]
     pub tamper: Option<Tamper>,
-    /// Send the same event a second time
+    /// Send the same event twice
     #[arg(long)]
     pub duplicate: bool,
-    /// How many events to send
+    /// Number of events to send
     #[arg(short = 'n', long = "count", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub count: u32,
-    /// How fast to send them: 20/s, 100/m
+    /// Rate of sending: 20/s, 100/m
     #[arg(long, value_name = "RATE", value_parser = values::rate)]
     pub rate: Option<Rate>,
-    /// Wait for the outcome; exit 6 if it is not `done`
+    /// Wait for the final status; exit 6 if it is not `done`
     #[arg(long)]
     pub wait: bool,
-    /// List the presets, and whether and how each can be sent
+    /// List the presets, and how each can be sent
     #[arg(long)]
     pub list: bool,
     /// Print the request as a curl command instead of sending it
@@ -364,42 +319,42 @@ pub enum InboxCommand {
     /// List stored events, newest first
     #[command(visible_alias = "ls")]
     List(ListArgs),
-    /// Explain one event: where it stands, why, and what to do next
+    /// Explain one event: its status, the cause, and what to do next
     #[command(visible_alias = "show")]
     Inspect(InspectArgs),
-    /// Print the exact body that arrived
+    /// Print the exact body of an event
     ///
-    /// To a terminal only what is plain text; everything with --raw, or into a file.
+    /// On a terminal it prints plain text only. For other bytes, pass --raw or redirect to a file.
     Body(BodyArgs),
     /// Compare the bodies of two events; exit 1 if they differ
     ///
-    /// Values are told apart from how they are written: the order of keys, the spelling of numbers
-    /// and strings, white space.
+    /// Reports different values apart from different notation: key order, white space, and the
+    /// notation of numbers and strings.
     Diff(DiffArgs),
     /// Follow events as they arrive and change, until Ctrl-C
     ///
-    /// Looks once a second, and reads only. An event that was open before is looked at every five
-    /// seconds.
+    /// Reads the table once a second, and changes nothing. Events that were already open are read
+    /// every five seconds.
     Tail(TailArgs),
-    /// Write events into a file; what was exported by whom is written down
+    /// Write events to a file; the audit log records who exported them
     Export(ExportArgs),
-    /// Count events: how many came, what is stuck, how long they take
+    /// Count events: received, waiting, failed, and how long they take
     ///
-    /// Failed events, dead letters and the oldest one that waits are those of now, whenever they came.
-    /// Duplicates are not counted: they leave no trace but in the metrics and logs.
+    /// Failed events, dead letters and the oldest waiting event are current values, whatever the
+    /// time range. Duplicates are not counted: only metrics and logs record them.
     Stats(StatsArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// How many
+    /// Maximum number of events
     #[arg(short = 'n', long = "limit", value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
-    /// Go on where a list stopped
+    /// Continue where a list stopped: the value of `next_cursor`
     #[arg(long, value_name = "CURSOR")]
     pub after: Option<String>,
-    /// Columns of a table or of CSV, such as `id,status,next_action.text`
+    /// Columns of the table or the CSV, such as `id,status,next_action.text`
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub columns: Vec<String>,
     /// Oldest first
@@ -414,15 +369,15 @@ pub struct ListArgs {
 
 #[derive(Debug, Args)]
 pub struct InspectArgs {
-    /// Id, a unique prefix of it, the provider's event id, or `source:event-id`
+    /// Event id, a unique prefix of it, the provider's event id, or `source:event-id`
     pub id: String,
-    /// Also arrival, side effects, timeline, and who ran it again or what superseded it
+    /// Also show arrival, side effects, timeline, replays, and the event that superseded it
     #[arg(long)]
     pub full: bool,
-    /// Also the timeline
+    /// Also show the timeline
     #[arg(long, conflicts_with = "full")]
     pub timeline: bool,
-    /// Show it again whenever it changes, until it is settled; exit 6 if it is not `done` then
+    /// Update the output until the event is settled; exit 6 if its status is not `done`
     #[arg(long)]
     pub watch: bool,
 }
@@ -440,11 +395,11 @@ impl Global {
     /// An empty variable is one that is not set.
     pub(super) fn without_empty(mut self) -> Self {
         for value in [
-            &mut self.context,
-            &mut self.profile,
-            &mut self.region,
-            &mut self.table,
-            &mut self.endpoint_url,
+            &mut self.target.context,
+            &mut self.target.profile,
+            &mut self.target.region,
+            &mut self.target.table,
+            &mut self.target.endpoint_url,
             &mut self.terminal_width,
             &mut self.tips,
         ] {

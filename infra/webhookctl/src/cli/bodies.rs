@@ -1,7 +1,7 @@
 //! Where large bodies are.
 
 use clap::Args;
-use shared::ledger::Ledger;
+use shared::inbox::ledger::Ledger;
 
 use super::Global;
 use crate::place::Inbox;
@@ -10,7 +10,7 @@ use crate::place::Inbox;
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct BodiesAt {
-    /// Bucket of large bodies, the output `BodyBucket`
+    /// Bucket of large bodies (stack output `BodyBucket`)
     #[arg(long, value_name = "NAME", env = "MITT_BODY_BUCKET", hide_env = true)]
     pub body_bucket: Option<String>,
 }
@@ -18,7 +18,7 @@ pub struct BodiesAt {
 impl BodiesAt {
     /// The inbox, and its bucket as far as it is known.
     pub(crate) fn open(&self, global: &Global) -> anyhow::Result<Inbox> {
-        let mut inbox = Inbox::open(global)?;
+        let mut inbox = Inbox::open(&global.target)?;
         inbox.ledger = self.ledger(&inbox)?;
         Ok(inbox)
     }

@@ -6,24 +6,24 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub enum ContextCommand {
-    /// List the contexts; the one in use has a `*`
+    /// List the contexts; `*` marks the default one
     #[command(visible_alias = "ls")]
     List,
-    /// Show what a context says, and what is in force
+    /// Show a context, and the settings in effect
     Show(ContextShowArgs),
-    /// Use this context where none is named
+    /// Set the default context
     Use(ContextUseArgs),
-    /// Write a deployment down, under a name
+    /// Store a deployment under a name
     ///
-    /// The stack is asked once for the names of its parts, and never again: commands start without
-    /// a call. The name of the stack, --region and --profile are all that is needed. --refresh asks
-    /// again, after an update of the stack.
+    /// Reads the resource names of the stack once and stores them, so that other commands start
+    /// without that request. The stack name, --region and --profile are enough. Use --refresh after
+    /// an update of the stack.
     Add(ContextAddArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct ContextShowArgs {
-    /// Name of the context [default: the one in use]
+    /// Name of the context [default: the default context]
     pub name: Option<String>,
 }
 
@@ -35,25 +35,25 @@ pub struct ContextUseArgs {
 
 #[derive(Debug, Args)]
 pub struct ContextAddArgs {
-    /// What to call it
+    /// Name of the new context
     pub name: String,
-    /// The stack, which says what its parts are called
+    /// Stack to read the resource names from
     #[arg(long, value_name = "STACK")]
     pub stack: Option<String>,
-    /// The outputs of the stack instead, as `aws cloudformation describe-stacks` or `sam list
-    /// stack-outputs` prints them; `-` reads stdin
+    /// File with the stack outputs, instead of a stack: what `aws cloudformation describe-stacks`
+    /// or `sam list stack-outputs` prints; `-` reads stdin
     #[arg(long, value_name = "FILE", conflicts_with = "refresh")]
     pub outputs: Option<PathBuf>,
-    /// The sources that it was built with [default: those built in here]
+    /// Sources file of the deployment [default: the built-in one]
     #[arg(long, value_name = "FILE")]
     pub sources: Option<PathBuf>,
-    /// What is let in from the quarantine needs its count, as a replay does everywhere
+    /// Accepting quarantined requests needs their count, as a replay always does
     #[arg(long)]
     pub protected: bool,
-    /// Nothing can be changed
+    /// Refuse all changes
     #[arg(long)]
     pub read_only: bool,
-    /// Ask the stack of a context again
+    /// Read the resource names of an existing context again
     #[arg(long)]
     pub refresh: bool,
 }

@@ -7,28 +7,28 @@ use super::selection::SelectionArgs;
 
 #[derive(Debug, Subcommand)]
 pub enum DlqCommand {
-    /// List dead letters by their error, and whether they can be worked on again
+    /// List dead letters by error, and whether a replay is safe
     ///
-    /// It reads the table, never the queue: to look at a message of a queue is to receive it.
+    /// Reads the table, never the queue: receiving a queue message hides it from the processor.
     #[command(visible_alias = "ls")]
     List(Box<DlqListArgs>),
-    /// Explain one error, or one dead letter
+    /// Explain one error or one dead letter
     #[command(visible_alias = "show")]
     Inspect(DlqInspectArgs),
-    /// Work on dead letters again: shows what it would do, asks for the count, does it
+    /// Run dead letters again: shows the plan, asks for the count, then runs it
     Redrive(Box<DlqRedriveArgs>),
 }
 
 #[derive(Debug, Args)]
 pub struct DlqListArgs {
-    /// Each dead letter on a line of its own, newest first
+    /// One line per dead letter, newest first
     #[arg(long)]
     pub flat: bool,
-    /// How many, with --flat
+    /// Maximum number of dead letters, with --flat
     #[arg(short = 'n', long = "limit", value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub limit: u32,
-    /// Go on where a list with --flat stopped
+    /// Continue where a list with --flat stopped: the value of `next_cursor`
     #[arg(long, value_name = "CURSOR")]
     pub after: Option<String>,
     #[command(flatten)]
@@ -37,25 +37,25 @@ pub struct DlqListArgs {
 
 #[derive(Debug, Args)]
 pub struct DlqInspectArgs {
-    /// Fingerprint of an error, as `dlq list` shows it, or id of a dead letter
+    /// Error fingerprint, as `dlq list` shows it, or id of a dead letter
     #[arg(value_name = "ERROR|ID")]
     pub what: String,
 }
 
 #[derive(Debug, Args)]
 pub struct DlqRedriveArgs {
-    /// Let SQS move the messages of its dead-letter queue back, all of them
+    /// Move all messages of the SQS dead-letter queue back to their queue
     ///
-    /// They are doorbells that nobody could answer. One of a dead letter finds it settled and does
-    /// nothing: without --native, dead letters are worked on again.
+    /// No processor could handle these messages. A message whose event is a dead letter has no
+    /// effect: without --native, the command runs dead letters again.
     #[arg(long, conflicts_with_all = [
         "source", "event_type", "status", "since", "until", "error", "via", "attempts", "id", "where_",
     ])]
     pub native: bool,
-    /// Why; it is written down with who you are
+    /// Reason, for the audit log
     #[arg(short = 'm', long, value_name = "WHY")]
     pub reason: String,
-    /// The number that is redriven, as it was shown
+    /// The number of dead letters or, with --native, of messages, as the command showed it
     #[arg(long, value_name = "N")]
     pub confirm: Option<u64>,
     #[command(flatten)]

@@ -6,15 +6,15 @@ use super::FunctionAt;
 
 #[derive(Debug, Subcommand)]
 pub enum EndpointCommand {
-    /// Show how the subscriptions at the providers stand; exit 5 if one does not lead to us
+    /// Show the subscriptions; exit 5 if one does not point to this deployment
     #[command(visible_alias = "ls")]
     Show(EndpointShowArgs),
-    /// Enable a subscription again, and ask for what happened while it was dark
+    /// Enable a subscription again, and fetch the events that it missed
     ///
-    /// Where the provider disabled it: GitHub, GitLab (by a test request) and Stripe. Shopify
-    /// deletes; the subscriptions that are missing are made again. With --add-types, GitHub, GitLab
-    /// and Stripe are told of the expected types that a subscription lacks. What else is wrong is
-    /// said, and what to do about it by hand. The source's sync then begins before the dark window.
+    /// GitHub, GitLab and Stripe disable a subscription; this enables it again, at GitLab with a
+    /// test request. Shopify deletes it; this creates it again. With --add-types, GitHub, GitLab
+    /// and Stripe subscriptions also get the expected event types that they lack. For other faults
+    /// the command prints what to do by hand. The next sync of the source starts before the outage.
     Enable(EndpointEnableArgs),
 }
 
@@ -22,7 +22,7 @@ pub enum EndpointCommand {
 pub struct EndpointShowArgs {
     /// Source name [default: all that have a [source.endpoint]]
     pub source: Option<String>,
-    /// Ask the providers now, instead of showing what the last look found
+    /// Ask the providers now, instead of showing the last stored result
     #[arg(long)]
     pub now: bool,
     #[command(flatten)]
@@ -33,13 +33,13 @@ pub struct EndpointShowArgs {
 pub struct EndpointEnableArgs {
     /// Source name
     pub source: String,
-    /// Also add the expected types of event that the subscription does not tell of
+    /// Also add the expected event types that the subscription lacks
     #[arg(long)]
     pub add_types: bool,
-    /// The name of the source once more
+    /// The source name again, to confirm
     #[arg(long, value_name = "SOURCE")]
     pub confirm: Option<String>,
-    /// Why; it is written down with who you are
+    /// Reason, for the audit log
     #[arg(short = 'm', long, value_name = "WHY")]
     pub reason: String,
     #[command(flatten)]

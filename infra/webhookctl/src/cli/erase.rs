@@ -8,26 +8,26 @@ use crate::output::time::When;
 
 #[derive(Debug, Args)]
 pub struct EraseArgs {
-    /// Event to erase: its id, a unique prefix of it, `source:event-id` (repeatable)
+    /// Event to erase: its id, a unique prefix of it, or `source:event-id` (repeatable)
     #[arg(long, value_name = "ID", conflicts_with = "matching")]
     pub id: Vec<String>,
-    /// Events whose body has this value at this path, such as `data.object.customer=cus_1`; with
-    /// several, all of them (repeatable)
+    /// Events whose body has this value at this path, such as `data.object.customer=cus_1`
+    /// (repeatable; all must match)
     #[arg(long = "where", value_name = "PATH=VALUE", value_parser = values::assignment)]
     pub matching: Vec<Assignment>,
-    /// Source to look through (repeatable) [default: all]
+    /// Source to search (repeatable) [default: all]
     #[arg(short, long, value_name = "SOURCE", conflicts_with = "id")]
     pub source: Vec<String>,
-    /// Received at or after [default: for as long as rows are kept]
+    /// Received at or after [default: as long as events are kept]
     #[arg(long, value_name = "TIME", value_parser = values::when, conflicts_with = "id")]
     pub since: Option<When>,
     /// Received before
     #[arg(long, value_name = "TIME", value_parser = values::when, conflicts_with = "id")]
     pub until: Option<When>,
-    /// Why; it is written down with who you are
+    /// Reason, for the audit log
     #[arg(short = 'm', long, value_name = "WHY")]
     pub reason: String,
-    /// The number of events that are erased, as it was shown
+    /// The number of events, as the command showed it
     #[arg(long, value_name = "N")]
     pub confirm: Option<usize>,
     #[command(flatten)]

@@ -10,12 +10,12 @@ use crate::inspect::Change;
 
 #[derive(Debug, Args)]
 pub struct BodyArgs {
-    /// Id, a unique prefix of it, the provider's event id, or `source:event-id`
+    /// Event id, a unique prefix of it, the provider's event id, or `source:event-id`
     pub id: String,
-    /// Indented, with numbers, strings and the order of keys as they are
+    /// Indent JSON; numbers, strings and key order stay as they are
     #[arg(long)]
     pub pretty: bool,
-    /// Also what a terminal would obey
+    /// Also print control characters, which a terminal can obey
     #[arg(long)]
     pub raw: bool,
     #[command(flatten)]
@@ -24,9 +24,9 @@ pub struct BodyArgs {
 
 #[derive(Debug, Args)]
 pub struct DiffArgs {
-    /// One event: its id, a unique prefix of it, the provider's id, or `source:event-id`
+    /// First event: its id, a unique prefix of it, the provider's event id, or `source:event-id`
     pub a: String,
-    /// The other
+    /// Second event
     pub b: String,
     #[command(flatten)]
     pub bodies_at: BodiesAt,
@@ -34,7 +34,7 @@ pub struct DiffArgs {
 
 #[derive(Debug, Args)]
 pub struct TailArgs {
-    /// Only such changes: stored, processing, done, failed, `dead_letter` (repeatable)
+    /// Show only these changes: stored, processing, done, failed, `dead_letter` (repeatable)
     #[arg(long, value_name = "CHANGE", hide_possible_values = true)]
     pub only: Vec<Change>,
     #[command(flatten)]
@@ -45,16 +45,16 @@ pub struct TailArgs {
 
 #[derive(Debug, Args)]
 pub struct ExportArgs {
-    /// File to write: `.jsonl` or `.csv`; `-` is stdout, as -o says
+    /// File to write: `.jsonl` or `.csv`; `-` writes to stdout, in the format of -o
     #[arg(short, long, value_name = "FILE")]
     pub file: PathBuf,
-    /// Also headers and body, as they were kept
+    /// Include headers and bodies
     #[arg(long)]
     pub with_request: bool,
-    /// Replace what is at this path, such as body.user.email or headers (repeatable)
+    /// Replace the value at this path, such as body.user.email or headers (repeatable)
     #[arg(long, value_name = "PATH")]
     pub redact: Vec<String>,
-    /// Why; it is written down with who you are
+    /// Reason, for the audit log
     #[arg(
         short = 'm',
         long,

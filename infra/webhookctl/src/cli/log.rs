@@ -7,7 +7,7 @@ use crate::output::time::When;
 
 #[derive(Debug, Args)]
 pub struct LogArgs {
-    /// How many
+    /// Maximum number of entries
     #[arg(short = 'n', long = "limit", value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub limit: u32,
@@ -17,10 +17,10 @@ pub struct LogArgs {
     /// Done before
     #[arg(long, value_name = "TIME", value_parser = values::when)]
     pub until: Option<When>,
-    /// Whoever has this in their name (capitals count as small letters)
+    /// Operator whose name contains this text (case-insensitive)
     #[arg(long, value_name = "NAME")]
     pub by: Option<String>,
-    /// What was done: erase, quarantine, reconcile.repair, … (its beginning is enough)
+    /// Action: erase, quarantine, reconcile.repair, … (a prefix is enough)
     #[arg(long, value_name = "DEED")]
     pub what: Option<String>,
 }

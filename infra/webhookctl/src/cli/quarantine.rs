@@ -1,7 +1,7 @@
 //! Arguments of `quarantine`.
 
 use clap::{Args, Subcommand};
-use shared::verify::Reason;
+use shared::webhook::verify::Reason;
 
 use super::bodies::BodiesAt;
 use super::selection::Received;
@@ -10,25 +10,26 @@ use crate::output::error::nearest;
 
 #[derive(Debug, Subcommand)]
 pub enum QuarantineCommand {
-    /// List refused requests by source and reason, and whether they match today's secrets
+    /// List rejected requests by reason, checked with the current secrets
     #[command(visible_alias = "ls")]
     List(HeldListArgs),
-    /// Show one refused request
+    /// Show one rejected request
     #[command(visible_alias = "show")]
     Inspect(HeldInspectArgs),
-    /// Verify refused requests with today's secrets; the genuine ones enter the inbox
+    /// Verify rejected requests with the current secrets; accept the genuine ones
     ///
-    /// They enter as of their time of receipt, which also decides whether they came in time. What
-    /// is forged stays. What has entered before is not looked at again.
+    /// Accepted requests enter the inbox with their original time of receipt, which is also the
+    /// time that their signature is checked at. Forged requests stay. Requests that were accepted
+    /// before are skipped.
     Reverify(ReverifyArgs),
-    /// Delete refused requests; they are deleted after a week anyway
+    /// Delete rejected requests; they expire after a week anyway
     Purge(PurgeArgs),
-    /// Let an event be worked on that was kept apart: another one has its id, or its body
+    /// Run a quarantined event, although another event has the same id or body
     ///
-    /// Such an event was verified and is in the inbox, as `quarantined`. It is worked on once, under
-    /// the key that it was kept under, with idempotency keys of its own.
+    /// Such an event was verified and is in the inbox, with the status `quarantined`. It runs once,
+    /// under the key that it is stored under, with its own idempotency keys.
     Release(ReleaseArgs),
-    /// Make a dead letter of an event that was kept apart; nobody works on it
+    /// Make a quarantined event a dead letter; it does not run
     Discard(DiscardArgs),
 }
 
@@ -43,7 +44,7 @@ pub struct HeldSelection {
         visible_alias = "error",
         value_name = "REASON",
         value_parser = reason,
-        help = "Why they were refused: bad_signature, missing_header, … (repeatable)",
+        help = "Reason for the rejection: bad_signature, missing_header, … (repeatable)",
         display_order = 2
     )]
     pub reason: Vec<Reason>,
@@ -54,7 +55,7 @@ pub struct HeldSelection {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct SecretsAt {
-    /// Path of the secrets, the output `SecretsPath` [default: by the table's name]
+    /// Path of the secrets (stack output `SecretsPath`) [default: from the table name]
     #[arg(long, value_name = "PATH", env = "MITT_SECRETS_PATH", hide_env = true)]
     pub secrets_path: Option<String>,
 }
@@ -63,7 +64,7 @@ pub struct SecretsAt {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct DoorAt {
-    /// Queue of doorbells, the output `QueueUrl`
+    /// Work queue (stack output `QueueUrl`)
     #[arg(long, value_name = "URL", env = "MITT_QUEUE_URL", hide_env = true)]
     pub queue_url: Option<String>,
     #[command(flatten)]
@@ -72,10 +73,10 @@ pub struct DoorAt {
 
 #[derive(Debug, Args)]
 pub struct HeldListArgs {
-    /// Each request on a line of its own, newest first
+    /// One line per request, newest first
     #[arg(long)]
     pub flat: bool,
-    /// How many, at most, with --flat
+    /// Maximum number of requests, with --flat
     #[arg(short = 'n', long = "limit", value_name = "N", default_value_t = 200,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
@@ -87,9 +88,9 @@ pub struct HeldListArgs {
 
 #[derive(Debug, Args)]
 pub struct HeldInspectArgs {
-    /// Id, or a unique prefix of it
+    /// Request id, or a unique prefix of it
     pub id: String,
-    /// Also the body, the query and the credentials in the headers
+    /// Also show the body, the query and the credentials in the headers
     #[arg(long)]
     pub reveal: bool,
     #[command(flatten)]
@@ -98,13 +99,13 @@ pub struct HeldInspectArgs {
 
 #[derive(Debug, Args)]
 pub struct ReverifyArgs {
-    /// Say what would happen, and change nothing
+    /// Show what would happen, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// The number of requests that enter, as --dry-run shows it; a protected context asks for it
+    /// The number of requests to accept, as --dry-run shows it; required in a protected context
     #[arg(long, value_name = "N", conflicts_with = "dry_run")]
     pub confirm: Option<usize>,
-    /// Why; it is written down with who you are
+    /// Reason, for the audit log
     #[arg(
         short = 'm',
         long = "message",
@@ -122,10 +123,10 @@ pub struct ReverifyArgs {
 
 #[derive(Debug, Args)]
 pub struct PurgeArgs {
-    /// The number of requests that goes, as it was shown
+    /// The number of requests to delete, as the command showed it
     #[arg(long, value_name = "N")]
     pub confirm: Option<usize>,
-    /// Why; it is written down with who you are
+    /// Reason, for the audit log
     #[arg(short = 'm', long = "message", value_name = "WHY")]
     pub why: Option<String>,
     #[command(flatten)]
@@ -134,9 +135,9 @@ pub struct PurgeArgs {
 
 #[derive(Debug, Args)]
 pub struct ReleaseArgs {
-    /// Id of the event, a unique prefix of it, or `source:event-id`
+    /// Event id, a unique prefix of it, or `source:event-id`
     pub id: String,
-    /// Why; it is written down with who you are
+    /// Reason, for the audit log
     #[arg(short = 'm', long, value_name = "WHY")]
     pub reason: String,
     #[command(flatten)]
@@ -145,9 +146,9 @@ pub struct ReleaseArgs {
 
 #[derive(Debug, Args)]
 pub struct DiscardArgs {
-    /// Id of the event, a unique prefix of it, or `source:event-id`
+    /// Event id, a unique prefix of it, or `source:event-id`
     pub id: String,
-    /// Why; it is written down with who you are
+    /// Reason, for the audit log
     #[arg(short = 'm', long, value_name = "WHY")]
     pub reason: String,
 }

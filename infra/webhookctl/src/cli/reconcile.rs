@@ -6,21 +6,22 @@ use super::DoorAt;
 
 #[derive(Debug, Subcommand)]
 pub enum ReconcileCommand {
-    /// List what is compared, and what the last run of each found
+    /// List the comparisons, and the result of the last run of each
     #[command(visible_alias = "ls")]
     List(ReconcileSelection),
-    /// Show the last report of each comparison, or one report; exit 5 if something drifted
+    /// Show the last report of each comparison, or one report; exit 5 if objects differ
     Report(ReconcileReportArgs),
     /// Compare now
     ///
-    /// backup-sync reads both sides and keeps a report. Nothing is changed. Exit 5 if something
-    /// drifted.
+    /// backup-sync reads both sides and stores a report. Nothing is changed. Exit 5 if objects
+    /// differ.
     Run(ReconcileRunArgs),
-    /// Put an event into the inbox for each drifted object of a report
+    /// Add an event to the inbox for each object that differs in a report
     ///
-    /// Their types are mitt.reconcile.missing, mitt.reconcile.gone and mitt.reconcile.different;
-    /// the source's actions do the rest. The same report puts each of them once, however often it
-    /// is repaired. Only the newest report of a comparison is, while it is less than a day old.
+    /// The event types are mitt.reconcile.missing, mitt.reconcile.gone and
+    /// mitt.reconcile.different; the actions of the source handle them. Each object of a report
+    /// gets one event, however often you repair it. Only the newest report of a comparison can be
+    /// repaired, and only for a day.
     Repair(ReconcileRepairArgs),
 }
 
@@ -37,7 +38,7 @@ pub struct ReconcileSelection {
 
 #[derive(Debug, Args)]
 pub struct ReconcileReportArgs {
-    /// Id of a report, or a unique prefix of it [default: the last of each comparison]
+    /// Report id, or a unique prefix of it [default: the last report of each comparison]
     pub id: Option<String>,
     #[command(flatten)]
     pub selection: ReconcileSelection,
@@ -53,15 +54,15 @@ pub struct ReconcileRunArgs {
 
 #[derive(Debug, Args)]
 pub struct ReconcileRepairArgs {
-    /// Id of the report, or a unique prefix of it
+    /// Report id, or a unique prefix of it
     pub id: String,
-    /// The number of objects, as it was shown
+    /// The number of objects, as the command showed it
     #[arg(long, value_name = "N")]
     pub confirm: Option<usize>,
-    /// Why; it is written down with who you are
+    /// Reason, for the audit log
     #[arg(short = 'm', long, value_name = "WHY")]
     pub reason: String,
-    /// Also when more drifted than the cap of the comparison allows
+    /// Also if more objects differ than the cap of the comparison allows
     #[arg(long)]
     pub over_cap: bool,
     #[command(flatten)]
@@ -72,7 +73,7 @@ pub struct ReconcileRepairArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct FunctionAt {
-    /// Function backup-sync, the output `BackupSyncFunction`
+    /// The backup-sync function (stack output `BackupSyncFunction`)
     #[arg(
         long,
         value_name = "NAME",

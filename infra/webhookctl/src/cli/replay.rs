@@ -9,20 +9,22 @@ use crate::output::time::When;
 
 #[derive(Debug, Subcommand)]
 pub enum ReplayCommand {
-    /// Choose events, freeze them, and say what a replay would do; nothing is changed
+    /// Select events and show what a replay would do; runs nothing
     ///
-    /// The plan holds the ids, so that it cannot grow; what changes until it is applied is left out.
+    /// The plan stores the event ids, so that it cannot grow. Events that change before you apply
+    /// the plan are left out.
     Plan(ReplayPlanArgs),
-    /// Run the events of a plan again; once more to go on where it stopped
+    /// Run the events of a plan; run it again to resume
     ///
-    /// A few are tried first. Each event is run once by a plan, however often it is applied. Exit 6
-    /// if some failed again, 7 if it was not confirmed or is too old, 8 if somebody else is at it.
+    /// Runs a few events first. A plan runs each event once, however often you apply it. Exit 6 if
+    /// events failed again, 7 if the plan was not confirmed or has expired, 8 if another operator
+    /// is applying it.
     Apply(ReplayApplyArgs),
-    /// Where a plan stands, and what came of its events
+    /// Show the progress of a plan, and the status of its events
     Status(ReplayPlanId),
-    /// The record of a plan: who, when, why, what was selected, what came of it
+    /// Show the record of a plan: who, when, why, the selection and the result
     Show(ReplayShowArgs),
-    /// Let no more of a plan be applied; what is queued still runs
+    /// Cancel a plan; events that are queued still run
     Cancel(ReplayPlanId),
     /// List the plans, newest first
     Log(ReplayLogArgs),
@@ -31,12 +33,12 @@ pub enum ReplayCommand {
 /// Which of the selected events run again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub enum ReplayMode {
-    /// Those whose open side effects are known not to have happened
+    /// Events whose open side effects are known not to have happened
     #[default]
     Safe,
-    /// Also those that may have happened, where the downstream honours the key
+    /// Also events whose side effects may have happened, if the destination honours the key
     Guarded,
-    /// Also those that are done
+    /// Also done events
     Force,
 }
 
@@ -47,14 +49,14 @@ pub struct ReplayPlanArgs {
         value_name = "MODE",
         default_value = "safe",
         hide_possible_values = true,
-        help = "safe: what is known not to have happened; guarded: also what may have, under the same \
-                idempotency key; force: also what is done"
+        help = "safe: events whose open side effects did not happen; guarded: also those that may have \
+                happened, with the same idempotency key; force: also done events"
     )]
     pub mode: ReplayMode,
-    /// The most events that may be selected
+    /// Maximum number of events that the plan may select
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub max: usize,
-    /// Why; it is written down with who you are
+    /// Reason, for the audit log
     #[arg(
         short = 'm',
         long,
@@ -63,16 +65,16 @@ pub struct ReplayPlanArgs {
         hide_default_value = true
     )]
     pub reason: String,
-    /// How long the plan may wait to be applied, 24h at most
+    /// How long the plan is valid, 24h at most
     #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = span)]
     pub expires: u64,
-    /// Select what another plan selected
+    /// Use the selection of another plan
     #[arg(long, value_name = "PLAN")]
     pub like: Option<String>,
-    /// Make effects happen again that are known to have happened, under new idempotency keys
+    /// Repeat side effects that are known to have happened, with new idempotency keys
     #[arg(long)]
     pub new_effect: bool,
-    /// Run events again whose idempotency key the downstream may have forgotten
+    /// Also run events whose idempotency key the destination may have forgotten
     #[arg(long)]
     pub accept_duplicate_risk: bool,
     #[command(flatten)]
@@ -81,66 +83,66 @@ pub struct ReplayPlanArgs {
 
 #[derive(Debug, Args)]
 pub struct ReplayApplyArgs {
-    /// Id of the plan, or a unique prefix of it
+    /// Plan id, or a unique prefix of it
     pub plan: String,
     /// The number of events, as the plan showed it
     #[arg(long, value_name = "N")]
     pub confirm: Option<u64>,
-    /// Events a second
+    /// Events per second
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rate: u32,
-    /// How many to try first; 0 tries none
+    /// Number of events to run first; 0 skips this step
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub canary: usize,
-    /// Stop when more than this share failed again
+    /// Stop when more than this share of the events failed again
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = share)]
     pub stop_at: u32,
-    /// Do not wait for what comes of them
+    /// Do not wait for the results
     #[arg(long)]
     pub no_wait: bool,
-    /// Say what would run now, and change nothing
+    /// Show what would run now, and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// How long to wait for outcomes once all are queued; exit 124 after it
+    /// How long to wait for results after all events are queued; then exit 124
     #[arg(long, value_name = "SPAN", default_value = "15m", value_parser = span)]
     pub timeout: u64,
     #[command(flatten)]
     pub queue_at: QueueAt,
 }
 
-/// Where doorbells ring.
+/// The work queue of a deployment.
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct QueueAt {
-    /// Queue of doorbells, the output `QueueUrl`
+    /// Work queue (stack output `QueueUrl`)
     #[arg(long, value_name = "URL", env = "MITT_QUEUE_URL", hide_env = true)]
     pub queue_url: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub struct ReplayPlanId {
-    /// Id of the plan, or a unique prefix of it
+    /// Plan id, or a unique prefix of it
     pub plan: String,
 }
 
 #[derive(Debug, Args)]
 pub struct ReplayShowArgs {
-    /// Id of the plan, or a unique prefix of it
+    /// Plan id, or a unique prefix of it
     pub plan: String,
-    /// List what was selected and is left out, and why
+    /// List the selected events that are left out, and why
     #[arg(long)]
     pub left_out: bool,
 }
 
 #[derive(Debug, Args)]
 pub struct ReplayLogArgs {
-    /// Made at or after: 2h, 3d, 2026-11-20
+    /// Created at or after: 2h, 3d, 2026-11-20
     #[arg(long, value_name = "TIME", value_parser = values::when)]
     pub since: Option<When>,
-    /// Made by somebody whose identity has this in it
+    /// Created by an operator whose identity contains this text
     #[arg(long, value_name = "WHO")]
     pub by: Option<String>,
-    /// How many
+    /// Maximum number of plans
     #[arg(short = 'n', long = "limit", value_name = "N", default_value_t = 20,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, FromArgMatches};
+use clap::{Args, Command, FromArgMatches};
 
 use super::args::{Cli, Global};
 use super::help;
-use super::tree::tree;
+use super::tree::parsed_tree;
 use super::values::{ColorChoice, Zone};
 use crate::output::aws::{Place, rewrite};
 use crate::output::{CliError, Exit, Format, Printer, StdoutClosed, Talk, Terminal, time};
@@ -37,23 +37,45 @@ pub fn run_with(handler: impl FnOnce(Cli, &mut Printer) -> anyhow::Result<Exit>)
 
 /// The arguments, or what to print instead of running.
 pub fn parse(args: &[OsString]) -> Result<Cli, Stop> {
-    let matches = tree().try_get_matches_from(args).map_err(Stop::from)?;
-    if matches.subcommand_name() == Some("output") {
-        return Err(Stop::Text(help::OUTPUT));
+    let matches = parsed_tree()
+        .try_get_matches_from(args)
+        .map_err(|error| stopped(error, args))?;
+    if let Some(page) = matches.subcommand_name().and_then(help::page) {
+        return Err(Stop::Text(page));
     }
     let mut cli = Cli::from_arg_matches(&matches).map_err(Stop::from)?;
     cli.global = cli.global.without_empty();
     Ok(cli)
 }
 
+/// The word after `help` can be an error code, which clap reports as an unknown command.
+fn stopped(error: clap::Error, args: &[OsString]) -> Stop {
+    let word = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) if error.kind() == ErrorKind::InvalidSubcommand => word,
+        _ => return Stop::from(error),
+    };
+    if !args
+        .windows(2)
+        .any(|pair| pair[0] == "help" && pair[1] == word.as_str())
+    {
+        return Stop::from(error);
+    }
+    let tree = parsed_tree();
+    let commands: Vec<&str> = tree.get_subcommands().map(Command::get_name).collect();
+    match help::page_of_code(word, &commands) {
+        Ok(page) => Stop::Text(page),
+        Err(error) => Stop::Ours(error),
+    }
+}
+
 /// Why there is nothing to run.
 #[derive(Debug)]
 pub enum Stop {
-    /// Help that was asked for.
-    Text(&'static str),
+    /// A page of help that clap does not write.
+    Text(StyledStr),
     /// Help, version, or a mistake in the arguments, in clap's words.
     Clap(clap::Error),
-    /// A value that is wrong, in our words.
+    /// A wrong value or an unknown topic, in our words.
     Ours(CliError),
 }
 
@@ -74,7 +96,7 @@ impl Stop {
         match self {
             Self::Text(text) => {
                 // A reader that went away has read enough.
-                let _ = printer.text(text);
+                let _ = printer.painted(&shown(&text, terminal.stdout.colour));
                 Exit::Done
             }
             Self::Ours(error) => {
@@ -112,7 +134,7 @@ fn shown(text: &StyledStr, colour: bool) -> String {
 
 /// The help of the command that the arguments stopped at.
 fn screen(args: &[OsString]) -> StyledStr {
-    let mut tree = tree();
+    let mut tree = parsed_tree();
     tree.build();
     for arg in args.iter().skip(1) {
         if let Some(below) = tree.find_subcommand(arg) {
@@ -147,14 +169,14 @@ fn finish(
 impl Global {
     /// Where requests go, for messages about them.
     pub fn place(&self) -> Place {
-        if let Ok(Chosen::Deployed(deployed)) = Chosen::find(self) {
+        if let Ok(Chosen::Deployed(deployed)) = Chosen::find(&self.target) {
             return deployed.place();
         }
         Place {
-            context: self.context.clone(),
-            region: self.region.clone(),
-            table: self.table.clone(),
-            endpoint_url: self.endpoint_url.clone(),
+            context: self.target.context.clone(),
+            region: self.target.region.clone(),
+            table: self.target.table.clone(),
+            endpoint_url: self.target.endpoint_url.clone(),
             other_region: None,
         }
     }
@@ -200,7 +222,7 @@ fn wanted(args: &[OsString]) -> (Format, Terminal) {
             known.push(arg.clone());
         }
     }
-    let tree = Global::augment_args(clap::Command::new("webhookctl")).args_override_self(true);
+    let tree = Global::augment_args(Command::new("webhookctl")).args_override_self(true);
     let global = tree
         .try_get_matches_from(known)
         .and_then(|m| Global::from_arg_matches(&m))

@@ -1,7 +1,7 @@
 //! Which events a command is about, or which refused requests. The same flags everywhere.
 
 use clap::Args;
-use shared::event::Via;
+use shared::webhook::event::Via;
 
 use super::values::{self, Assignment};
 use crate::inspect::Status;
@@ -23,7 +23,7 @@ pub struct Received {
     /// Received before
     #[arg(long, value_name = "TIME", value_parser = values::when, display_order = 5)]
     pub until: Option<When>,
-    /// Id, or a prefix of it (repeatable); `-` reads one a line from stdin
+    /// Id, or a prefix of it (repeatable); `-` reads one id per line from stdin
     #[arg(long, value_name = "ID|-", display_order = 9)]
     pub id: Vec<String>,
 }
@@ -32,12 +32,12 @@ pub struct Received {
 #[command(
     next_help_heading = "Selection",
     mut_arg("since", |since| since.help(
-        "Received at or after: 2h, 3d, 09:10, 2026-11-20, 2026-11-20T09:10:00Z [default: 24h; none \
-         for statuses of which every event waits, and for --id]"
+        "Received at or after: 2h, 3d, 09:10, 2026-11-20, 2026-11-20T09:10:00Z [default: 24h; no \
+         limit with --id, or with a --status other than done and quarantined]"
     )),
     mut_arg("id", |id| id.help(
-        "Id, a unique prefix of it, the provider's event id, or `source:event-id` (repeatable); `-` \
-         reads one a line from stdin"
+        "Event id, a unique prefix of it, the provider's event id, or `source:event-id` \
+         (repeatable); `-` reads one id per line from stdin"
     ))
 )]
 pub struct SelectionArgs {
@@ -55,14 +55,14 @@ pub struct SelectionArgs {
         display_order = 3
     )]
     pub status: Vec<Status>,
-    /// Fingerprint of the last error, or why it is quarantined
+    /// Fingerprint of the last error, or the reason for the quarantine
     #[arg(long, value_name = "FP", display_order = 6)]
     pub error: Option<String>,
     #[arg(
         long,
         value_name = "VIA",
         value_parser = via,
-        help = "How it reached us: webhook, backup_sync, spill, recon (repeatable)",
+        help = "How the event arrived: webhook, backup_sync, spill, recon (repeatable)",
         display_order = 7
     )]
     pub via: Vec<Via>,

@@ -12,48 +12,48 @@ use crate::output::time::When;
 
 #[derive(Debug, Subcommand)]
 pub enum SourcesCommand {
-    /// List the sources: last event, events of a day, what waits, live secrets
+    /// List the sources: last event, events per day, waiting events, secrets
     ///
-    /// Without an inbox to ask, it lists the configuration alone, and says so.
+    /// Without an inbox, it lists the configuration only.
     #[command(visible_alias = "ls")]
     List(SourcesListArgs),
-    /// Show one source: how it is verified, its secrets and which of them arrive
+    /// Show one source: how it is verified, its secrets, and which of them are in use
     Show(SourcesShowArgs),
-    /// List the presets, or show one whole
+    /// List the presets, or show one in full
     Presets(SourcesPresetsArgs),
-    /// Check a sources file: every fault with its line and what was meant
+    /// Check a sources file before you deploy it
     Check(SourcesCheckArgs),
     /// Add a source to the sources file, and store its secret
     ///
-    /// The file keeps its comments and its order. It is checked as a whole before it is written.
+    /// The file keeps its comments and its order. The whole file is checked before it is written.
     Add(SourcesAddArgs),
-    /// Send test webhooks through the real URL: a good one, the same again, a forged, a large one
+    /// Send test webhooks through the public URL: valid, duplicate, forged and too large
     ///
-    /// Exit 5 if one of them did not meet the fate that it should. What is stored by it stays an
-    /// event like any other; its id is written down as a test.
+    /// Exit 5 if one of them had an unexpected result. The event that the test stores is an
+    /// ordinary event; the audit log records its id as a test.
     Test(SourcesTestArgs),
-    /// Take a new secret beside the old one, and end the old one when nobody uses it any more
+    /// Add a new secret beside the old one; later, remove the old one
     ///
-    /// Both are accepted until --finish, which refuses as long as the old one still arrives, or
-    /// --abort, which takes the new one away. Nothing ends by itself: --overlap says when somebody
-    /// should end it, and `sources list` says when that is over.
+    /// Both secrets are accepted until you pass --finish or --abort. --finish removes the old
+    /// secret, unless it is still in use. --abort removes the new secret. Nothing ends
+    /// automatically: --overlap is a reminder, which `sources list` shows when the time is over.
     RotateSecret(SourcesRotateArgs),
-    /// Put the events of a source off, without spending their attempts
+    /// Pause the events of a source; no attempts are spent
     ///
-    /// Webhooks are received and kept as ever. What a worker has begun it ends.
+    /// Webhooks are still received and stored. A worker finishes the event that it has started.
     Pause(SourcesPauseArgs),
-    /// Work on the events of a source again, those that waited first
+    /// Resume a paused source, starting with the events that waited
     Resume(SourcesResumeArgs),
-    /// Take a source out of the sources file
+    /// Remove a source from the sources file
     ///
-    /// Its events stay. Those that are open wait for as long as no source has this name.
+    /// Its events stay. Open events wait until a source has this name again.
     Remove(SourcesRemoveArgs),
 }
 
 /// Which configuration a command is about.
 #[derive(Debug, Clone, Default, Args)]
 pub struct SourcesAt {
-    /// Read this file of sources, and ask no inbox
+    /// Use this sources file, and read no inbox
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
@@ -70,14 +70,14 @@ pub struct SourcesListArgs {
 pub struct SourcesShowArgs {
     /// Name of the source
     pub source: String,
-    /// How many of the newest events are looked at, for which secret proved them
+    /// Number of recent events to check, for which secret verified them
     #[arg(long, value_name = "N", default_value_t = 200,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub events: u32,
-    /// Also print the live secrets themselves; who did so and why is written down first
+    /// Also print the live secrets; the audit log first records who did it and why
     #[arg(long, requires = "reason", conflicts_with = "file")]
     pub reveal: bool,
-    /// Why
+    /// Reason, for the audit log
     #[arg(short = 'm', long, value_name = "WHY", requires = "reveal")]
     pub reason: Option<String>,
     #[command(flatten)]
@@ -88,7 +88,7 @@ pub struct SourcesShowArgs {
 
 #[derive(Debug, Args)]
 pub struct SourcesPresetsArgs {
-    /// Show this preset whole: variants, signed message, window, handshake, answer, retries
+    /// Show this preset in full: variants, signed message, window, handshake, answer, retries
     pub preset: Option<String>,
     /// Print the page infra/docs/presets.md
     #[arg(long, conflicts_with = "preset")]
@@ -106,7 +106,7 @@ pub struct SourcesCheckArgs {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Deployment")]
 pub struct ApiAt {
-    /// Address that senders deliver to, the output `ApiUrl`
+    /// Address that providers send to (stack output `ApiUrl`)
     #[arg(
         long = "api-url",
         value_name = "URL",
@@ -119,10 +119,10 @@ pub struct ApiAt {
 /// Where a new secret comes from. It is never an argument itself.
 #[derive(Debug, Clone, Default, Args)]
 pub struct NewSecretArgs {
-    /// Where to read the secret: `-` (stdin), `file:PATH` or `env:NAME` [default: ask for it]
+    /// Where to read the secret: `-` (stdin), `file:PATH` or `env:NAME` [default: prompt for it]
     #[arg(long, value_name = "PLACE", value_parser = values::secret_from)]
     pub secret_from: Option<SecretFrom>,
-    /// Make a secret, and write it to this new file for the provider to be told
+    /// Create a secret, and write it to this new file, for you to give to the provider
     #[arg(long, value_name = "FILE", conflicts_with = "secret_from")]
     pub new_secret: Option<PathBuf>,
 }
@@ -140,22 +140,22 @@ pub enum Store {
 pub struct SourcesAddArgs {
     /// Name of the source: 1 to 40 of a-z, 0-9 and -
     pub source: String,
-    /// Its provider; `sources presets` lists them
+    /// Preset of the provider; `sources presets` lists them
     #[arg(long, value_name = "PRESET")]
     pub preset: String,
-    /// How it signs, where the preset knows several ways [default: default]
+    /// Variant of the preset, if it has several [default: default]
     #[arg(long, value_name = "NAME")]
     pub variant: Option<String>,
     /// Parameter of the preset (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = values::assignment)]
     pub param: Vec<Assignment>,
-    /// Where its secret is kept [default: parameter-store]
+    /// Where to store the secret [default: parameter-store]
     #[arg(long, value_name = "STORE", value_enum)]
     pub secret_store: Option<Store>,
-    /// Sources file [default: that of the running dev, or infra/sources.toml]
+    /// Sources file [default: the file of the running dev, or infra/sources.toml]
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// Change the file alone, and store no secret
+    /// Change only the file, and store no secret
     #[arg(long, conflicts_with_all = ["secret_from", "new_secret"])]
     pub no_secret: bool,
     #[command(flatten)]
@@ -170,13 +170,13 @@ pub struct SourcesAddArgs {
 pub struct SourcesRemoveArgs {
     /// Name of the source
     pub source: String,
-    /// The name once more
+    /// The source name again, to confirm
     #[arg(long, value_name = "NAME")]
     pub confirm: Option<String>,
-    /// Delete its secrets as well
+    /// Also delete its secrets
     #[arg(long)]
     pub with_secrets: bool,
-    /// Sources file [default: that of the running dev, or infra/sources.toml]
+    /// Sources file [default: the file of the running dev, or infra/sources.toml]
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
     #[command(flatten)]
@@ -197,20 +197,20 @@ pub struct SourcesTestArgs {
 pub struct SourcesRotateArgs {
     /// Name of the source
     pub source: String,
-    /// For how long both shall be accepted: 24h, 7d
+    /// How long both secrets should be accepted: 24h, 7d
     #[arg(long, value_name = "TIME", value_parser = overlap, default_value = "24h",
           conflicts_with_all = ["finish", "abort"])]
     pub overlap: Duration,
-    /// End the overlap: only the new secret is accepted
+    /// End the overlap: accept only the new secret
     #[arg(long, conflicts_with = "abort")]
     pub finish: bool,
-    /// Give the rotation up: only the old secret is accepted
+    /// Cancel the rotation: accept only the old secret
     #[arg(long)]
     pub abort: bool,
-    /// The name of the source, to do it although the secret that goes is in use
+    /// The source name again, to remove a secret that is still in use
     #[arg(long, value_name = "NAME")]
     pub confirm: Option<String>,
-    /// Why
+    /// Reason, for the audit log
     #[arg(short = 'm', long, value_name = "WHY")]
     pub reason: Option<String>,
     #[command(flatten)]
@@ -223,7 +223,7 @@ pub struct SourcesRotateArgs {
 pub struct SourcesPauseArgs {
     /// Name of the source
     pub source: String,
-    /// Why; it is shown to whoever looks at the source
+    /// Reason; `sources show` prints it
     #[arg(short = 'm', long, value_name = "WHY")]
     pub reason: String,
 }
@@ -232,7 +232,7 @@ pub struct SourcesPauseArgs {
 pub struct SourcesResumeArgs {
     /// Name of the source
     pub source: String,
-    /// Why
+    /// Reason, for the audit log
     #[arg(short = 'm', long, value_name = "WHY")]
     pub reason: Option<String>,
 }

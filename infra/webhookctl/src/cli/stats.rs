@@ -10,7 +10,7 @@ use crate::output::time::When;
 
 #[derive(Debug, Args)]
 pub struct StatsArgs {
-    /// What a line is about: source, type or hour
+    /// Group by source, type or hour
     #[arg(
         long,
         value_name = "WHAT",
@@ -19,7 +19,7 @@ pub struct StatsArgs {
         hide_default_value = true
     )]
     pub by: By,
-    /// Exit 5 if an event of a source has waited for longer; with -q nothing else is printed
+    /// Exit 5 if an event of a source has waited longer; with -q, print nothing else
     #[arg(long, value_name = "SPAN", value_parser = span)]
     pub max_lag: Option<Duration>,
     // Last, so that its heading does not reach other options.

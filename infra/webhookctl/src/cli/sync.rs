@@ -7,22 +7,21 @@ use crate::output::time::When;
 
 #[derive(Debug, Subcommand)]
 pub enum SyncCommand {
-    /// Where the sync of each source stands, and which sources have fallen silent
+    /// Show the sync of each source, and which sources are silent
     Status(SyncStatusArgs),
-    /// Ask the providers now for what never arrived
+    /// Ask the providers now for events that did not arrive
     ///
-    /// backup-sync does it, as on its schedule, and moves the cursor. With --dry-run nothing is
-    /// written anywhere, no cursor moves and no redelivery is asked for. Exit 5 if something would
-    /// be added.
+    /// backup-sync runs as on its schedule, and moves the cursor. With --dry-run it writes nothing,
+    /// moves no cursor and requests no redelivery. Exit 5 if events would be added.
     Run(SyncRunArgs),
-    /// Events that only the sync found, and time that no list reaches back to any more
+    /// List the events that only the sync found, and times that the provider no longer lists
     ///
-    /// An event counts as missed when it had not come by webhook when its time was judged, which is
-    /// an overlap of the sync after it happened. Of those the first fifty of a day are named.
+    /// An event counts as missed if it had not arrived by webhook when its time was checked, one
+    /// overlap of the sync after it happened. The first fifty missed events of each day are listed.
     Gaps(SyncSpanArgs),
-    /// How many events came by webhook, and how many only by the sync, by source and day
+    /// Count events that came by webhook, and that only the sync found, by source and day
     ///
-    /// Where no complete list was seen there is no data, and none is claimed.
+    /// A day without a complete list of the provider has no data.
     Coverage(SyncSpanArgs),
 }
 
@@ -52,10 +51,10 @@ pub struct SyncRunArgs {
     /// Source name [default: all that have a [source.sync]]
     #[arg(short, long, value_name = "SOURCE", help_heading = "Selection")]
     pub source: Option<String>,
-    /// Ask from then on, where that is earlier than the cursor: 48h, 7d, 2026-11-20
+    /// Start at this time, if it is earlier than the cursor: 48h, 7d, 2026-11-20
     #[arg(long, value_name = "TIME", value_parser = values::when)]
     pub lookback: Option<When>,
-    /// Only look what is missing: nothing is written
+    /// Show what is missing, and write nothing
     #[arg(long)]
     pub dry_run: bool,
     #[command(flatten)]

@@ -5,39 +5,18 @@ use clap::{Command, CommandFactory as _};
 use super::args::Cli;
 use super::help;
 
-/// The order of the first screen: to try it, to look, to mend, to run it.
-const ORDER: [&str; 17] = [
-    "dev",
-    "send",
-    "listen",
-    "verify",
-    "inbox",
-    "replay",
-    "dlq",
-    "quarantine",
-    "sources",
-    "sync",
-    "reconcile",
-    "endpoint",
-    "erase",
-    "doctor",
-    "context",
-    "log",
-    "completions",
-];
-
-/// All that can be asked for.
+/// All commands and options.
 pub fn tree() -> Command {
-    let output = Command::new("output")
-        .hide(true)
-        .about("Formats, exit codes, environment")
-        .override_help(help::OUTPUT);
-    let tree = Cli::command().subcommand(output);
-    ORDER.iter().enumerate().fold(tree, |tree, (place, name)| {
-        if tree.find_subcommand(name).is_none() {
-            return tree;
-        }
-        tree.mut_subcommand(name, |command| command.display_order(place))
+    let tree = Cli::command().subcommands(help::topics());
+    help::with_examples(help::in_groups(tree))
+}
+
+/// The tree as the program parses it. Its help leaves out the options that every command accepts:
+/// they have a page of their own.
+pub(super) fn parsed_tree() -> Command {
+    tree().mut_args(|arg| {
+        let hide = arg.is_hide_set() || arg.is_global_set();
+        arg.hide(hide)
     })
 }
 

@@ -58,9 +58,9 @@ pub enum Tamper {
     Body,
     /// Change one byte of the signature
     Signature,
-    /// Sign an old time
+    /// Sign an old timestamp
     Timestamp,
-    /// Sign with another secret
+    /// Sign with a wrong secret
     Secret,
 }
 
@@ -69,13 +69,13 @@ pub enum Tamper {
 pub enum Chaos {
     /// The destination answers 502 for a minute
     Outage,
-    /// The destination works for longer than a lease lasts
+    /// The destination takes longer than a lease lasts
     Slow,
-    /// The processor dies between an effect and its record
+    /// The processor stops between a side effect and its record
     CrashAfterCommit,
-    /// The table refuses one write in three
+    /// The table throttles one write in three
     Throttle,
-    /// The provider's clock is ten minutes behind ours
+    /// The provider's clock is ten minutes slow
     ClockSkew,
 }
 

@@ -12,13 +12,13 @@ use crate::output::time::When;
 
 #[derive(Debug, Args)]
 pub struct VerifyArgs {
-    /// Id of a refused request or of a stored event, or a unique prefix of it
+    /// Id of a rejected request or of a stored event, or a unique prefix of it
     #[arg(conflicts_with_all = ["body", "header", "method"])]
     pub id: Option<String>,
-    /// The exact body of the request; `-` reads stdin
+    /// Exact body of the request; `-` reads stdin
     #[arg(long, value_name = "FILE", help_heading = "Request")]
     pub body: Option<PathBuf>,
-    /// A header of the request (repeatable)
+    /// Header of the request (repeatable)
     #[arg(
         short = 'H',
         long,
@@ -27,23 +27,23 @@ pub struct VerifyArgs {
         help_heading = "Request"
     )]
     pub header: Vec<(String, String)>,
-    /// Its method [default: POST]
+    /// Method of the request [default: POST]
     #[arg(long, value_name = "METHOD", help_heading = "Request")]
     pub method: Option<String>,
-    /// The public URL that the provider posted to, query included
+    /// Public URL that the provider posted to, with its query
     #[arg(long, value_name = "URL", help_heading = "Request")]
     pub url: Option<String>,
-    /// When it was received: 2m, 09:10, 2026-11-20T09:10:00Z [default: now, or as it was kept]
+    /// Time of receipt: 2m, 09:10, 2026-11-20T09:10:00Z [default: now, or the stored time]
     #[arg(long, value_name = "TIME", value_parser = values::when, help_heading = "Request")]
     pub at: Option<When>,
 
-    /// Source whose preset and secrets count
+    /// Source whose preset and secrets to use
     #[arg(short, long, value_name = "SOURCE", help_heading = "Verification")]
     pub source: Option<String>,
-    /// Preset to verify by, instead of the source's
+    /// Preset to verify with, instead of the preset of the source
     #[arg(long, value_name = "PRESET", help_heading = "Verification")]
     pub preset: Option<String>,
-    /// Variant of the preset [default: the source's, or `default`]
+    /// Variant of the preset [default: the variant of the source, or `default`]
     #[arg(long, value_name = "NAME", help_heading = "Verification")]
     pub variant: Option<String>,
     /// Parameter of the preset (repeatable)
@@ -55,8 +55,8 @@ pub struct VerifyArgs {
         help_heading = "Verification"
     )]
     pub param: Vec<(String, String)>,
-    /// Where to read the secret: `-` (stdin), `file:PATH` or `env:NAME` (repeatable); AWS is not
-    /// asked then
+    /// Where to read the secret, instead of from AWS: `-` (stdin), `file:PATH` or `env:NAME`
+    /// (repeatable)
     #[arg(
         long,
         value_name = "PLACE",
@@ -64,7 +64,7 @@ pub struct VerifyArgs {
         help_heading = "Verification"
     )]
     pub secret_from: Vec<SecretFrom>,
-    /// A secret that is not in use, to see whether it is the one that signed (repeatable)
+    /// A secret that is not in use, to check whether it signed the request (repeatable)
     #[arg(
         long,
         value_name = "PLACE",
@@ -73,7 +73,7 @@ pub struct VerifyArgs {
     )]
     pub other_secret_from: Vec<SecretFrom>,
 
-    /// Also show signatures, URL and body; never the secrets
+    /// Also show signatures, URL and body; never secrets
     #[arg(long)]
     pub reveal: bool,
 

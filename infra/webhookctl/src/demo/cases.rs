@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use futures::try_join;
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::event::{EventKey, Via};
-use shared::ledger::{Row, State};
-use shared::secrets::Secret;
-use shared::verify::Arrival;
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Row, State};
+use shared::sources::Config;
+use shared::webhook::event::{EventKey, Via};
+use shared::webhook::verify::Arrival;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::drift::MISSED_AGO;

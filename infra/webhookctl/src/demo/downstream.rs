@@ -13,11 +13,11 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::envelope::{Envelope, Headers};
-use shared::preset::Preset;
-use shared::secrets::Secret;
-use shared::verify::{Trust, Verifier};
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::webhook::envelope::{Envelope, Headers};
+use shared::webhook::preset::Preset;
+use shared::webhook::verify::{Trust, Verifier};
 use tokio::sync::oneshot;
 
 use super::trouble::Trouble;

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use shared::clock::Millis;
-use shared::coverage::Day;
-use shared::event::Via;
+use shared::base::calendar::Day;
+use shared::base::clock::Millis;
 use shared::inbox::Inbox as Door;
-use shared::ledger::State;
-use shared::reconcile::{Drifted, Report};
+use shared::inbox::ledger::State;
+use shared::monitoring::reconcile::{Drifted, Report};
+use shared::webhook::event::Via;
 
 use super::Fate;
 use super::cases::{Demo, same};

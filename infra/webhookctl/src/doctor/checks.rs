@@ -30,7 +30,7 @@ pub static ALL: &[&Check] = &[
     &queue::MAX_RECEIVES,
     &queue::SPILL,
     &queue::DEPTH,
-    &queue::DEAD_DOORBELLS,
+    &queue::WORK_DEAD_LETTERS,
     &queue::FAILED_RUNS,
     &function::ACTIVE,
     &function::SETTINGS,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Serialize;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use super::Finding;
 use crate::outage::Outage;
@@ -88,9 +88,9 @@ pub struct Mapping {
 
 #[derive(Debug, Clone)]
 pub struct Queues {
-    pub doorbell: Known<Queue>,
+    pub work_queue: Known<Queue>,
     pub backlog: Known<Queue>,
-    pub dead_doorbells: Known<Queue>,
+    pub work_dead_letters: Known<Queue>,
     pub spill: Known<Queue>,
     pub ops_dead_letters: Known<Queue>,
 }
@@ -250,10 +250,10 @@ impl Queues {
     /// Each with what it is called in the template.
     pub fn each(&self) -> [(&'static str, &Known<Queue>); 5] {
         [
-            ("Doorbell", &self.doorbell),
-            ("Backlog", &self.backlog),
-            ("DeadDoorbells", &self.dead_doorbells),
-            ("Spill", &self.spill),
+            ("WorkQueue", &self.work_queue),
+            ("BacklogQueue", &self.backlog),
+            ("WorkDeadLetters", &self.work_dead_letters),
+            ("SpillQueue", &self.spill),
             ("OpsDeadLetters", &self.ops_dead_letters),
         ]
     }

@@ -39,9 +39,9 @@ pub(crate) struct Forwarder(reqwest::Client);
 impl Forwarder {
     pub(crate) fn to(address: &Address) -> anyhow::Result<Self> {
         Ok(Self(if address.is_here() {
-            shared::outbound::to_this_machine(address.url(), PATIENCE)?
+            shared::aws::outbound::to_this_machine(address.url(), PATIENCE)?
         } else {
-            shared::outbound::unguarded(PATIENCE)?
+            shared::aws::outbound::unguarded(PATIENCE)?
         }))
     }
 

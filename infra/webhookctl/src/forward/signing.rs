@@ -7,12 +7,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::preset::{Preset, Scheme};
-use shared::secrets::Secret;
-use shared::sign::{Algorithm, KeyPair, Means, means};
-use shared::verify::Verifier;
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::sources::Source;
+use shared::webhook::preset::{Preset, Scheme};
+use shared::webhook::sign::{Algorithm, KeyPair, Means, means};
+use shared::webhook::verify::Verifier;
 
 use super::Stored;
 use crate::samples::{Draft, Signed, Signer};

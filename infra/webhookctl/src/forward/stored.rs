@@ -1,9 +1,9 @@
 //! An event as the inbox has it, as a request again.
 
 use bytes::Bytes;
-use shared::event::EventKey;
-use shared::ledger::{BodyAt, Ledger, NoBody, Row};
-use shared::preset::{Location, Scheme};
+use shared::inbox::ledger::{BodyAt, Ledger, NoBody, Row};
+use shared::webhook::event::EventKey;
+use shared::webhook::preset::{Location, Scheme};
 
 use crate::samples::{Draft, Signed};
 

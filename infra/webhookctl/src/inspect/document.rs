@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::view::{Body, Effect, EffectState, EventView, LastError, Replay, Status};
-use crate::next_action::{NextAction, next_action};
+use crate::inspect::next_action::{NextAction, next_action};
 use crate::output::time::rfc3339;
 
 /// The command's name in the schema.

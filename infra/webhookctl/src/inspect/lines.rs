@@ -1,7 +1,7 @@
 //! An event as text: the seven lines, and all that is known.
 
 use super::view::{EventView, Status};
-use crate::next_action::next_action;
+use crate::inspect::next_action::next_action;
 use crate::output::safe::capped;
 use crate::output::table::{aligned, thousands};
 use crate::output::time::{age, clock, duration, rfc3339};

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::view::{EventView, Status};
-use crate::next_action::{NextAction, next_action};
+use crate::inspect::next_action::{NextAction, next_action};
 use crate::output::Column;
 use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::selection::glob;
+use crate::glob;
 
 /// Whoever needs least of them first.
 const POLICIES: [(&str, &str); 5] = [
@@ -84,7 +84,7 @@ mod tests {
     fn the_policy_that_allows_it_is_named() {
         let (table, queue) = (
             "dynamodb:eu-west-1:123456789012:table/mitt-prod",
-            "sqs:eu-west-1:123456789012:mitt-Doorbell-1",
+            "sqs:eu-west-1:123456789012:mitt-WorkQueue-1",
         );
         let index = format!("{table}/index/time");
         for (action, resource, expected) in [

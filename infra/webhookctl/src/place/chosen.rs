@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use shared::aws::{Aws, Patience, https};
-use shared::settings::variable;
+use shared::base::env::variable;
 
 use super::file::{Context, Contexts};
 use super::operator::{Operator, Profile, region_of_profile};
-use super::{FILE, Local, Names};
-use crate::cli::Global;
+use super::{FILE, Local, Names, TargetOptions};
 use crate::output::CliError;
 use crate::output::aws::Place;
 
@@ -39,20 +38,20 @@ pub struct Deployed {
 }
 
 impl Chosen {
-    pub fn find(global: &Global) -> anyhow::Result<Self> {
-        if global.context.as_deref() == Some("local") {
+    pub fn find(target: &TargetOptions) -> anyhow::Result<Self> {
+        if target.context.as_deref() == Some("local") {
             return match Local::find()? {
                 Some(local) => Ok(Self::Local(Box::new(local))),
                 None => Err(no_local("no local stack is running in this folder").into()),
             };
         }
         let contexts = Contexts::read()?;
-        let named = match (&global.context, &global.table) {
+        let named = match (&target.context, &target.table) {
             (Some(name), _) => Some(name),
             (None, Some(_)) => None,
             (None, None) => contexts.default.as_ref(),
         };
-        if named.is_some_and(|name| name == "local") || named.is_none() && global.table.is_none() {
+        if named.is_some_and(|name| name == "local") || named.is_none() && target.table.is_none() {
             return match Local::find()? {
                 Some(local) => Ok(Self::Local(Box::new(local))),
                 None => Err(nothing(&contexts).into()),
@@ -62,13 +61,13 @@ impl Chosen {
             Some(name) => Some((name.as_str(), contexts.get(name)?)),
             None => None,
         };
-        let deployed = Deployed::of(context, global, &contexts)?;
+        let deployed = Deployed::of(context, target, &contexts)?;
         Ok(Self::Deployed(Box::new(deployed)))
     }
 
     /// Whether an inbox is meant other than the `dev` that may run here.
-    pub fn is_named(global: &Global) -> anyhow::Result<bool> {
-        if global.context.is_some() || global.table.is_some() {
+    pub fn is_named(target: &TargetOptions) -> anyhow::Result<bool> {
+        if target.context.is_some() || target.table.is_some() {
             return Ok(true);
         }
         let default = Contexts::read()?.default;
@@ -79,13 +78,13 @@ impl Chosen {
 impl Deployed {
     fn of(
         context: Option<(&str, &Context)>,
-        global: &Global,
+        target: &TargetOptions,
         contexts: &Contexts,
     ) -> Result<Self, CliError> {
         let nothing = Context::default();
         let (name, said) = context.unwrap_or(("", &nothing));
         let given = Names {
-            table: global.table.clone(),
+            table: target.table.clone(),
             ..Names::default()
         };
         if let (Some(given), Some(its)) = (&given.table, &said.names.table)
@@ -108,8 +107,8 @@ impl Deployed {
                 None => error.tip(format!("webhookctl context add {name} --stack STACK")),
             });
         };
-        let profile = profile(global, said);
-        let region = region(global, said, profile.as_ref());
+        let profile = profile(target, said);
+        let region = region(target, said, profile.as_ref());
         let of_table = contexts.protects(&table, region.as_deref().unwrap_or_default());
         Ok(Self {
             name: if name.is_empty() {
@@ -125,7 +124,7 @@ impl Deployed {
                 .filter(|its| Some(its) != region.as_ref()),
             region,
             profile,
-            endpoint_url: global.endpoint_url.clone(),
+            endpoint_url: target.endpoint_url.clone(),
             account: said.account.clone(),
             sources: said.sources.clone(),
             protected: said.protected || of_table,
@@ -179,8 +178,8 @@ pub(super) fn aws(
 }
 
 /// By flag, or by the context where the environment names none.
-pub(super) fn profile(global: &Global, said: &Context) -> Option<Profile> {
-    let by_flag = global.profile.clone().map(Profile::Flag);
+pub(super) fn profile(target: &TargetOptions, said: &Context) -> Option<Profile> {
+    let by_flag = target.profile.clone().map(Profile::Flag);
     by_flag.or_else(|| {
         let environment = variable("AWS_PROFILE").is_some();
         let its = said.profile.clone().filter(|_| !environment);
@@ -188,8 +187,12 @@ pub(super) fn profile(global: &Global, said: &Context) -> Option<Profile> {
     })
 }
 
-pub(super) fn region(global: &Global, said: &Context, profile: Option<&Profile>) -> Option<String> {
-    let nearer = global.region.clone().or_else(|| said.region.clone());
+pub(super) fn region(
+    target: &TargetOptions,
+    said: &Context,
+    profile: Option<&Profile>,
+) -> Option<String> {
+    let nearer = target.region.clone().or_else(|| said.region.clone());
     let nearer = nearer.or_else(|| variable("AWS_DEFAULT_REGION"));
     nearer.or_else(|| region_of_profile(profile.map(Profile::name)))
 }
@@ -216,18 +219,18 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
-    fn global(arguments: &[&str]) -> Global {
+    fn target(arguments: &[&str]) -> TargetOptions {
         let line = [&["webhookctl"], arguments, &["inbox", "list"]].concat();
-        let mut global = Cli::try_parse_from(line).unwrap().global;
+        let mut target = Cli::try_parse_from(line).unwrap().global.target;
         // The environment of whoever runs the tests is theirs.
         for (option, value) in [
-            ("--table", &mut global.table),
-            ("--region", &mut global.region),
-            ("--endpoint-url", &mut global.endpoint_url),
+            ("--table", &mut target.table),
+            ("--region", &mut target.region),
+            ("--endpoint-url", &mut target.endpoint_url),
         ] {
             value.take_if(|_| !arguments.contains(&option));
         }
-        global
+        target
     }
 
     fn prod() -> Context {
@@ -246,7 +249,7 @@ mod tests {
     fn chosen(arguments: &[&str]) -> Result<Deployed, CliError> {
         Deployed::of(
             Some(("prod", &prod())),
-            &global(arguments),
+            &target(arguments),
             &Contexts::default(),
         )
     }
@@ -277,7 +280,7 @@ mod tests {
             stack: Some("mitt-prod".to_owned()),
             ..Context::default()
         };
-        let error = Deployed::of(Some(("prod", &context)), &global(&[]), &Contexts::default());
+        let error = Deployed::of(Some(("prod", &context)), &target(&[]), &Contexts::default());
         let tip = error.unwrap_err().tip.unwrap();
         assert_eq!(tip.as_ref(), "webhookctl context add prod --refresh");
     }
@@ -286,9 +289,9 @@ mod tests {
     fn the_table_of_a_protected_context_is_protected_by_any_name() {
         let mut contexts = Contexts::default();
         contexts.all.insert("prod".to_owned(), prod());
-        let bare = global(&["--table", "mitt-prod", "--region", "eu-west-1"]);
+        let bare = target(&["--table", "mitt-prod", "--region", "eu-west-1"]);
         assert!(Deployed::of(None, &bare, &contexts).unwrap().protected);
-        let other = global(&["--table", "mitt-staging", "--region", "eu-west-1"]);
+        let other = target(&["--table", "mitt-staging", "--region", "eu-west-1"]);
         assert!(!Deployed::of(None, &other, &contexts).unwrap().protected);
     }
 }

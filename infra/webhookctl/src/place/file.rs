@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use etcetera::BaseStrategy as _;
 use serde::Deserialize;
-use shared::config::refusal;
-use shared::settings::variable;
+use shared::base::env::variable;
+use shared::base::toml_error::refusal;
 
 use super::Names;
 use crate::output::CliError;
@@ -69,7 +69,7 @@ struct FileContext {
     bucket: Option<String>,
     queue_url: Option<String>,
     backlog_queue_url: Option<String>,
-    dead_doorbells_url: Option<String>,
+    work_dead_letters_url: Option<String>,
     spill_queue_url: Option<String>,
     ops_dead_letters_url: Option<String>,
     secrets_path: Option<String>,
@@ -192,7 +192,7 @@ impl FileContext {
                 bucket: self.bucket,
                 queue_url: self.queue_url,
                 backlog_queue_url: self.backlog_queue_url,
-                dead_doorbells_url: self.dead_doorbells_url,
+                work_dead_letters_url: self.work_dead_letters_url,
                 spill_queue_url: self.spill_queue_url,
                 ops_dead_letters_url: self.ops_dead_letters_url,
                 secrets_path: self.secrets_path,

@@ -7,8 +7,8 @@ use aws_sdk_secretsmanager::operation::list_secret_version_ids::ListSecretVersio
 use aws_sdk_secretsmanager::operation::put_secret_value::PutSecretValueError;
 use aws_sdk_secretsmanager::operation::update_secret_version_stage::builders::UpdateSecretVersionStageFluentBuilder;
 use shared::aws::Aws;
-use shared::clock::Millis;
-use shared::secrets::{Secret, short};
+use shared::aws::secrets::{Secret, short};
+use shared::base::clock::Millis;
 
 const CURRENT: &str = "AWSCURRENT";
 const PREVIOUS: &str = "AWSPREVIOUS";

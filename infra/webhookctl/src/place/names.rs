@@ -14,11 +14,11 @@ pub struct Names {
     pub table: Option<String>,
     /// Bodies that are too large for a row.
     pub bucket: Option<String>,
-    /// Where doorbells ring.
+    /// Where messages ring.
     pub queue_url: Option<String>,
-    /// Where doorbells of old events ring.
+    /// Where messages of old events ring.
     pub backlog_queue_url: Option<String>,
-    pub dead_doorbells_url: Option<String>,
+    pub work_dead_letters_url: Option<String>,
     pub spill_queue_url: Option<String>,
     pub ops_dead_letters_url: Option<String>,
     /// Above `ingress`, `egress` and `provider-api`.
@@ -46,13 +46,13 @@ impl Names {
             ("queue_url", "QueueUrl", &mut self.queue_url),
             (
                 "backlog_queue_url",
-                "BacklogUrl",
+                "BacklogQueueUrl",
                 &mut self.backlog_queue_url,
             ),
             (
-                "dead_doorbells_url",
-                "DeadDoorbellsUrl",
-                &mut self.dead_doorbells_url,
+                "work_dead_letters_url",
+                "WorkDeadLettersUrl",
+                &mut self.work_dead_letters_url,
             ),
             (
                 "spill_queue_url",

@@ -18,7 +18,7 @@ use aws_sdk_dynamodb::config::Region;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use shared::aws::https;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use crate::output::safe::capped;
 use crate::output::{CliError, Exit};

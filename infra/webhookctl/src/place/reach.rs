@@ -2,38 +2,37 @@
 
 use anyhow::{Context as _, ensure};
 use aws_credential_types::Credentials;
+use local::Clients;
+use local::names::{ACCESS_KEY, REGION, SECRET_KEY};
+use shared::aws::secrets::{Managed, Secrets};
 use shared::aws::{Aws, Patience};
+use shared::base::env::variable;
 use shared::inbox::Inbox as Door;
-use shared::ledger::Ledger;
-use shared::queue::Queue;
-use shared::secrets::{Managed, Secrets};
-use shared::settings::variable;
+use shared::inbox::ledger::Ledger;
+use shared::inbox::queue::Queue;
 
 use super::file::{Context, Contexts};
-use super::{Chosen, Inbox, Local, ManagedSecret, Names, chosen};
-use crate::cli::Global;
+use super::{Chosen, Inbox, Local, ManagedSecret, Names, TargetOptions, chosen};
 use crate::output::{CliError, Exit};
-use crate::stack::Clients;
-use crate::stack::names::{ACCESS_KEY, REGION, SECRET_KEY};
 
 /// How AWS is called for the inbox that the options name.
-pub fn aws(global: &Global, patience: Patience) -> anyhow::Result<Aws> {
-    if let Ok(Chosen::Deployed(deployed)) = Chosen::find(global) {
+pub fn aws(target: &TargetOptions, patience: Patience) -> anyhow::Result<Aws> {
+    if let Ok(Chosen::Deployed(deployed)) = Chosen::find(target) {
         return Ok(deployed.aws(patience)?);
     }
-    Ok(aws_for("none", &Context::default(), global, patience)?)
+    Ok(aws_for("none", &Context::default(), target, patience)?)
 }
 
 /// The same for a context that is not written down yet.
 pub(super) fn aws_for(
     name: &str,
     context: &Context,
-    global: &Global,
+    target: &TargetOptions,
     patience: Patience,
 ) -> Result<Aws, CliError> {
-    let profile = chosen::profile(global, context);
-    let region = chosen::region(global, context, profile.as_ref());
-    chosen::aws(name, region, profile, global.endpoint_url.clone(), patience)
+    let profile = chosen::profile(target, context);
+    let region = chosen::region(target, context, profile.as_ref());
+    chosen::aws(name, region, profile, target.endpoint_url.clone(), patience)
 }
 
 impl Inbox {
@@ -116,7 +115,7 @@ impl Inbox {
             .ordering(&self.config))
     }
 
-    /// The queue of doorbells.
+    /// The queue of messages.
     pub fn queue(&self) -> anyhow::Result<Queue> {
         let names = self.names();
         let url = names.queue_url.as_deref();
@@ -203,7 +202,7 @@ static NO_NAMES: Names = Names {
     bucket: None,
     queue_url: None,
     backlog_queue_url: None,
-    dead_doorbells_url: None,
+    work_dead_letters_url: None,
     spill_queue_url: None,
     ops_dead_letters_url: None,
     secrets_path: None,
@@ -215,9 +214,9 @@ static NO_NAMES: Names = Names {
 
 impl Contexts {
     /// How AWS is called for a context of this name, which may be new.
-    pub(crate) fn aws(&self, name: &str, global: &Global) -> Result<Aws, CliError> {
+    pub(crate) fn aws(&self, name: &str, target: &TargetOptions) -> Result<Aws, CliError> {
         let nothing = Context::default();
         let context = self.all.get(name).unwrap_or(&nothing);
-        aws_for(name, context, global, Patience::LONG)
+        aws_for(name, context, target, Patience::LONG)
     }
 }

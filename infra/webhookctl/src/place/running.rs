@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use local::Stack;
+
 use super::{Local, Names};
-use crate::stack::Stack;
 
 impl Local {
     /// What commands need to know of a stack of this process, with these sources.
@@ -19,7 +20,7 @@ impl Local {
             secrets_manager: endpoints.secrets_manager.clone(),
             table: stack.table()?.to_owned(),
             bucket: stack.bucket("Bodies")?.to_owned(),
-            queue_url: stack.queue_url("Doorbell")?.to_owned(),
+            queue_url: stack.queue_url("WorkQueue")?.to_owned(),
             secrets_path: stack.secrets_path("Catcher")?.to_owned(),
             sources: sources.to_owned(),
             lambda: Some(stack.lambda_url().to_owned()),
@@ -43,9 +44,9 @@ fn names(stack: &Stack) -> Names {
     };
     Names {
         secrets_manager_prefix: prefix(),
-        backlog_queue_url: queue("Backlog"),
-        dead_doorbells_url: queue("DeadDoorbells"),
-        spill_queue_url: queue("Spill"),
+        backlog_queue_url: queue("BacklogQueue"),
+        work_dead_letters_url: queue("WorkDeadLetters"),
+        spill_queue_url: queue("SpillQueue"),
         ops_dead_letters_url: queue("OpsDeadLetters"),
         catcher: function("Catcher"),
         processor: function("Processor"),

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use serde::Deserialize;
-use shared::clock::Millis;
-use shared::preset::{Code, Kind, Location, Part, Preset, Scheme};
+use shared::base::clock::Millis;
+use shared::webhook::preset::{Code, Kind, Location, Part, Preset, Scheme};
 
 use super::canvas::Canvas;
 use super::draft::Draft;

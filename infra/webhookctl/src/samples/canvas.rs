@@ -5,8 +5,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
-use shared::json_path::JsonPath;
-use shared::preset::{Location, Part, Preset, Scheme};
+use shared::base::json_path::JsonPath;
+use shared::webhook::preset::{Location, Part, Preset, Scheme};
 
 use super::build::{Known, is_form};
 use super::draft::Draft;

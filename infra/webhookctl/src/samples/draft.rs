@@ -5,12 +5,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use shared::clock::Millis;
-use shared::envelope::Envelope;
-use shared::preset::{KeyForm, Kind, Preset, Scheme};
-use shared::secrets::Secret;
-use shared::sign::{KeyPair, Means, means, signed, signed_by};
-use shared::verify::{Certificates, Jwks, Trust};
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::preset::{KeyForm, Kind, Preset, Scheme};
+use shared::webhook::sign::{KeyPair, Means, means, signed, signed_by};
+use shared::webhook::verify::{Certificates, Jwks, Trust};
 
 use super::fill::{random, random_hex};
 

@@ -1,7 +1,7 @@
 //! Fills what is different in every webhook into the texts of samples.
 
 use anyhow::{Context, anyhow};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 /// The values of one webhook. The same name stands for the same value in all of it.
 pub(super) struct Filler(Vec<(&'static str, String)>);

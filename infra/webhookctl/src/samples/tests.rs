@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
-use shared::event::Sha;
-use shared::preset::Location;
-use shared::sign::{Algorithm, KeyPair, Means, means};
-use shared::verify::{Arrival, Verifier};
+use shared::webhook::event::Sha;
+use shared::webhook::preset::Location;
+use shared::webhook::sign::{Algorithm, KeyPair, Means, means};
+use shared::webhook::verify::{Arrival, Verifier};
 
 use super::*;
 

@@ -1,8 +1,8 @@
 //! What `--where` asks of bodies.
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use shared::json_path::scalar;
-use shared::ledger::{BodyAt, Cost, Stored};
+use shared::base::json_path::scalar;
+use shared::inbox::ledger::{BodyAt, Cost, Stored};
 
 use super::{Field, Selection};
 use crate::output::CliError;

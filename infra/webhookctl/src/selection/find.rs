@@ -4,9 +4,9 @@
 //! moment ago. All else is found through the `time` index, in the order of receipt.
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::{Cost, Fresh, Listed, Stored, Waiting};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Cost, Fresh, Listed, Stored, Waiting};
+use shared::webhook::event::EventKey;
 
 use super::walk::Walk;
 use super::{DAY_MS, Found, Position, Selection, Want};

@@ -1,9 +1,9 @@
 //! What following needs of a selection: what arrives, and how that stands now.
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::{Cost, Row, Stored, Waiting};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Cost, Row, Stored, Waiting};
+use shared::webhook::event::EventKey;
 
 use super::Selection;
 use super::find::{A_BATCH, AT_ONCE};

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 
 use futures::future::try_join_all;
 use futures::{StreamExt as _, TryStreamExt as _};
-use shared::clock::Millis;
-use shared::event::{EventId, EventKey};
-use shared::ledger::{Cost, Row};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Cost, Row};
+use shared::webhook::event::{EventId, EventKey};
 
 use super::walk::Walk;
 use super::{DAY_MS, Selection};

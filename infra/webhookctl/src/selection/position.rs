@@ -1,6 +1,6 @@
 //! Where a list stopped: the event that it showed last.
 
-use shared::ledger::Row;
+use shared::inbox::ledger::Row;
 
 use crate::output::CliError;
 

@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 
 use futures::StreamExt as _;
-use shared::clock::Millis;
-use shared::ledger::{Cost, HourPart, Ledger, Listed, Next};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Cost, HourPart, Ledger, Listed, Next};
 
 use super::position::Position;
 

@@ -115,7 +115,7 @@ impl Selection {
 
 #[cfg(test)]
 mod tests {
-    use shared::json_path::JsonPath;
+    use shared::base::json_path::JsonPath;
 
     use super::*;
     use crate::inspect::Status;

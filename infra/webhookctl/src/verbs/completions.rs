@@ -10,9 +10,9 @@ use clap::Command;
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
-use shared::config::{Config, EMBEDDED};
-use shared::preset::Preset;
-use shared::settings::variable;
+use shared::base::env::variable;
+use shared::sources::{Config, EMBEDDED};
+use shared::webhook::preset::Preset;
 
 use crate::cli::{CompletionsArgs, ManArgs, tree};
 use crate::output::{Exit, Printer};

@@ -12,17 +12,17 @@ use std::time::Instant;
 
 use anyhow::Context;
 use futures::FutureExt;
+use local::{Options, Stack};
 use serde_json::json;
-use shared::config::Config;
-use shared::ledger::Ledger;
-use shared::quarantine::Quarantine;
-use shared::queue::Queue;
+use shared::inbox::ledger::Ledger;
+use shared::inbox::quarantine::Quarantine;
+use shared::inbox::queue::Queue;
+use shared::sources::Config;
 
 use crate::cli::DevArgs;
 use crate::demo::{self, DemoSecrets, Deployment, StandIns};
 use crate::output::{CliError, Exit, Printer};
 use crate::place::Local;
-use crate::stack::{Options, Stack};
 use chaos::Broken;
 use secrets::PREFIX;
 use stay::Stay;
@@ -227,7 +227,7 @@ async fn demonstrate(
         ledger: ledger.clone(),
         quarantine,
         secrets: secrets.clone(),
-        queue: Queue::new(clients.sqs, stack.queue_url("Doorbell")?),
+        queue: Queue::new(clients.sqs, stack.queue_url("WorkQueue")?),
         task: &task,
     };
     let fates = Box::pin(demo::run(&deployment, stand_ins, |fate| told.fate(fate))).await;

@@ -1,6 +1,6 @@
 //! `dlq`: dead letters, grouped by their error, and the way back.
 //!
-//! All of it is read from the table, and nothing from the queue of dead doorbells: to look at a
+//! All of it is read from the table, and nothing from the queue of dead letters: to look at a
 //! message of a queue is to receive it.
 
 pub(crate) mod counts;
@@ -12,7 +12,7 @@ mod native;
 mod redrive;
 mod standing;
 
-use shared::ledger::Row;
+use shared::inbox::ledger::Row;
 
 use crate::cli::{DlqCommand, Global, SelectionArgs};
 use crate::inspect::Status;

@@ -7,7 +7,7 @@ mod probe;
 mod sources;
 mod tell;
 
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use crate::cli::{DoctorArgs, Global};
 use crate::doctor::{ALL, Check, Checked, END_TO_END, Verdict, judge, page};
@@ -25,7 +25,7 @@ pub(super) async fn doctor(
         return Ok(Exit::Done);
     }
     let wanted = wanted(&args)?;
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     if args.end_to_end {
         inbox.may_write("send a canary")?;
     }

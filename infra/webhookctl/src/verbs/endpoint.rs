@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::endpoint::{Health, Status};
-use shared::ledger::Deed;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Deed;
+use shared::monitoring::endpoint::{Health, Status};
+use shared::sources::Source;
 
 use crate::cli::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs, Global};
 use crate::output::table::Weight;
@@ -60,7 +60,7 @@ pub(super) async fn run(
 }
 
 async fn show(args: EndpointShowArgs, global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     if args.now {
         inbox.may_write("look now, which is noted")?;
     }
@@ -156,7 +156,7 @@ async fn enable(
     if reason.is_empty() {
         return Err(CliError::usage("endpoint.reason", "say why: -m WHY").into());
     }
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("enable an endpoint")?;
     let name = args.source.as_str();
     let watched = watched(&inbox, Some(name))?;

@@ -2,8 +2,8 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::{By, Deed, Erased, Row};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{By, Deed, Erased, Row};
 
 use crate::cli::{EraseArgs, Global, Received, SelectionArgs};
 use crate::output::table::thousands;

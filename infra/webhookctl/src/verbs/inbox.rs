@@ -8,10 +8,10 @@ mod lineage;
 mod list;
 mod tail;
 
-use shared::ledger::{About, Row};
+use shared::inbox::ledger::{About, Row};
 
-use super::view;
 use crate::inspect::EventView;
+use crate::inspect::view;
 use crate::place::Inbox;
 
 pub(super) use crate::selection::{find_one as find, known_sources};

@@ -14,8 +14,8 @@ mod watch;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use shared::clock::Millis;
-use shared::sign::{Means, means};
+use shared::base::clock::Millis;
+use shared::webhook::sign::{Means, means};
 
 use crate::cli::{Global, ListenArgs};
 use crate::forward::{Address, ELSEWHERE, Forwarder, Signing, scheme_of};
@@ -43,7 +43,7 @@ pub(super) async fn listen(
         ELSEWHERE => error.tip("to send them there all the same: --allow-host HOST"),
         _ => error,
     })?;
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now();
     let wanted = Arc::new(Wanted::new(&args, &inbox, now)?);
     let ledger = args.bodies_at.ledger(&inbox)?;

@@ -1,8 +1,8 @@
 //! `log`: what operators did, and why.
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::Logged;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Logged;
 
 use crate::cli::{Global, LogArgs};
 use crate::output::table::{Weight, thousands};
@@ -26,7 +26,7 @@ struct Entry {
 }
 
 pub(super) async fn log(args: LogArgs, global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now();
     let from = args
         .since

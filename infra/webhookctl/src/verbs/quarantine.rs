@@ -11,8 +11,8 @@ pub(crate) mod reach;
 mod reverify;
 
 use futures::future::try_join_all;
-use shared::clock::Millis;
-use shared::quarantine::Held;
+use shared::base::clock::Millis;
+use shared::inbox::quarantine::Held;
 
 use crate::cli::{Global, HeldSelection, QuarantineCommand};
 use crate::output::time::rfc3339;

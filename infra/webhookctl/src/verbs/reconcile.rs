@@ -4,9 +4,9 @@ mod list;
 mod repair;
 mod report;
 
-use shared::clock::Millis;
-use shared::config::{Reconcile, Source};
-use shared::reconcile::Report;
+use shared::base::clock::Millis;
+use shared::monitoring::reconcile::Report;
+use shared::sources::{Reconcile, Source};
 
 use crate::cli::{Global, ReconcileCommand, ReconcileSelection};
 use crate::output::{CliError, Exit, Printer};

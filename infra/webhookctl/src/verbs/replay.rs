@@ -16,9 +16,9 @@ mod page;
 mod record;
 mod watch;
 
-use shared::clock::Millis;
-use shared::ledger::Plan;
-use shared::queue::Queue;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Plan;
+use shared::inbox::queue::Queue;
 
 use crate::cli::{Global, QueueAt, ReplayCommand};
 use crate::output::{CliError, Exit, Format, Printer};
@@ -43,7 +43,7 @@ pub(super) async fn run(
         let error = CliError::usage("usage.output", "a plan has no -o csv");
         return Err(error.tip("-o json").into());
     }
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     match command {
         ReplayCommand::Plan(args) => Box::pin(make::plan(args, &inbox, out)).await,
         ReplayCommand::Apply(args) => Box::pin(apply::apply(args, &inbox, out)).await,
@@ -100,7 +100,7 @@ async fn named(inbox: &Inbox, wanted: &str, now: Millis) -> anyhow::Result<Plan>
         .into())
 }
 
-/// Where the doorbells of an inbox ring.
+/// Where the messages of an inbox ring.
 fn queue(inbox: &Inbox, at: &QueueAt) -> anyhow::Result<Queue> {
     match &at.queue_url {
         Some(url) => Ok(Queue::new(inbox.sqs()?, url)),

@@ -15,7 +15,7 @@ mod text;
 use std::path::Path;
 
 use serde::Serialize;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use crate::cli::{Global, SecretFrom, SendArgs, Tamper};
 use crate::output::{CliError, Exit, Printer};

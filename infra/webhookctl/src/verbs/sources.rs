@@ -25,7 +25,7 @@ mod upkeep;
 use std::path::Path;
 
 use anyhow::Context;
-use shared::config::{Config, EMBEDDED, Source};
+use shared::sources::{Config, EMBEDDED, Source};
 
 use crate::cli::{ApiAt, Global, SourcesAt, SourcesCommand};
 use crate::output::error::nearest;
@@ -72,7 +72,7 @@ impl Known {
                         this folder";
             return Ok(Self::Config(Config::parse(EMBEDDED)?, said.to_owned()));
         }
-        Ok(Self::Inbox(Box::new(Inbox::open(global)?)))
+        Ok(Self::Inbox(Box::new(Inbox::open(&global.target)?)))
     }
 
     fn config(&self) -> &Config {
@@ -85,7 +85,7 @@ impl Known {
 
 /// Whether there is an inbox to talk to.
 fn named(global: &Global) -> anyhow::Result<bool> {
-    Ok(Chosen::is_named(global)? || Local::find()?.is_some())
+    Ok(Chosen::is_named(&global.target)? || Local::find()?.is_some())
 }
 
 /// The address that senders deliver to, as far as it is known.

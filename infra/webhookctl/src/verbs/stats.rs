@@ -9,7 +9,7 @@ mod spark;
 
 use std::time::Duration;
 
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use crate::cli::{By, Global, StatsArgs};
 use crate::output::time::{duration, rfc3339};
@@ -28,7 +28,7 @@ pub(super) async fn stats(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now();
     let chosen = Chosen::of(&args.selection, &inbox, now)?;
     let gathered = Box::pin(gather::gather(&inbox, &chosen, args.by, now)).await?;

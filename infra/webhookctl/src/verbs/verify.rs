@@ -8,8 +8,8 @@ mod secrets;
 mod text;
 mod words;
 
-use shared::clock::Millis;
-use shared::verify::{Arrival, Explained, NearMiss, Reason, Rejected};
+use shared::base::clock::Millis;
+use shared::webhook::verify::{Arrival, Explained, NearMiss, Reason, Rejected};
 
 use crate::cli::{Global, VerifyArgs};
 use crate::output::{Exit, Printer};

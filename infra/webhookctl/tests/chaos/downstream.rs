@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::caller::{Callers, Connection};

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
-use shared::clock::Millis;
-use shared::settings::variable;
+use shared::base::clock::Millis;
+use shared::base::env::variable;
 
 use self::Release::{Before, Ours};
 use crate::history::History;

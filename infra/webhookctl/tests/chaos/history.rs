@@ -11,9 +11,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sqs::types::QueueAttributeName;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use local::Stack;
 use serde_json::{Map, Value, json};
-use shared::clock::Millis;
-use webhookctl::stack::Stack;
+use shared::base::clock::Millis;
 
 /// Before a short id, where the id of an event has to stand and is not known yet.
 pub(crate) const UNNAMED: &str = "unknown ";

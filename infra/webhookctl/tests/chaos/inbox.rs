@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_ssm::types::ParameterType;
-use webhookctl::stack::{Options, Stack};
+use local::{Options, Stack};
 
 use crate::downstream::Downstream;
 use crate::history::{History, messages};
@@ -119,7 +119,7 @@ impl Inbox {
     pub(crate) async fn comes_to_rest(&self, patience: Duration) -> bool {
         let until = tokio::time::Instant::now() + patience;
         while tokio::time::Instant::now() < until {
-            if self.open_rows().await.is_empty() && messages(&self.stack, "Spill").await == 0 {
+            if self.open_rows().await.is_empty() && messages(&self.stack, "SpillQueue").await == 0 {
                 return true;
             }
             tokio::time::sleep(Duration::from_secs(1)).await;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use local::Stack;
 use rustix::process::{Pid, Signal, kill_process};
-use webhookctl::stack::Stack;
 
 use crate::history::History;
 use crate::weather::Sky;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 use tokio::sync::Semaphore;
 
 use crate::history::History;
@@ -86,7 +86,7 @@ impl Load {
             history: Arc::clone(history),
             canaries: canaries.clone(),
             front,
-            client: shared::outbound::unguarded(PATIENCE).unwrap(),
+            client: shared::aws::outbound::unguarded(PATIENCE).unwrap(),
             slots: Semaphore::new(AT_ONCE),
             captured: Mutex::default(),
         }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::caller::{Callers, Connection};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use shared::backoff::CRASHES;
-use shared::clock::Millis;
+use shared::base::backoff::CRASHES;
+use shared::base::clock::Millis;
 
 use crate::cells;
 use crate::downstream::Downstream;
@@ -112,7 +112,7 @@ impl Run {
                 "woo-main": ["http"], "x-main": ["http"], "mailgun-main": ["http"],
             },
             "canaries": secret,
-            "must_be_empty": ["Spill"],
+            "must_be_empty": ["SpillQueue"],
             "done_to_it": sky.counted(),
         });
         history.end(&inbox.stack, &run).await

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use crate::dice::Dice;
 

@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::settings::variable;
+use shared::base::clock::Millis;
+use shared::base::env::variable;
 
 use crate::dice::Dice;
 use crate::evolution::Previous;
@@ -80,7 +80,7 @@ impl Weather {
             stranger: true,
             cells: false,
             previous: None,
-            // Nothing breaks, but a machine that is busy may lose a doorbell all the same: then the
+            // Nothing breaks, but a machine that is busy may lose a message all the same: then the
             // sweep rings, which first looks after two minutes.
             patience: Duration::from_secs(480),
         }

@@ -1,9 +1,9 @@
 //! What a request asks for, in the words of IAM.
 
+use local::Template;
+use local::names::{ACCOUNT, REGION};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
-use webhookctl::stack::Template;
-use webhookctl::stack::names::{ACCOUNT, REGION};
 
 use crate::recorder::Service;
 use crate::wire::Message;

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
+use local::names::{ACCESS_KEY, REGION, SECRET_KEY, STACK_NAME};
 use tokio::process::Command;
 use webhookctl::place::{Local, Names};
-use webhookctl::stack::names::{ACCESS_KEY, REGION, SECRET_KEY, STACK_NAME};
 
 use crate::recorder::{Call, Recorder, Service};
 use crate::world::{PREFIX, World};
@@ -80,10 +80,10 @@ fn context(world: &World) -> String {
         url: Some(stack.front_url()),
         table: Some(world.table().to_owned()),
         bucket: Some(stack.bucket("Bodies").unwrap().to_owned()),
-        queue_url: queue("Doorbell"),
-        backlog_queue_url: queue("Backlog"),
-        dead_doorbells_url: queue("DeadDoorbells"),
-        spill_queue_url: queue("Spill"),
+        queue_url: queue("WorkQueue"),
+        backlog_queue_url: queue("BacklogQueue"),
+        work_dead_letters_url: queue("WorkDeadLetters"),
+        spill_queue_url: queue("SpillQueue"),
         ops_dead_letters_url: queue("OpsDeadLetters"),
         secrets_path: Some(stack.secrets_path("Catcher").unwrap().to_owned()),
         secrets_manager_prefix: Some(PREFIX.to_owned()),

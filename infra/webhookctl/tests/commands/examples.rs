@@ -75,7 +75,7 @@ struct Reader<'w> {
     ids: BTreeMap<String, String>,
 }
 
-/// The body of README's example, which lost its line end on the way.
+/// The body of the `verify` example, which lost its line end on the way.
 const BODY: &str = r#"{"a":1}"#;
 const SECRET: &str = "secret-of-the-example";
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use shared::ledger::{Claim, Settlement};
-use shared::timing::LEASE;
+use shared::base::timing::LEASE;
+use shared::inbox::ledger::{Claim, Settlement};
 
 use crate::provider;
 use crate::world::World;
@@ -122,9 +122,9 @@ const COMING: &str = "whsec_Y29taW5nLXNlY3JldC1vZi1zdHJpcGU=";
 const NEXT: &str = "whsec_bmV4dC1zZWNyZXQtb2Ytc3RyaXBl";
 
 /// A message that nobody could answer.
-pub(crate) async fn let_a_doorbell_die(world: &World) {
+pub(crate) async fn let_a_message_die(world: &World) {
     let sqs = world.stack.clients().sqs;
-    let queue = world.stack.queue_url("DeadDoorbells").unwrap();
+    let queue = world.stack.queue_url("WorkDeadLetters").unwrap();
     let send = sqs.send_message().queue_url(queue);
-    send.message_body("no doorbell").send().await.unwrap();
+    send.message_body("no message").send().await.unwrap();
 }

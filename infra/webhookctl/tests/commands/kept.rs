@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
-use webhookctl::stack::Stack;
+use local::Stack;
 
 /// Nobody works longer on what was rung for.
 const PATIENCE: Duration = Duration::from_secs(60);

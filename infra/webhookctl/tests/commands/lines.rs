@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::process::Command;
 
 use crate::deployed::Deployed;
-use crate::ids::{hold_a_genuine_one, ids, let_a_doorbell_die};
+use crate::ids::{hold_a_genuine_one, ids, let_a_message_die};
 use crate::recorder::Call;
 use crate::verbs::split;
 use crate::world::World;
@@ -54,7 +54,7 @@ impl<'w> Lines<'w> {
         for word in &before {
             match *word {
                 "{rotate}" if may == May::Write => hold_a_genuine_one(self.world).await,
-                "{bell}" if may == May::Write => let_a_doorbell_die(self.world).await,
+                "{bell}" if may == May::Write => let_a_message_die(self.world).await,
                 "{rotate}" | "{bell}" | "{deployed}" | "{follow}" => {}
                 word => panic!("{word} before a line is unknown"),
             }

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
+use local::names::{ACCOUNT, REGION};
 use serde_json::{Value, json};
-use webhookctl::stack::names::{ACCOUNT, REGION};
 
 use crate::recorder::Call;
 use crate::world::{PREFIX, World};
@@ -69,10 +69,10 @@ fn filled(text: &str, world: &World) -> String {
         ("Account", ACCOUNT),
         ("Table", world.table()),
         ("BodyBucket", world.stack.bucket("Bodies").unwrap()),
-        ("Queue", queue("Doorbell")),
-        ("BacklogQueue", queue("Backlog")),
-        ("DeadDoorbellsQueue", queue("DeadDoorbells")),
-        ("SpillQueue", queue("Spill")),
+        ("Queue", queue("WorkQueue")),
+        ("BacklogQueue", queue("BacklogQueue")),
+        ("WorkDeadLettersQueue", queue("WorkDeadLetters")),
+        ("SpillQueue", queue("SpillQueue")),
         ("OpsDeadLettersQueue", queue("OpsDeadLetters")),
         ("SecretsPath", secrets.trim_end_matches("/ingress")),
         ("SecretsManagerPrefix", PREFIX),

@@ -48,7 +48,7 @@ async fn what_is_kept_is_seen_to_change() {
     world.put("acme", "evt_1", "a.b", world.now).await;
     world.secret("/mitt/ingress/acme/v2", "other").await;
     let sqs = world.stack.clients().sqs;
-    let queue = world.stack.queue_url("DeadDoorbells").unwrap();
+    let queue = world.stack.queue_url("WorkDeadLetters").unwrap();
     let send = sqs.send_message().queue_url(queue).message_body("x");
     send.send().await.unwrap();
     let s3 = world.stack.clients().s3;
@@ -56,7 +56,7 @@ async fn what_is_kept_is_seen_to_change() {
     let put = s3.put_object().bucket(bucket).key("bodies/1");
     put.body(b"x".to_vec().into()).send().await.unwrap();
     let changed = before.differences(&Kept::of(&world.stack).await);
-    for part in ["E#acme#evt_1", "/acme/v2", "bodies/1", "DeadDoorbells"] {
+    for part in ["E#acme#evt_1", "/acme/v2", "bodies/1", "WorkDeadLetters"] {
         let seen = changed.iter().any(|it| it.contains(part));
         assert!(seen, "{part}: {changed:?}");
     }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shared::ledger::State;
+use shared::inbox::ledger::State;
 
 use crate::lines::{Lines, May};
 use crate::policy::Policy;

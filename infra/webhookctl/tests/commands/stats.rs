@@ -1,11 +1,11 @@
 //! `webhookctl inbox stats`: what came, what is stuck, how long it takes, and what that costs.
 
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::hours::Hour;
-use shared::ledger::{Claim, Settlement};
-use shared::timing::LEASE;
+use shared::base::calendar::Hour;
+use shared::base::clock::Millis;
+use shared::base::timing::LEASE;
+use shared::inbox::ledger::{Claim, Settlement};
+use shared::webhook::event::EventKey;
 
 use crate::world::World;
 
@@ -28,7 +28,7 @@ impl World {
                 let retry = Settlement::Retry {
                     error: "502".into(),
                     due: self.now + LEASE,
-                    ring: None,
+                    resend_after: None,
                 };
                 (retry, 10)
             }

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use aws_sdk_ssm::types::ParameterType;
+use local::{Options, Stack};
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::Ledger;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Ledger;
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use tokio::process::Command;
 use webhookctl::place::{Local, Names};
-use webhookctl::stack::{Options, Stack};
 
 use crate::provider;
 use crate::recorder::{Call, Recorder, Service};
@@ -88,7 +88,7 @@ impl World {
             secrets_manager: before(Service::SecretsManager, &at.secrets_manager).await,
             table: self.table().to_owned(),
             bucket: self.stack.bucket("Bodies").unwrap().to_owned(),
-            queue_url: self.stack.queue_url("Doorbell").unwrap().to_owned(),
+            queue_url: self.stack.queue_url("WorkQueue").unwrap().to_owned(),
             secrets_path: self.stack.secrets_path("Catcher").unwrap().to_owned(),
             sources: self.folder.join("sources.toml"),
             lambda: Some(before(Service::Lambda, self.stack.lambda_url()).await),

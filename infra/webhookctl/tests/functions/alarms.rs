@@ -1,7 +1,7 @@
 //! Which answers of 5xx count as faults of ours: the alarm that rolls a deployment back is made of them.
 
 use aws_sdk_ssm::types::ParameterType;
-use webhookctl::stack::Options;
+use local::Options;
 
 use super::support::{Inbox, headers, options, unique};
 

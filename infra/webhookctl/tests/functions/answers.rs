@@ -1,14 +1,14 @@
 //! What the processor answers to the queue, and what functions say that cannot do their work.
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use local::Options;
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::EventKey;
-use webhookctl::stack::Options;
+use shared::base::clock::Millis;
+use shared::webhook::event::EventKey;
 
 use super::support::{Inbox, here, options, s, unique};
 
-pub(crate) fn doorbell(key: &EventKey) -> String {
+pub(crate) fn work_message(key: &EventKey) -> String {
     json!({ "v": 1, "key": key.pk(), "run": 0 }).to_string()
 }
 
@@ -21,7 +21,7 @@ pub(crate) fn record(id: &str, body: &str) -> Value {
         "messageAttributes": {},
         "md5OfBody": "",
         "eventSource": "aws:sqs",
-        "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:mitt-Doorbell",
+        "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:mitt-WorkQueue",
         "awsRegion": "us-east-1",
     })
 }
@@ -126,7 +126,7 @@ async fn one_bad_message_does_not_bring_back_the_nine_good_ones() {
                 records.push(record("bad", bad));
             } else {
                 let key = inbox.new_event().await;
-                records.push(record(&n.to_string(), &doorbell(&key)));
+                records.push(record(&n.to_string(), &work_message(&key)));
                 keys.push(key);
             }
         }
@@ -149,7 +149,7 @@ async fn a_failed_message_without_an_id_brings_back_the_whole_batch() {
     };
     let key = inbox.new_event().await;
     let records = [
-        record("good", &doorbell(&key)),
+        record("good", &work_message(&key)),
         without_id(r#"{"v":2,"key":"E#github-main#1","run":0}"#),
     ];
     // An id that is in no batch: the queue takes it for a failure of all.
@@ -157,7 +157,7 @@ async fn a_failed_message_without_an_id_brings_back_the_whole_batch() {
     assert_eq!(state(&inbox, &key).await, "done");
     let key = inbox.new_event().await;
     assert_eq!(
-        failures(&inbox, &[without_id(&doorbell(&key))]).await,
+        failures(&inbox, &[without_id(&work_message(&key))]).await,
         [""; 0]
     );
     assert_eq!(state(&inbox, &key).await, "done");
@@ -165,18 +165,18 @@ async fn a_failed_message_without_an_id_brings_back_the_whole_batch() {
 }
 
 #[tokio::test]
-async fn a_doorbell_for_nothing_and_the_second_one_are_spent() {
+async fn a_message_for_nothing_and_a_second_one_are_acknowledged() {
     let inbox = Inbox::shared().await;
     let nothing = EventKey::new("github-main", &unique());
     assert_eq!(
-        failures(&inbox, &[record("1", &doorbell(&nothing))]).await,
+        failures(&inbox, &[record("1", &work_message(&nothing))]).await,
         [""; 0]
     );
-    assert_eq!(inbox.find(&nothing).await, None, "a doorbell makes no row");
+    assert_eq!(inbox.find(&nothing).await, None, "a message makes no row");
 
     let key = inbox.new_event().await;
     let same: Vec<_> = (0..10)
-        .map(|n| record(&n.to_string(), &doorbell(&key)))
+        .map(|n| record(&n.to_string(), &work_message(&key)))
         .collect();
     assert_eq!(failures(&inbox, &same).await, [""; 0]);
     let done = inbox.row(&key).await;
@@ -200,7 +200,7 @@ async fn attributes_of_other_code_outlive_the_work() {
         row.insert("flags".to_owned(), AttributeValue::Ss(vec!["x".to_owned()]));
         inbox.put(row).await;
         assert_eq!(
-            failures(&inbox, &[record("1", &doorbell(&key))]).await,
+            failures(&inbox, &[record("1", &work_message(&key))]).await,
             [""; 0]
         );
         let row = inbox.row(&key).await;
@@ -222,7 +222,7 @@ async fn a_row_of_newer_code_is_left_to_newer_code() {
         row.insert("sv".to_owned(), n(version));
         inbox.put(row.clone()).await;
         assert_eq!(
-            failures(&inbox, &[record("newer", &doorbell(&key))]).await,
+            failures(&inbox, &[record("newer", &work_message(&key))]).await,
             ["newer"]
         );
         assert_eq!(inbox.row(&key).await, row);
@@ -239,8 +239,8 @@ async fn a_damaged_row_is_its_own_trouble() {
         row.remove(missing).unwrap();
         inbox.put(row).await;
         let records = [
-            record("bad", &doorbell(&bad)),
-            record("good", &doorbell(&good)),
+            record("bad", &work_message(&bad)),
+            record("good", &work_message(&good)),
         ];
         assert_eq!(failures(&inbox, &records).await, ["bad"], "{missing}");
         assert_eq!(state(&inbox, &good).await, "done");
@@ -257,7 +257,7 @@ async fn an_event_whose_source_is_gone_waits_for_it() {
     row.insert("pk".to_owned(), s(gone.pk()));
     inbox.put(row.clone()).await;
     assert_eq!(
-        failures(&inbox, &[record("1", &doorbell(&gone))]).await,
+        failures(&inbox, &[record("1", &work_message(&gone))]).await,
         [""; 0]
     );
     assert_eq!(inbox.row(&gone).await, row);
@@ -372,7 +372,10 @@ async fn what_a_worker_abandoned_is_worked_on_last_and_alone() {
     for _ in 0..9 {
         keys.push(inbox.new_event().await);
     }
-    let records: Vec<_> = keys.iter().map(|key| record("1", &doorbell(key))).collect();
+    let records: Vec<_> = keys
+        .iter()
+        .map(|key| record("1", &work_message(key)))
+        .collect();
 
     assert_eq!(failures(&inbox, &records).await, [""; 0]);
 

@@ -1,7 +1,7 @@
 //! A secret that a sender sets by its first request: only while nobody else has stored one.
 
 use aws_sdk_ssm::types::ParameterType;
-use webhookctl::stack::{Options, Rights};
+use local::{Options, Rights};
 
 use super::rights;
 use super::support::{Headers, Inbox, headers, hex, options, unique};

@@ -1,16 +1,16 @@
 //! After an outage the events of now do not wait behind those of then.
 
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::queue::Doorbell;
-use shared::timing::LATE;
+use shared::base::clock::Millis;
+use shared::base::timing::LATE;
+use shared::inbox::queue::WorkMessage;
 
 use super::answers::{failures, record};
 use super::support::{Inbox, options};
 
-/// A doorbell that was sent so long ago.
-fn sent(doorbell: &Doorbell, queue: &str, ago: std::time::Duration) -> Value {
-    let mut record = record("1", &doorbell.to_message());
+/// A message that was sent so long ago.
+fn sent(work_message: &WorkMessage, queue: &str, ago: std::time::Duration) -> Value {
+    let mut record = record("1", &work_message.to_message());
     let at = Millis::now() - ago;
     record["attributes"]["SentTimestamp"] = json!(at.0.to_string());
     record["eventSourceARN"] = json!(format!("arn:aws:sqs:us-east-1:000000000000:{queue}"));
@@ -20,9 +20,9 @@ fn sent(doorbell: &Doorbell, queue: &str, ago: std::time::Duration) -> Value {
 #[tokio::test]
 async fn what_waited_long_goes_behind_what_is_new() {
     let inbox = Inbox::start(options()).await;
-    let url = inbox.stack.queue_url("Backlog").unwrap();
+    let url = inbox.stack.queue_url("BacklogQueue").unwrap();
     let backlog = url.rsplit('/').next().unwrap();
-    let first = inbox.stack.queue_url("Doorbell").unwrap();
+    let first = inbox.stack.queue_url("WorkQueue").unwrap();
     let live = first.rsplit('/').next().unwrap();
     let second = std::time::Duration::from_secs(1);
     let waiting = async |url: &str| {
@@ -32,20 +32,20 @@ async fn what_waited_long_goes_behind_what_is_new() {
         let bodies = messages.into_iter().map(|message| message.body.unwrap());
         bodies.collect::<Vec<_>>()
     };
-    let state = async |doorbell: &Doorbell| {
-        let row = inbox.row(&doorbell.key).await;
+    let state = async |work_message: &WorkMessage| {
+        let row = inbox.row(&work_message.key).await;
         row["st"].as_s().unwrap().clone()
     };
 
     let key = inbox.new_event().await;
-    let young = Doorbell { key, run: 0 };
+    let young = WorkMessage { key, run: 0 };
     let heard = sent(&young, live, LATE / 2);
     assert!(failures(&inbox, &[heard]).await.is_empty());
     assert_eq!(state(&young).await, "done");
     assert!(waiting(url).await.is_empty());
 
     let key = inbox.new_event().await;
-    let old = Doorbell { key, run: 0 };
+    let old = WorkMessage { key, run: 0 };
     let late = LATE + second;
     let heard = sent(&old, live, late);
     assert!(failures(&inbox, &[heard]).await.is_empty());

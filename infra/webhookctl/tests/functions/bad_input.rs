@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use shared::event::{EventKey, Sha};
+use shared::webhook::event::{EventKey, Sha};
 
 use super::support::{Headers, Inbox, http, options, request, seconds_from_now, unique, with};
 

@@ -2,11 +2,11 @@
 //! sender groups them when it sends them again.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use local::Options;
 use serde_json::json;
-use shared::event::EventKey;
-use webhookctl::stack::Options;
+use shared::webhook::event::EventKey;
 
-use super::answers::{doorbell, failures, record};
+use super::answers::{failures, record, work_message};
 use super::support::{ADYEN_KEYS, Answer, DEMO_SECRET, Inbox, headers, hex, mac, options, unique};
 
 /// What `GoCardless` posts; its own id of the request is another one each time.
@@ -40,7 +40,7 @@ async fn a_regrouped_redelivery_runs_each_event_once() {
         let ids: Vec<&String> = ids_of_post.iter().map(|at| &ids[*at]).collect();
         assert_eq!(post(&inbox, &ids).await.status, 200);
         let known = ids_of_post.iter().map(|at| &keys[*at]);
-        let records: Vec<_> = known.map(|key| record("1", &doorbell(key))).collect();
+        let records: Vec<_> = known.map(|key| record("1", &work_message(key))).collect();
         assert_eq!(failures(&inbox, &records).await, [""; 0]);
     }
     for (id, key) in ids.iter().zip(&keys) {

@@ -10,13 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use shared::{event::EventKey, spill::Spill};
+use local::Options;
+use shared::inbox::spill::Spill;
+use shared::webhook::event::EventKey;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::{TcpListener, TcpStream},
     task::{JoinHandle, JoinSet},
 };
-use webhookctl::stack::Options;
 
 use super::{
     bad_input::noise,
@@ -354,7 +355,7 @@ impl Shaky {
     /// Messages in the spill queue, hidden or not.
     pub(crate) async fn waiting(&self) -> u64 {
         let sqs = self.inbox.stack.clients().sqs;
-        let url = self.inbox.stack.queue_url("Spill").unwrap();
+        let url = self.inbox.stack.queue_url("SpillQueue").unwrap();
         Spill::new(sqs, url).depth().await.unwrap()
     }
 }

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_ssm::types::ParameterType;
+use local::{Options, Rights};
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::effects::idempotency_key;
-use shared::event::EventKey;
-use shared::ledger::transition::work_partition;
-use webhookctl::stack::{Options, Rights};
+use shared::base::clock::Millis;
+use shared::delivery::effects::idempotency_key;
+use shared::inbox::ledger::transition::work_partition;
+use shared::webhook::event::EventKey;
 
-use super::answers::{doorbell, failures, record};
+use super::answers::{failures, record, work_message};
 use super::rights;
 use super::support::{Inbox, here, options, s, unique, with};
 use server::{Answer, Server};
@@ -94,7 +94,7 @@ impl World {
         let records: Vec<_> = keys
             .iter()
             .enumerate()
-            .map(|(n, key)| record(&n.to_string(), &doorbell(key)))
+            .map(|(n, key)| record(&n.to_string(), &work_message(key)))
             .collect();
         assert_eq!(failures(&self.inbox, &records).await, [""; 0]);
     }

@@ -2,11 +2,11 @@
 
 use std::process::Output;
 
+use local::names;
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::event::EventKey;
+use shared::base::clock::Millis;
+use shared::webhook::event::EventKey;
 use tokio::process::Command;
-use webhookctl::stack::names;
 
 use super::sts::{WHO, sts};
 use super::support::{Inbox, options, s, unique};

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use shared::{config, event::EventKey};
+use shared::sources;
+use shared::webhook::event::EventKey;
 
 use super::support::{Answer, DEMO_SECRET, Inbox, hex, root, seconds_from_now};
 
@@ -96,7 +97,7 @@ fn every_sample_is_documented_and_nothing_else() {
 #[tokio::test]
 async fn the_catcher_answers_each_sample_as_the_readme_says() {
     let inbox = Inbox::shared().await;
-    let configured = config::Config::parse(config::EMBEDDED).unwrap();
+    let configured = sources::Config::parse(sources::EMBEDDED).unwrap();
     let now = seconds_from_now(0);
     let mut seen = 0;
     for (name, cells) in documented()
@@ -188,7 +189,7 @@ async fn the_processor_answers_each_sample_as_the_readme_says() {
     let issue = EventKey::new("github-main", "0b989ba4-242f-11e5-81e1-c7b6966d2516");
     let transcript = EventKey::new("fireflies-main", "ASxwZxCstx/Transcription completed");
     for (name, settled) in [
-        ("processor-not-a-doorbell.json", ["received", "received"]),
+        ("processor-invalid-message.json", ["received", "received"]),
         ("processor-one.json", ["done", "received"]),
         ("processor-batch.json", ["done", "done"]),
         ("processor-one.json", ["done", "done"]),

@@ -9,11 +9,11 @@ use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
+use local::Options;
 use serde_json::{Value, json};
-use shared::event::EventKey;
-use webhookctl::stack::Options;
+use shared::webhook::event::EventKey;
 
-use super::answers::{doorbell, failures, record};
+use super::answers::{failures, record, work_message};
 use super::support::{Answer, Inbox, headers, options, request, s, unique};
 
 const SOURCE: &str = "mollie-main";
@@ -265,7 +265,7 @@ async fn a_genuine_notice_is_one_event_made_of_the_answer() {
     assert_eq!(world.events().await, events);
 
     // It is worked on once.
-    let record = record("0", &doorbell(event));
+    let record = record("0", &work_message(event));
     assert_eq!(failures(&world.inbox, &[record]).await, [""; 0]);
     assert_eq!(world.inbox.row(event).await["st"].as_s().unwrap(), "done");
 
@@ -319,7 +319,7 @@ async fn an_acknowledged_notice_survives_an_api_that_fails() {
 async fn a_flood_of_names_does_not_keep_a_genuine_one_out() {
     let world = World::start().await;
     world.mollie.has("tr_genuine", "paid", "0.00");
-    let most = usize::try_from(shared::fetch_back::PER_GROUP).unwrap();
+    let most = usize::try_from(shared::inbox::fetch_back::PER_GROUP).unwrap();
     for n in 0..most + 10 {
         let answer = world
             .notice_from("198.51.100.7", &format!("tr_junk{n}"))

@@ -10,13 +10,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use aws_sdk_ssm::types::ParameterType;
+use local::Options;
 use serde::{Deserialize, Serialize};
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::envelope::Envelope;
-use shared::secrets::Secret;
-use shared::sign::{can_sign, signed};
-use webhookctl::stack::Options;
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::sources::Config;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::sign::{can_sign, signed};
 
 use super::support::{Headers, Inbox, here, options, root};
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt::Write as _};
 
 use serde_json::json;
-use shared::event::{EventKey, Sha};
+use shared::webhook::event::{EventKey, Sha};
 
 use super::support::{
     Answer, DEMO_SECRET, Headers, Inbox, headers, hex, request, seconds_from_now, unique,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::ledger::Ledger;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Ledger;
 
 use super::support::{Inbox, options, unique};
 

@@ -13,11 +13,11 @@ use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures::{StreamExt as _, stream};
+use local::Options;
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::quarantine::Quarantine;
-use webhookctl::stack::Options;
+use shared::base::clock::Millis;
+use shared::inbox::quarantine::Quarantine;
+use shared::webhook::event::EventKey;
 
 use super::support::{Answer, Headers, Inbox, headers, here, hex, options, request, unique};
 
@@ -214,7 +214,7 @@ impl World {
         let from = now - Duration::from_secs(3600);
         let held = quarantine.held(source, from, now, now).await.unwrap();
         let waits = |held: &&_| {
-            let held: &shared::quarantine::Held = held;
+            let held: &shared::inbox::quarantine::Held = held;
             held.reason == "not_fetched" && held.released.is_none()
         };
         held.iter().filter(waits).count()

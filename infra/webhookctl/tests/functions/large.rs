@@ -7,13 +7,13 @@ use aws_sdk_ssm::types::ParameterType;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Ledger, State as Stand};
-use webhookctl::stack::Options;
+use local::Options;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Ledger, State as Stand};
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
 use super::{
-    answers::{doorbell, failures, record},
+    answers::{failures, record, work_message},
     bad_input::noise,
     budget::{Fault, Shaky},
     support::{DEMO_SECRET, Inbox, options, s, unique, with},
@@ -108,7 +108,7 @@ async fn four_mebibytes_arrive_downstream_as_they_were_sent() {
     for body in [noise(LARGEST - 1), noise(LARGEST), compressible] {
         let (key, status) = post(&inbox, &body).await;
         assert_eq!(status, 200);
-        let rung = [record("1", &doorbell(&key))];
+        let rung = [record("1", &work_message(&key))];
         assert_eq!(failures(&inbox, &rung).await, [""; 0]);
         assert_eq!(inbox.row(&key).await["st"], s("done"));
         let took = downstream.took();
@@ -164,7 +164,7 @@ async fn of_bodies_that_only_a_sync_brings_one_is_in_memory() {
     }
     let records: Vec<_> = keys
         .iter()
-        .map(|key| record(key.id(), &doorbell(key)))
+        .map(|key| record(key.id(), &work_message(key)))
         .collect();
     assert_eq!(failures(&inbox, &records).await, [""; 0]);
     let (mut done, mut deferred) = (0, 0);
@@ -195,7 +195,7 @@ async fn the_body_is_in_the_bucket_before_anything_points_to_it() {
     shaky.dynamodb.break_down(Fault::Silent).await;
     let key = shaky.expect_spilled("dynamodb silent, 4 MB", &body).await;
     assert_eq!(
-        failures(&shaky.inbox, &[record("1", &doorbell(&key))]).await,
+        failures(&shaky.inbox, &[record("1", &work_message(&key))]).await,
         [""; 0]
     );
     assert!(downstream.took()[0].ends_with(&body));

@@ -1,8 +1,9 @@
 //! A source whose secret is kept in Secrets Manager: the labels say what is live.
 
+use local::Options;
 use serde_json::{Value, json};
-use shared::{event::EventKey, ledger::Ledger};
-use webhookctl::stack::Options;
+use shared::inbox::ledger::Ledger;
+use shared::webhook::event::EventKey;
 
 use super::support::{Answer, DEMO_SECRET, Inbox, headers, hex, http, options, unique};
 

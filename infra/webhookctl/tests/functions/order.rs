@@ -13,13 +13,13 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
 use futures::future::join_all;
+use local::Options;
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::{Ledger, Row, State as Stand};
-use webhookctl::stack::Options;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Ledger, Row, State as Stand};
+use shared::webhook::event::EventKey;
 
-use super::answers::{doorbell, failures, record};
+use super::answers::{failures, record, work_message};
 use super::support::{DEMO_SECRET, Inbox, headers, here, hex, options, unique};
 
 const TOKEN: &str = "token-of-the-provider";
@@ -197,13 +197,13 @@ impl Running {
     }
 
     /// Rings for events, in batches at the same time, until all of them are settled.
-    async fn work_off(&self, keys: &[EventKey]) -> Vec<Row> {
+    async fn process_batch(&self, keys: &[EventKey]) -> Vec<Row> {
         let patience = Millis::now() + Duration::from_secs(60);
         loop {
             let batches = keys.chunks(10).map(async |keys| {
                 let records: Vec<_> = keys
                     .iter()
-                    .map(|key| record(key.id(), &doorbell(key)))
+                    .map(|key| record(key.id(), &work_message(key)))
                     .collect();
                 assert_eq!(failures(&self.inbox, &records).await, [""; 0]);
             });
@@ -253,7 +253,7 @@ async fn the_newest_of_each_entity_is_the_last_that_has_an_effect() {
         .iter()
         .map(|event| EventKey::new("latest", event["id"].as_str().unwrap()));
     let keys = shuffled(keys.collect());
-    let rows = running.work_off(&keys).await;
+    let rows = running.process_batch(&keys).await;
 
     assert!(rows.iter().all(|row| row.state == Stand::Done));
     let mut effects = 0;
@@ -272,7 +272,7 @@ async fn the_newest_of_each_entity_is_the_last_that_has_an_effect() {
     // An older one that comes when all is over changes nothing; one as new as the newest does.
     let old = running.post("latest", &event("one", 5)).await;
     let same = running.post("latest", &event("one", 6)).await;
-    let rows = running.work_off(&[old, same]).await;
+    let rows = running.process_batch(&[old, same]).await;
     assert_eq!(
         rows.iter().map(note).collect::<Vec<_>>(),
         ["skipped_stale", ""]
@@ -286,7 +286,7 @@ async fn the_newest_of_each_entity_is_the_last_that_has_an_effect() {
     // What does not say what it is about is worked on all the same.
     let unnamed = json!({ "id": unique(), "version": 1 });
     let key = running.post("latest", &unnamed).await;
-    let rows = running.work_off(&[key]).await;
+    let rows = running.process_batch(&[key]).await;
     assert_eq!((rows[0].state, note(&rows[0])), (Stand::Done, "unordered"));
     running.inbox.tells_nothing();
 }
@@ -308,7 +308,7 @@ async fn what_is_fetched_is_the_current_state_whatever_the_event_says() {
         async move { running.post("fetched", &event).await }
     }))
     .await;
-    let rows = running.work_off(&keys).await;
+    let rows = running.process_batch(&keys).await;
     assert!(
         rows.iter()
             .all(|row| row.state == Stand::Done && note(row).is_empty())
@@ -326,7 +326,7 @@ async fn what_is_fetched_is_the_current_state_whatever_the_event_says() {
     // A state that is older than one that was brought: somebody was faster.
     set(6);
     let key = running.post("fetched", &event("a/b", 4)).await;
-    let rows = running.work_off(&[key]).await;
+    let rows = running.process_batch(&[key]).await;
     assert_eq!(
         (rows[0].state, note(&rows[0])),
         (Stand::Done, "skipped_stale")
@@ -336,7 +336,7 @@ async fn what_is_fetched_is_the_current_state_whatever_the_event_says() {
     // The provider has none any more: the event's own body, and it is said so.
     let gone = event("c", 1);
     let key = running.post("fetched", &gone).await;
-    running.work_off(&[key]).await;
+    running.process_batch(&[key]).await;
     let last = running.world.applied("fetched").pop().unwrap();
     assert_eq!(
         (&last.body, last.headers["mitt-entity-state"].as_str()),
@@ -367,7 +367,7 @@ async fn in_strict_order_each_waits_for_those_before_it_that_have_arrived() {
     let keys = events
         .iter()
         .map(|event| EventKey::new("strict", event["id"].as_str().unwrap()));
-    let rows = running.work_off(&shuffled(keys.collect())).await;
+    let rows = running.process_batch(&shuffled(keys.collect())).await;
     let versions = |entity: &str| running.world.versions("strict", entity);
     assert_eq!(versions("plain"), [1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(versions("fails"), [1, 2, 3]);
@@ -386,7 +386,7 @@ async fn in_strict_order_each_waits_for_those_before_it_that_have_arrived() {
 
     // Nobody can order what has not arrived: it comes late, and is flagged.
     let key = running.post("strict", &event("plain", 0)).await;
-    let rows = running.work_off(&[key]).await;
+    let rows = running.process_batch(&[key]).await;
     assert_eq!(
         (rows[0].state, note(&rows[0])),
         (Stand::Done, "out_of_order")
@@ -402,7 +402,7 @@ async fn who_stood_in_line_has_all_its_attempts_left() {
     running.post("strict", &event("crowd", 1)).await;
     let second = running.post("strict", &event("crowd", 2)).await;
     running.has_crashed(&second, 2).await;
-    let rows = running.work_off(&[second]).await;
+    let rows = running.process_batch(&[second]).await;
     let row = &rows[0];
     assert_eq!((row.state, row.attempts, row.died), (Stand::Done, 1, 2));
     assert_eq!(running.world.versions("strict", "crowd"), [1, 2]);

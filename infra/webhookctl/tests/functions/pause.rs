@@ -4,15 +4,15 @@
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use local::Options;
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::transition::work_partition;
-use shared::ledger::{About, Ledger, Notice, Posted};
-use shared::pause::{LOOK_AGAIN, call_up};
-use webhookctl::stack::Options;
+use shared::base::clock::Millis;
+use shared::delivery::pause::{LOOK_AGAIN, call_up};
+use shared::inbox::ledger::transition::work_partition;
+use shared::inbox::ledger::{About, Ledger, Notice, Posted};
+use shared::webhook::event::EventKey;
 
-use super::answers::{doorbell, failures, record};
+use super::answers::{failures, record, work_message};
 use super::support::{Inbox, options, seconds_from_now, unique};
 
 const PAUSE: About<'_> = About::Pause("github-main");
@@ -41,7 +41,7 @@ impl World {
     }
 
     async fn ring(&self, key: &EventKey) {
-        let record = record("1", &doorbell(key));
+        let record = record("1", &work_message(key));
         assert_eq!(failures(&self.inbox, &[record]).await, [""; 0]);
     }
 
@@ -161,11 +161,14 @@ async fn what_is_resumed_drains_by_itself_and_nothing_is_lost() {
     for _ in 0..40 {
         keys.push(world.inbox.new_event().await);
     }
-    // Every doorbell is heard and dropped.
+    // Every message is heard and dropped.
     let depth = async || {
-        let url = world.inbox.stack.queue_url("Doorbell").unwrap();
-        let queue = shared::queue::Queue::new(world.inbox.stack.clients().sqs, url);
-        queue.depth(shared::queue::Lane::Live).await.unwrap()
+        let url = world.inbox.stack.queue_url("WorkQueue").unwrap();
+        let queue = shared::inbox::queue::Queue::new(world.inbox.stack.clients().sqs, url);
+        queue
+            .depth(shared::inbox::queue::QueueName::Main)
+            .await
+            .unwrap()
     };
     world
         .until("all are heard", async || depth().await == 0)
@@ -175,7 +178,7 @@ async fn what_is_resumed_drains_by_itself_and_nothing_is_lost() {
     }
 
     assert!(world.ledger.take_down(PAUSE, &notice).await.unwrap());
-    tokio::time::sleep(shared::pause::REREAD + Duration::from_secs(1)).await;
+    tokio::time::sleep(shared::delivery::pause::REREAD + Duration::from_secs(1)).await;
     let called = call_up(&world.ledger, "github-main", Millis::now()).await;
     assert_eq!(called.unwrap(), 40);
     let report = world.sweep().await;

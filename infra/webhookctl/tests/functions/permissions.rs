@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use local::{Options, Rights};
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::Ledger;
-use webhookctl::stack::{Options, Rights};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Ledger;
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
 use super::{
-    answers::{doorbell, failures, record},
+    answers::{failures, record, work_message},
     bad_input::noise,
     budget::{Fault, Shaky},
     rights,
@@ -105,7 +105,7 @@ async fn an_event_whose_body_is_gone_says_so() {
     assert_eq!(inbox.post("github-main", &headers, &body).await.status, 200);
     delete_bodies(&inbox).await;
     let key = EventKey::new("github-main", &id);
-    let rung = [record("1", &doorbell(&key))];
+    let rung = [record("1", &work_message(&key))];
     assert_eq!(failures(&inbox, &rung).await, [""; 0]);
     let row = inbox.row(&key).await;
     assert_eq!(row["st"], s("dead_letter"));

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use aws_sdk_ssm::types::ParameterType;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use local::Options;
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::quarantine::{Quarantine, Verdict};
-use shared::secrets::Secret;
-use webhookctl::stack::Options;
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::inbox::quarantine::{Quarantine, Verdict};
+use shared::sources::Config;
 
 use super::support::{Answer, Headers, Inbox, options, request, unique};
 

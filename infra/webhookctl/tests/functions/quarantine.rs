@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use aws_sdk_ssm::types::ParameterType;
 use futures::{StreamExt as _, stream};
+use local::{Options, names};
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::{Ledger, Row, State};
-use shared::quarantine::{Held, Quarantine, Tally};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Ledger, Row, State};
+use shared::inbox::quarantine::{Held, Quarantine, Tally};
+use shared::webhook::event::EventKey;
 use tokio::process::Command;
-use webhookctl::stack::{Options, names};
 
 use super::bad_input::noise;
 use super::sts::{WHO, sts};
@@ -74,7 +74,7 @@ impl Inbox {
             .env("AWS_ENDPOINT_URL_SSM", &at.ssm)
             .env("AWS_ENDPOINT_URL_STS", sts().await.unwrap())
             .env("MITT_TABLE", self.stack.table().unwrap())
-            .env("MITT_QUEUE_URL", self.stack.queue_url("Doorbell").unwrap())
+            .env("MITT_QUEUE_URL", self.stack.queue_url("WorkQueue").unwrap())
             .env("MITT_BODY_BUCKET", self.stack.bucket("Bodies").unwrap())
             .env("MITT_SECRETS_PATH", path)
             .output()

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::secrets::{REREAD, Secret, Secrets};
-use webhookctl::stack::Options;
+use local::Options;
+use shared::aws::secrets::{REREAD, Secret, Secrets};
 
 use super::support::{Inbox, headers, hex, options, unique};
 

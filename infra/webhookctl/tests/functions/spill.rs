@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use shared::event::EventKey;
+use shared::webhook::event::EventKey;
 
 use super::{
-    answers::{doorbell, failures, record},
+    answers::{failures, record, work_message},
     bad_input::noise,
     batches,
     budget::{FAULTS, Fault, Shaky},
@@ -17,7 +17,7 @@ use super::{
 /// The processor does its work for the event, and finds nothing to do when it is rung for again.
 async fn is_done_once(shaky: &Shaky, key: &EventKey) {
     for _ in 0..2 {
-        let rung = [record("1", &doorbell(key))];
+        let rung = [record("1", &work_message(key))];
         assert_eq!(failures(&shaky.inbox, &rung).await, [""; 0]);
     }
     let row = shaky.inbox.row(key).await;
@@ -231,7 +231,12 @@ async fn a_message_is_deleted_only_when_its_event_is_a_row() {
     let mut shaky = Shaky::start().await;
     shaky.expect_kept("all well, cold", b"").await;
     let sqs = shaky.inbox.stack.clients().sqs;
-    let spill = shaky.inbox.stack.queue_url("Spill").unwrap().to_owned();
+    let spill = shaky
+        .inbox
+        .stack
+        .queue_url("SpillQueue")
+        .unwrap()
+        .to_owned();
     let word = shaky.inbox.canary();
     for body in [word.clone(), format!(r#"{{"v":2,"events":["{word}"]}}"#)] {
         let send = sqs.send_message().queue_url(&spill).message_body(body);

@@ -11,11 +11,13 @@ use aws_sdk_ssm::types::ParameterType;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
+use local::{Invocation, Options, Outcome, Stack};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use shared::{clock::Millis, event::EventKey, ledger::Ledger};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Ledger;
+use shared::webhook::event::EventKey;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use webhookctl::stack::{Invocation, Options, Outcome, Stack};
 
 use crate::rights;
 
@@ -381,7 +383,7 @@ pub(crate) fn request(method: &str, path: &str, headers: &[(String, String)]) ->
 pub(crate) fn options() -> Options {
     Options {
         sources_file: Some(here().join("sources.toml")),
-        // Doorbells stay where they are; the tests ring themselves.
+        // Messages stay where they are; the tests ring themselves.
         mappings: false,
         // So that a restart shows.
         max_processes: 1,

@@ -11,7 +11,7 @@ mod sources;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use shared::event::{EventKey, Sha};
+use shared::webhook::event::{EventKey, Sha};
 
 use self::again::{Again, again};
 use self::file::{Post, Vector};

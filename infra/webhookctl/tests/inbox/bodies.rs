@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::Value;
-use shared::ledger::Item;
+use shared::inbox::ledger::Item;
 
 use crate::world::{New, WHO, World, stderr, stdout};
 

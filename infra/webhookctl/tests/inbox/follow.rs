@@ -4,8 +4,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::ledger::Settlement;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Settlement;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
 use tokio::time::timeout;

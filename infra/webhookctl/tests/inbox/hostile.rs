@@ -2,8 +2,8 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
-use shared::event::EventKey;
-use shared::ledger::Item;
+use shared::inbox::ledger::Item;
+use shared::webhook::event::EventKey;
 
 use crate::world::{New, World, stderr};
 

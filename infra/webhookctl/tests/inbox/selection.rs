@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use shared::event::Via;
-use shared::ledger::Settlement;
+use shared::inbox::ledger::Settlement;
+use shared::webhook::event::Via;
 
 use crate::world::{New, World, dead, failed, keys, stderr, stdout};
 

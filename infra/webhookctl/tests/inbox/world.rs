@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
+use local::{Emulators, Naming, Template, names};
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Claim, Item, Ledger, Settlement};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Claim, Item, Ledger, Settlement};
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use tokio::io::AsyncWriteExt;
 use tokio::process::Command;
-use webhookctl::stack::{Emulators, Naming, Template, names};
 
 use crate::support::folder::Folder;
 pub(crate) use crate::support::folder::stderr;
@@ -200,7 +200,7 @@ pub(crate) fn failed(error: &str, due: Millis) -> Settlement {
     Settlement::Retry {
         error: error.to_owned(),
         due,
-        ring: None,
+        resend_after: None,
     }
 }
 

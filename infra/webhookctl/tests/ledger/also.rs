@@ -1,14 +1,14 @@
 //! A poll and a webhook of one event meet on its row: the late webhook is noted there, once.
 
-use shared::clock::Millis;
-use shared::event::{Event, Via};
-use shared::ledger::{AlsoSeen, Received, Settlement, State};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{AlsoSeen, Received, Settlement, State};
+use shared::webhook::event::{Event, Via};
 
 use crate::support::{NOW, Table, after, event_with, n, number, s};
 
 /// An event that comes by `via` at a time.
 fn by(via: Via, at: Millis) -> Event {
-    use shared::event::Fetched;
+    use shared::webhook::event::Fetched;
     Event::fetched(Fetched {
         source: "stripe-main",
         provider: "stripe",

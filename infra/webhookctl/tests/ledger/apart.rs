@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::event::{EventKey, Via};
-use shared::ledger::{
+use shared::base::clock::Millis;
+use shared::base::timing::FIRST_LOOK;
+use shared::inbox::ledger::{
     BodyAt, By, Claim, Crowded, Decided, Deed, Erased, Ledger, MOST_OF_DAY, MOST_OF_ONE,
     NEWEST_SCHEMA, NoBody, Received, Settlement, State, Watched, refuses_as_such,
 };
-use shared::queue::Doorbell;
-use shared::timing::FIRST_LOOK;
+use shared::inbox::queue::WorkMessage;
+use shared::webhook::event::{EventKey, Via};
 
 use crate::matrix::assert_sound;
 use crate::support::{
@@ -77,11 +77,11 @@ async fn a_released_event_is_worked_on_once_and_keeps_its_history() {
 
     let decided = release(&table, &key).await;
     assert_eq!(word(&decided), "made: received");
-    let doorbell = Doorbell {
+    let work_message = WorkMessage {
         key: key.clone(),
         run: 0,
     };
-    assert_eq!(decided.doorbell(), Some(doorbell));
+    assert_eq!(decided.work_message(), Some(work_message));
     let row = table.row(&key).await;
     assert_sound(&before, &row);
     assert_eq!(number(&row, "gsk"), (THEN + FIRST_LOOK).0);
@@ -121,7 +121,7 @@ async fn a_discarded_event_is_a_dead_letter_that_nobody_works_on() {
     let before = table.row(&key).await;
     let decided = discard(&table, &key).await;
     assert_eq!(word(&decided), "made: dead_letter");
-    assert_eq!(decided.doorbell(), None);
+    assert_eq!(decided.work_message(), None);
     let row = table.row(&key).await;
     assert_sound(&before, &row);
     assert_eq!(text(&row, "reason"), "discarded");
@@ -190,7 +190,7 @@ async fn of_two_people_one_decides() {
             table.ledger.release(&key, BERT, THEN)
         );
         let rings = [one.unwrap(), two.unwrap()];
-        let rings = rings.iter().filter_map(Decided::doorbell).count();
+        let rings = rings.iter().filter_map(Decided::work_message).count();
         assert_eq!(rings, 1, "round {round}");
         assert_eq!(number(&table.row(&key).await, "epoch"), 1);
     }
@@ -275,7 +275,7 @@ async fn a_lost_answer_is_not_a_lost_decision() {
     proxy.lose_answer("UpdateItem", "released");
     let decided = ledger.release(&key, ANNA, THEN).await.unwrap();
     assert_eq!(word(&decided), "made: received");
-    assert!(decided.doorbell().is_some(), "somebody has to ring");
+    assert!(decided.work_message().is_some(), "somebody has to ring");
     let key = apart(&table, "evt_2").await;
     proxy.lose_answer("UpdateItem", "discarded");
     let decided = ledger.discard(&key, ANNA, THEN).await.unwrap();
@@ -325,7 +325,7 @@ async fn the_body_of_an_old_one_is_held_from_then_on() {
 }
 
 /// The items whose sort key begins so.
-async fn items(table: &Table, sk: &str) -> Vec<shared::ledger::Item> {
+async fn items(table: &Table, sk: &str) -> Vec<shared::inbox::ledger::Item> {
     let all = table.all().await.into_iter();
     all.filter(|item| text(item, "sk").starts_with(sk))
         .collect()
@@ -430,7 +430,7 @@ async fn what_is_beyond_the_bound_is_not_acknowledged() {
         matches!(received, Ok(Received::Conflict(_))),
         "{received:?}"
     );
-    let day = |item: &shared::ledger::Item| text(item, "sk") == "A";
+    let day = |item: &shared::inbox::ledger::Item| text(item, "sk") == "A";
     let mut tally = table.all().await.into_iter().find(day).unwrap();
     assert_eq!(number(&tally, "n"), i64::from(MOST_OF_ONE) + 1);
     tally.insert("n".into(), n(MOST_OF_DAY));
@@ -472,7 +472,7 @@ async fn quarantined_events_are_counted_until_they_are_decided() {
     }
     assert_eq!(count().await, 4);
     // As older code wrote it: it is not counted, and can be released.
-    let old = |row: &mut shared::ledger::Item| {
+    let old = |row: &mut shared::inbox::ledger::Item| {
         row.remove("gpk");
         row.remove("gsk");
     };
@@ -542,7 +542,7 @@ async fn what_operators_did_is_read_by_its_time() {
         .deeds(Millis(0), NOW + month, 10, |_| true)
         .await
         .unwrap();
-    let counts = |deeds: &shared::ledger::Deeds| {
+    let counts = |deeds: &shared::inbox::ledger::Deeds| {
         let mut counts: Vec<u64> = deeds.found.iter().map(|deed| deed.count).collect();
         // Two of one moment have no order.
         counts.sort_unstable();
@@ -568,7 +568,7 @@ async fn what_operators_did_is_read_by_its_time() {
         .await
         .unwrap();
     assert_eq!((few.found.len(), few.more), (2, true));
-    let berts = |deed: &shared::ledger::Logged| deed.who.ends_with("bert");
+    let berts = |deed: &shared::inbox::ledger::Logged| deed.who.ends_with("bert");
     let of_bert = ledger
         .deeds(Millis(0), NOW + month, 2, berts)
         .await

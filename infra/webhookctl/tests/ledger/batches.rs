@@ -1,8 +1,8 @@
 //! Requests that bring several events: each is an event of its own, however they are grouped.
 
-use shared::event::{Batch, Event, EventKey, Sha};
 use shared::inbox::Kept;
-use shared::ledger::{Received, Settlement, State};
+use shared::inbox::ledger::{Received, Settlement, State};
+use shared::webhook::event::{Batch, Event, EventKey, Sha};
 
 use crate::support::{NOW, Table, after, signed};
 
@@ -51,7 +51,7 @@ async fn a_regrouped_redelivery_finds_each_event_known() {
     let kept = keep(&table, &first, 0).await;
     assert_eq!(received(&kept), [&Received::New, &Received::New]);
     for kept in &kept {
-        assert!(kept.doorbell.is_some());
+        assert!(kept.work_message.is_some());
         let lease = table.lease(&kept.key, after(10)).await;
         table.settle(lease, Settlement::Done).await;
     }
@@ -59,7 +59,7 @@ async fn a_regrouped_redelivery_finds_each_event_known() {
     let regrouped = line(&[message(two, "b", true), message(three, "c", false)]);
     let kept = keep(&table, &regrouped, 20).await;
     assert_eq!(received(&kept), [&Received::Settled, &Received::New]);
-    assert!(kept[0].doorbell.is_none());
+    assert!(kept[0].work_message.is_none());
     let alone = line(&[message(one, "a", true)]);
     assert_eq!(
         received(&keep(&table, &alone, 30).await),
@@ -149,7 +149,7 @@ async fn a_batch_of_which_one_put_fails_is_not_kept_and_can_be_repeated() {
     let kept = inbox.keep(&batch, after(30_000)).await.unwrap();
     assert_eq!(kept[2].received, Received::New);
     // What was kept before is rung for now, if it was.
-    assert!(kept.iter().all(|kept| kept.doorbell.is_some()));
+    assert!(kept.iter().all(|kept| kept.work_message.is_some()));
     assert_eq!(rows(&table).await, 3);
 }
 

@@ -7,9 +7,9 @@ use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
 use aws_sdk_dynamodb::operation::get_item::GetItemInput;
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::event::{Event, EventKey, Sha, Via};
-use shared::ledger::{BodyAt, Ledger, NoBody, Received, Settled, Settlement, State};
-use shared::timing::KEEP_BODY;
+use shared::base::timing::KEEP_BODY;
+use shared::inbox::ledger::{BodyAt, Ledger, NoBody, Received, Settled, Settlement, State};
+use shared::webhook::event::{Event, EventKey, Sha, Via};
 
 use crate::support::{NOW, Table, after, event_with, n, noise, number, s, text};
 
@@ -24,7 +24,7 @@ impl Table {
     }
 
     /// The body row of an event.
-    pub(crate) async fn body_row(&self, event: &Event) -> Option<shared::ledger::Item> {
+    pub(crate) async fn body_row(&self, event: &Event) -> Option<shared::inbox::ledger::Item> {
         self.item(&event.key().pk(), &body_sk(event)).await
     }
 }

@@ -1,9 +1,9 @@
 //! What an event costs, in requests and in bytes.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::event::{Event, Via};
-use shared::ledger::{Item, Received, Settlement};
-use shared::timing::LEASE;
+use shared::base::timing::LEASE;
+use shared::inbox::ledger::{Item, Received, Settlement};
+use shared::webhook::event::{Event, Via};
 
 use crate::proxy::Proxy;
 use crate::support::{ATTEMPTS, NOW, Table, event, event_with, leased, noise, signed};

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::{Abandoned, Claim, NEWEST_SCHEMA, SCHEMA, Settled, Settlement, State};
-use shared::timing::{CLOCK_MARGIN, LEASE};
+use shared::base::clock::Millis;
+use shared::base::timing::{CLOCK_MARGIN, LEASE};
+use shared::inbox::ledger::{Abandoned, Claim, NEWEST_SCHEMA, SCHEMA, Settled, Settlement, State};
+use shared::webhook::event::EventKey;
 
 use crate::support::{
     ATTEMPTS, NOW, Table, after, event, lease_end, lease_over, leased, ms, n, retry_at, s,
@@ -57,7 +57,7 @@ async fn the_last_attempt_is_granted_and_none_after_it() {
     let table = Table::fresh().await;
     for state in ["received", "failed"] {
         let key = table.receive(&event(state)).await;
-        let used = |row: &mut shared::ledger::Item, att: u32| {
+        let used = |row: &mut shared::inbox::ledger::Item, att: u32| {
             row.insert("st".into(), s(state));
             row.insert("due".into(), ms(NOW));
             row.insert("att".into(), n(att));
@@ -388,7 +388,7 @@ async fn a_lease_that_was_prolonged_meanwhile_is_not_taken_over() {
         let write = if attempts == 1 { "dead_at" } else { "cr :one" };
         let held = proxy.hold("UpdateItem", write);
         let prolong =
-            |row: &mut shared::ledger::Item| drop(row.insert("lu".into(), ms(lease_over())));
+            |row: &mut shared::inbox::ledger::Item| drop(row.insert("lu".into(), ms(lease_over())));
         let claim = ledger.claim(&key, "worker", lease_over(), LEASE, attempts);
         let (claim, prolonged) = held.around(claim, table.edit(&key, prolong)).await;
         assert!(matches!(claim, Ok(Claim::Held)), "{claim:?}");
@@ -403,7 +403,7 @@ async fn what_newer_code_has_written_meanwhile_is_not_taken_over() {
     table.lease(&key, NOW).await;
     let (proxy, ledger) = table.through_proxy().await;
     let held = proxy.hold("UpdateItem", "cr :one");
-    let newer = |row: &mut shared::ledger::Item| drop(row.insert("sv".into(), n(9)));
+    let newer = |row: &mut shared::inbox::ledger::Item| drop(row.insert("sv".into(), n(9)));
     let claim = ledger.claim(&key, "worker", lease_over(), LEASE, ATTEMPTS);
     let (claim, changed) = held.around(claim, table.edit(&key, newer)).await;
     assert!(!matches!(claim, Ok(Claim::Leased(_))), "{claim:?}");
@@ -418,7 +418,7 @@ async fn what_is_used_up_or_over_meanwhile_is_not_taken_over() {
         table.lease(&key, NOW).await;
         let (proxy, ledger) = table.through_proxy().await;
         let held = proxy.hold("UpdateItem", "cr :one");
-        let change = |row: &mut shared::ledger::Item| drop(row.insert(name.into(), value));
+        let change = |row: &mut shared::inbox::ledger::Item| drop(row.insert(name.into(), value));
         let claim = ledger.claim(&key, "worker", lease_over(), LEASE, ATTEMPTS);
         let (claim, _) = held.around(claim, table.edit(&key, change)).await;
         let refused = matches!(claim, Ok(Claim::Exhausted | Claim::Settled(State::Done)));

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::clock::Millis;
-use shared::coverage::{Counts, Day, MOST_GAPS, Piece, Sighting, Tally, Window};
-use shared::ledger::{Comparison, DayCount, Item};
+use shared::base::calendar::Day;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Item;
+use shared::monitoring::coverage::{Comparison, DayCount};
+use shared::monitoring::coverage::{Counts, MOST_GAPS, Piece, Sighting, Tally, Window};
 
 use crate::support::{NOW, Table, after, n, number, s};
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::{Cursor, Paused, SyncLease};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Cursor, Paused, SyncLease};
+use shared::webhook::event::EventKey;
 
 use crate::support::{NOW, Table, after, n, number, s, text};
 
@@ -17,7 +17,7 @@ impl Table {
         lease.unwrap()
     }
 
-    async fn cursor(&self) -> shared::ledger::Item {
+    async fn cursor(&self) -> shared::inbox::ledger::Item {
         self.item("SYNC#stripe-main", "CURSOR").await.unwrap()
     }
 }

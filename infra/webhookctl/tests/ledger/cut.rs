@@ -14,7 +14,7 @@ use aws_sdk_dynamodb::error::BoxError;
 use aws_sdk_dynamodb::operation::put_item::PutItemInput;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsInput;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemInput;
-use shared::settings::variable;
+use shared::base::env::variable;
 
 #[derive(Debug)]
 pub(crate) struct Cut;

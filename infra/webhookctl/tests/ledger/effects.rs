@@ -3,12 +3,13 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::effects::{Asked, Effect, Effects, Keys, idempotency_key};
-use shared::event::EventKey;
-use shared::ledger::{EffectState, Lease, Settled, Settlement};
-use shared::outcome::Outcome;
-use shared::timing::{CLOCK_MARGIN, LEASE};
+use shared::base::clock::Millis;
+use shared::base::timing::{CLOCK_MARGIN, LEASE};
+use shared::delivery::effects::{Asked, Effect, Effects, idempotency_key};
+use shared::inbox::ledger::{EffectState, Lease, Settled, Settlement};
+use shared::inbox::outcome::Outcome;
+use shared::sources::policy::IdempotencySupport;
+use shared::webhook::event::EventKey;
 
 use crate::settle::effect;
 use crate::support::{NOW, Table, after, event, lease_over, retry_at};
@@ -58,7 +59,7 @@ impl Table {
     async fn attempt(
         &self,
         lease: Lease,
-        keys: Keys,
+        keys: IdempotencySupport,
         world: &Downstream,
         answer: Effect,
     ) -> Outcome {
@@ -98,7 +99,9 @@ async fn the_intent_is_in_the_ledger_before_the_call_and_its_result_after_the_at
         done()
     };
     assert_eq!(
-        effects.once("issue", Keys::Honoured, call).await,
+        effects
+            .once("issue", IdempotencySupport::Honoured, call)
+            .await,
         Outcome::Done
     );
     assert_eq!(table.state_of(&key, "issue").await, EffectState::Intent);
@@ -128,11 +131,11 @@ async fn a_keyed_effect_costs_no_write_before_the_call() {
     assert_eq!(effects.into_changed()[0].1.state, EffectState::Done);
 }
 
-type Case = (Keys, fn() -> Effect, usize, &'static str);
+type Case = (IdempotencySupport, fn() -> Effect, usize, &'static str);
 
 #[tokio::test]
 async fn what_is_known_decides_what_the_next_attempt_does() {
-    use Keys::{Honoured, Ignored};
+    use IdempotencySupport::{Honoured, Ignored};
     // What the first attempt came to, and how often the world is called by two of them.
     let cases: [Case; 6] = [
         (Honoured, done, 1, "done"),
@@ -178,7 +181,10 @@ async fn what_is_known_decides_what_the_next_attempt_does() {
 #[tokio::test]
 async fn a_worker_that_died_in_the_call_leaves_its_intent() {
     let table = Table::fresh().await;
-    for (keys, calls) in [(Keys::Honoured, 1), (Keys::Ignored, 0)] {
+    for (keys, calls) in [
+        (IdempotencySupport::Honoured, 1),
+        (IdempotencySupport::Ignored, 0),
+    ] {
         let key = table.receive(&event(&format!("evt_{calls}"))).await;
         let dead = table.lease(&key, NOW).await;
         let effects = Effects::new(&table.ledger, &dead, clock);
@@ -219,7 +225,10 @@ async fn a_call_that_is_broken_off_is_unknown() {
     let key = table.receive(&event("evt_1")).await;
     let lease = table.lease(&key, NOW).await;
     let effects = Effects::new(&table.ledger, &lease, clock);
-    for (name, keys) in [("keyed", Keys::Honoured), ("bare", Keys::Ignored)] {
+    for (name, keys) in [
+        ("keyed", IdempotencySupport::Honoured),
+        ("bare", IdempotencySupport::Ignored),
+    ] {
         let (begun, began) = tokio::sync::oneshot::channel();
         let call = effects.once(name, keys, async move |_: &str| {
             begun.send(()).unwrap();
@@ -228,7 +237,7 @@ async fn a_call_that_is_broken_off_is_unknown() {
         // The processor drops the action at its time limit.
         let began = async { began.await.unwrap() };
         futures::future::select(Box::pin(call), Box::pin(began)).await;
-        assert_eq!(effects.all_keyed(), keys == Keys::Honoured);
+        assert_eq!(effects.all_keyed(), keys == IdempotencySupport::Honoured);
     }
     let states: Vec<_> = effects
         .into_changed()
@@ -249,7 +258,9 @@ async fn a_zombie_touches_neither_the_world_nor_the_row() {
     // Its own clock stands still, so that only the fence can stop it.
     let effects = Effects::new(&table.ledger, &zombie, clock);
     let call = async |key: &str| world.call(key, done());
-    let outcome = effects.once("issue", Keys::Honoured, call).await;
+    let outcome = effects
+        .once("issue", IdempotencySupport::Honoured, call)
+        .await;
     assert_eq!(outcome, Outcome::retry("a newer claim holds the event"));
     assert!(world.calls().is_empty() && effects.into_changed().is_empty());
     assert_eq!(table.row(&key).await, before);
@@ -263,7 +274,9 @@ async fn nothing_is_begun_in_the_last_seconds_of_a_lease() {
     let world = Downstream::default();
     let effects = Effects::new(&table.ledger, &lease, nearly_over);
     let call = async |key: &str| world.call(key, done());
-    let once = effects.once("issue", Keys::Honoured, call).await;
+    let once = effects
+        .once("issue", IdempotencySupport::Honoured, call)
+        .await;
     let call = async |key: &str| world.call(key, done());
     let keyed = effects.keyed("http", call).await;
     for outcome in [once, keyed] {
@@ -275,7 +288,7 @@ async fn nothing_is_begun_in_the_last_seconds_of_a_lease() {
 #[tokio::test]
 async fn what_was_held_back_for_the_lease_is_done_by_the_next_attempt() {
     let table = Table::fresh().await;
-    for keys in [Keys::Honoured, Keys::Ignored] {
+    for keys in [IdempotencySupport::Honoured, IdempotencySupport::Ignored] {
         let key = table.receive(&event(&format!("{keys:?}"))).await;
         let world = Downstream::default();
         let lease = table.lease(&key, NOW).await;
@@ -352,7 +365,9 @@ async fn a_word_of_newer_code_is_unknown_and_its_entry_is_kept() {
     let before = table.row(&key).await;
     let world = Downstream::default();
     let lease = table.lease(&key, NOW).await;
-    let outcome = table.attempt(lease, Keys::Ignored, &world, done()).await;
+    let outcome = table
+        .attempt(lease, IdempotencySupport::Ignored, &world, done())
+        .await;
     assert!(matches!(outcome, Outcome::Unknown { .. }), "{outcome:?}");
     assert!(world.calls().is_empty());
     assert_eq!(table.row(&key).await["fx"], before["fx"]);
@@ -425,7 +440,7 @@ async fn a_worker_that_was_stopped_before_the_call_leaves_no_doubt() {
     let effects = Effects::new(&ledger, &lease, clock);
     let held = proxy.hold("UpdateItem", "fx.#n");
     let call = async |key: &str| world.call(key, done());
-    let once = Box::pin(effects.once("issue", Keys::Ignored, call));
+    let once = Box::pin(effects.once("issue", IdempotencySupport::Ignored, call));
     // The time of the action runs out while its intent is on the way.
     let arrived = Box::pin(held.arrived);
     drop(futures::future::select(once, arrived).await);
@@ -458,7 +473,7 @@ fn failed(replayed: bool) -> Effect {
 
 #[tokio::test]
 async fn a_failure_that_the_downstream_keeps_under_the_key_is_for_a_human_at_once() {
-    use Keys::{Honoured, HonouredWithFailures, Ignored};
+    use IdempotencySupport::{Honoured, HonouredWithFailures, Ignored};
     let table = Table::fresh().await;
     for (n, (keys, answer, first, again)) in [
         (Honoured, failed(false), "retry", 1),
@@ -539,7 +554,7 @@ async fn what_was_refused_is_not_called_again_in_the_same_run() {
     for _ in 0..3 {
         let lease = table.lease(&key, NOW).await;
         let outcome = table
-            .attempt(lease, Keys::Honoured, &world, refusal.clone())
+            .attempt(lease, IdempotencySupport::Honoured, &world, refusal.clone())
             .await;
         assert_eq!(outcome, Outcome::permanent("422"));
     }
@@ -552,13 +567,17 @@ async fn what_was_refused_is_not_called_again_in_the_same_run() {
         })
         .await;
     let lease = table.lease(&key, NOW).await;
-    let outcome = table.attempt(lease, Keys::Honoured, &world, refusal).await;
+    let outcome = table
+        .attempt(lease, IdempotencySupport::Honoured, &world, refusal)
+        .await;
     assert_eq!(
         (outcome, world.calls().len()),
         (Outcome::permanent("422"), 2)
     );
     let lease = table.lease(&key, NOW).await;
-    let outcome = table.attempt(lease, Keys::Honoured, &world, done()).await;
+    let outcome = table
+        .attempt(lease, IdempotencySupport::Honoured, &world, done())
+        .await;
     assert_eq!(
         (outcome, world.calls().len()),
         (Outcome::permanent("422"), 2)

@@ -1,10 +1,10 @@
 //! What an event carried goes; that it was there stays.
 
-use shared::event::{Event, Via};
-use shared::ledger::{
+use shared::base::timing::{KEEP_ROW, LEASE};
+use shared::inbox::ledger::{
     BodyAt, By, Claim, Deed, EffectState, Erased, NoBody, Received, Settlement, State,
 };
-use shared::timing::{KEEP_ROW, LEASE};
+use shared::webhook::event::{Event, Via};
 
 use crate::settle::effect;
 use crate::support::{
@@ -191,7 +191,7 @@ async fn a_deletion_that_failed_is_made_up_for() {
     ));
     let whole = table.ledger.clone();
     // As an operator who did not name the bucket.
-    table.ledger = shared::ledger::Ledger::new(table.db.clone(), &table.name, None);
+    table.ledger = shared::inbox::ledger::Ledger::new(table.db.clone(), &table.name, None);
     let error = table.ledger.erase(event.key(), BY, NOW).await.unwrap_err();
     assert!(format!("{error:#}").contains("no bucket"), "{error:#}");
     assert_eq!(objects(&table).await, 1);

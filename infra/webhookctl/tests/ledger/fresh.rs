@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::hours::{self, Hour};
-use shared::ledger::transition::{WORK_SHARDS, work_partition};
-use shared::ledger::{HourPart, Item, Marks, Received, Settlement, State, Sum, Swept, Watched};
-use shared::timing::FIRST_LOOK;
+use shared::base::calendar::{self, Hour};
+use shared::base::clock::Millis;
+use shared::base::timing::FIRST_LOOK;
+use shared::inbox::ledger::transition::{WORK_SHARDS, work_partition};
+use shared::inbox::ledger::{
+    HourPart, Item, Marks, Received, Settlement, State, Sum, Swept, Watched,
+};
+use shared::webhook::event::EventKey;
 
 use crate::support::{ATTEMPTS, NOW, Table, after, dead, event, number, retry_at, s, text};
 
@@ -30,7 +32,7 @@ impl Table {
 
     async fn in_the_last_hour(&self) -> Vec<EventKey> {
         let mut found = Vec::new();
-        for (from, to) in hours::cut(NOW - Duration::from_secs(3600), NOW) {
+        for (from, to) in calendar::cut(NOW - Duration::from_secs(3600), NOW) {
             for part in HourPart::of("stripe-main", from, to) {
                 let page = self.ledger.keys_of_hour(&part, None).await.unwrap();
                 assert!(page.next.is_none());
@@ -78,7 +80,7 @@ async fn what_does_not_end_at_once_gets_its_place() {
     let put_off = Settlement::PutOff {
         why: "full".into(),
         due: after(60_000),
-        ring: None,
+        resend_after: None,
         in_line: false,
     };
     for (id, settlement) in [

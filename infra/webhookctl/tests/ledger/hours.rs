@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::hours::{Arrived, Hour};
-use shared::ledger::{Brief, HourCount, State, Waiting};
+use shared::base::calendar::Hour;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{State, Waiting};
+use shared::monitoring::hours::Arrived;
+use shared::monitoring::hours::{Brief, HourCount};
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
 use crate::support::{NOW, Table, after, dead, event, is_embedded, leased, n, number, retry_at, s};
 
@@ -158,7 +160,7 @@ async fn what_waits_is_told_apart_and_what_is_done_says_how_long_it_took() {
     table.settle(lease, dead()).await;
     let done = table.receive(&event("evt_done")).await;
     let lease = leased(table.claim(&done, NOW).await);
-    let settlement = shared::ledger::Settlement::Done;
+    let settlement = shared::inbox::ledger::Settlement::Done;
     table.settle(lease, settlement).await;
 
     let waiting = async |what| {

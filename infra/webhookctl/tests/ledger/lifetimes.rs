@@ -7,13 +7,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::envelope::Envelope;
-use shared::event::{Event, EventKey, Via};
-use shared::ledger::{By, NoBody, Received, Settlement, Watched, transition::WORK_SHARDS};
-use shared::quarantine::{Kept, Quarantine, Refused};
-use shared::verify::Reason;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{By, NoBody, Received, Settlement, Watched, transition::WORK_SHARDS};
+use shared::inbox::quarantine::{Kept, Quarantine, Refused};
+use shared::sources::Config;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::event::{Event, EventKey, Via};
+use shared::webhook::verify::Reason;
 
 use crate::support::{
     ATTEMPTS, NOW, Table, after, dead, event_with, noise, number, retry_at, text,
@@ -84,7 +84,7 @@ impl World {
         key
     }
 
-    /// What the sweep does to rows and bodies. Nobody hears the doorbells.
+    /// What the sweep does to rows and bodies. Nobody hears the messages.
     async fn sweep(&self, now: Millis) {
         let ledger = &self.table.ledger;
         for shard in 0..WORK_SHARDS {
@@ -229,7 +229,7 @@ async fn nothing_that_needs_its_body_loses_it_in_a_year() {
     let late = day(371);
     for key in &waiting {
         let decided = ledger.release(key, BY, late).await.unwrap();
-        assert!(decided.doorbell().is_some(), "{key}: {decided:?}");
+        assert!(decided.work_message().is_some(), "{key}: {decided:?}");
         world.keeps(key, "when it is released").await;
         let lease = world.table.lease(key, late).await;
         let settled = ledger.settle(lease, Settlement::Done, &[], late).await;

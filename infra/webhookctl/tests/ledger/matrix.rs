@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::{
+use shared::base::clock::Millis;
+use shared::base::timing::LEASE;
+use shared::inbox::ledger::{
     Claim, EffectRow, EffectState, Item, Lease, Received, Settled, Settlement, Swept,
 };
-use shared::timing::LEASE;
+use shared::webhook::event::EventKey;
 
 use crate::support::{ATTEMPTS, NOW, Table, dead, event, ms, n, number, retry_at, s, text};
 
@@ -173,7 +173,7 @@ fn place(row: &mut Item, op: Op, stand: Stand) {
             row.insert("reason".into(), s("permanent"));
             row.insert("err".into(), s("404"));
             row.insert("dead_at".into(), ms(NOW));
-            let part = shared::ledger::transition::dead_partition(&pk);
+            let part = shared::inbox::ledger::transition::dead_partition(&pk);
             row.insert("gpk".into(), s(part));
             row.insert("gsk".into(), ms(NOW));
         }
@@ -204,7 +204,7 @@ fn place(row: &mut Item, op: Op, stand: Stand) {
 async fn carry_out(
     table: &Table,
     op: Op,
-    event: &shared::event::Event,
+    event: &shared::webhook::event::Event,
     row: &Item,
     lease: Lease,
 ) -> &'static str {
@@ -280,8 +280,8 @@ async fn look(table: &Table, key: &EventKey, row: &Item, how: (i64, u32, bool)) 
     let seen = Millis(seen.0 - how.0);
     let swept = table.ledger.look(key, seen, how.1, how.2, THEN);
     match swept.await.unwrap() {
-        Swept::Ring(doorbell, ..) => {
-            assert_eq!(doorbell.key, *key);
+        Swept::Ring(work_message, ..) => {
+            assert_eq!(work_message.key, *key);
             "rings"
         }
         Swept::Exhausted => "exhausted",

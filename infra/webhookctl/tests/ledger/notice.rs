@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::{About, Ledger, Notice, Posted, Settlement};
-use shared::pause::Pauses;
+use shared::base::clock::Millis;
+use shared::delivery::pause::Pauses;
+use shared::inbox::ledger::{About, Ledger, Notice, Posted, Settlement};
+use shared::webhook::event::EventKey;
 
 use crate::support::{NOW, Table, after, event, lease_over, number, retry_at};
 

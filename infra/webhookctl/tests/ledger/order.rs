@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::event::EventKey;
-use shared::ledger::transition::order::WAITS;
-use shared::ledger::{
+use shared::base::clock::Millis;
+use shared::base::timing::{CLOCK_MARGIN, KEEP_ORDER, KEEP_ROW, LEASE, POINTER_GRACE};
+use shared::inbox::ledger::transition::order::WAITS;
+use shared::inbox::ledger::{
     Ahead, EntityLock, Ledger, Pointer, Raised, Received, Settlement, State, Watched,
 };
-use shared::order::{Entity, Place, Version};
-use shared::preset::Compare;
-use shared::timing::{CLOCK_MARGIN, KEEP_ORDER, KEEP_ROW, LEASE, POINTER_GRACE};
+use shared::sources::Config;
+use shared::sources::ordering::{Entity, Place, Version};
+use shared::webhook::event::EventKey;
+use shared::webhook::preset::Compare;
 
 use crate::proxy::Proxy;
 use crate::support::{
@@ -49,9 +49,9 @@ fn strict(ledger: &Ledger) -> Ledger {
     ledger.clone().ordering(&Config::parse(STRICT).unwrap())
 }
 
-fn versioned(id: &str, number: u32) -> shared::event::Event {
+fn versioned(id: &str, number: u32) -> shared::webhook::event::Event {
     let body = format!(r#"{{"id":"{id}","e":"in_1","v":{number}}}"#);
-    event_with(id, shared::event::Via::Webhook, body)
+    event_with(id, shared::webhook::event::Via::Webhook, body)
 }
 
 impl Table {
@@ -240,7 +240,7 @@ async fn what_comes_out_of_the_spill_queue_without_its_body_stands_in_line() {
     let table = Table::with_bucket().await;
     let filler = hex::encode(noise(40_000));
     let body = format!(r#"{{"id":"evt_1","e":"in_1","v":1,"filler":"{filler}"}}"#);
-    let event = event_with("evt_1", shared::event::Via::Webhook, body);
+    let event = event_with("evt_1", shared::webhook::event::Via::Webhook, body);
     let placed = table.ledger.place(&event).await.unwrap();
     let spilled = table.spilled(event, placed).await;
     let (event, placed) = (spilled.event(), spilled.placed().unwrap());
@@ -411,7 +411,7 @@ async fn who_waits_is_called_up_and_nobody_else() {
     let waiting = |why: &str| Settlement::PutOff {
         why: why.into(),
         due: later,
-        ring: None,
+        resend_after: None,
         in_line: false,
     };
     let due = async |id: &str| table.ledger.event(&key(id)).await.unwrap().unwrap().due;
@@ -447,7 +447,7 @@ async fn who_is_due_or_at_work_is_not_called_up() {
     let waiting = Settlement::PutOff {
         why: WAITS.into(),
         due,
-        ring: None,
+        resend_after: None,
         in_line: false,
     };
     table.settle(lease, waiting).await;

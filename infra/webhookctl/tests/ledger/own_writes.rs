@@ -1,9 +1,9 @@
 //! A write that was applied, but whose answer was lost: the SDK sends it again, its condition is
 //! refused by what it wrote itself, and this must not look like somebody else's doing.
 
-use shared::event::Via;
-use shared::ledger::{Claim, Received, Settled, Settlement, State};
-use shared::timing::LEASE;
+use shared::base::timing::LEASE;
+use shared::inbox::ledger::{Claim, Received, Settled, Settlement, State};
+use shared::webhook::event::Via;
 
 use crate::proxy::Proxy;
 use crate::support::{

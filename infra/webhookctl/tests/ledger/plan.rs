@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use serde_json::json;
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::{
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{
     KEEP_PLAN, Ledger, Plan, PlanClaim, PlanEvent, PlanFacts, PlanLease, PlanLeftOut, PlanOutcome,
     PlanRun, PlanState, plan_digest,
 };
+use shared::webhook::event::EventKey;
 
 use crate::support::{NOW, Table, after, number};
 

@@ -4,17 +4,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::join_all;
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::envelope::Envelope;
+use local::clients;
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
 use shared::inbox::Inbox;
-use shared::ledger::{Ledger, Received};
-use shared::quarantine::{DOCUMENTS, Entered, Held, Kept, NAMED, Quarantine, Refused, Verdict};
-use shared::queue::Queue;
-use shared::secrets::Secret;
-use shared::sign::sign;
-use shared::verify::Reason;
-use webhookctl::stack::clients;
+use shared::inbox::ledger::{Ledger, Received};
+use shared::inbox::quarantine::{
+    DOCUMENTS, Entered, Held, Kept, NAMED, Quarantine, Refused, Verdict,
+};
+use shared::inbox::queue::Queue;
+use shared::sources::Config;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::sign::sign;
+use shared::webhook::verify::Reason;
 
 use crate::support::{NOW, Table, after, noise};
 

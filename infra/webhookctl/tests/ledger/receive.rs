@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::event::{Event, EventKey, Fetched, Sha, Via};
-use shared::ledger::{BodyAt, Received, State, Watched};
-use shared::timing::{FIRST_LOOK, KEEP_ROW};
+use shared::base::timing::{FIRST_LOOK, KEEP_ROW};
+use shared::inbox::ledger::{BodyAt, Received, State, Watched};
+use shared::webhook::event::{Event, EventKey, Fetched, Sha, Via};
 
 use crate::support::{
     ATTEMPTS, NOW, Table, after, dead, event, event_with, github, lease_over, ms, n, noise, number,
@@ -44,8 +44,8 @@ async fn a_new_event_is_received_and_waits_for_its_first_look() {
     assert_eq!(row.key, EventKey::new("stripe-main", "evt_1"));
     assert_eq!((row.state, row.schema), (State::Received, 1));
     assert_eq!((row.epoch, row.run, row.generation), (0, 0, 0));
-    assert_eq!((row.attempts, row.crashes, row.rings), (0, 0, 0));
-    assert_eq!((row.received_at, row.rung_at), (NOW, Some(now)));
+    assert_eq!((row.attempts, row.crashes, row.sends), (0, 0, 0));
+    assert_eq!((row.received_at, row.sent_at), (NOW, Some(now)));
     assert_eq!(row.next_look, Some(now + FIRST_LOOK));
     assert_eq!(
         (row.owner.as_ref(), row.lease_until, row.due),
@@ -130,7 +130,9 @@ async fn a_settled_event_stays_settled_also_past_its_keeping() {
     let (done, dead_letter) = (event("evt_1"), event("evt_2"));
     let key = table.receive(&done).await;
     let lease = table.lease(&key, NOW).await;
-    table.settle(lease, shared::ledger::Settlement::Done).await;
+    table
+        .settle(lease, shared::inbox::ledger::Settlement::Done)
+        .await;
     let other = table.receive(&dead_letter).await;
     let lease = table.lease(&other, NOW).await;
     table.settle(lease, dead()).await;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::ledger::ReconcileLease;
-use shared::reconcile::{Repair, Report};
+use shared::base::clock::Millis;
+use shared::monitoring::reconcile::ReconcileLease;
+use shared::monitoring::reconcile::{Repair, Report};
 
 use crate::support::{NOW, Table, after, n, s};
 

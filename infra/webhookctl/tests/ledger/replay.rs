@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::{
+use shared::base::clock::Millis;
+use shared::base::timing::{FIRST_LOOK, KEEP_BODY, LEASE};
+use shared::inbox::ledger::{
     Again, By, Claim, EffectState, Erased, Planned, Received, Replayed, Settled, Settlement, State,
 };
-use shared::timing::{FIRST_LOOK, KEEP_BODY, LEASE};
+use shared::webhook::event::EventKey;
 
 use crate::settle::effect;
 use crate::support::{
@@ -96,7 +96,7 @@ async fn whatever_is_settled_begins_a_new_run() {
         assert_eq!(row.state, State::Received);
         assert_eq!((row.epoch, row.run, row.generation), (seen + 1, 1, 0));
         assert_eq!(
-            (row.attempts, row.crashes, row.put_offs, row.rings),
+            (row.attempts, row.crashes, row.put_offs, row.sends),
             (0, 0, 0, 0)
         );
         // What was done is not done again, and the way here stays readable.
@@ -149,9 +149,9 @@ async fn what_is_not_settled_or_has_moved_is_left_as_it_is() {
     };
     let erasure = table.ledger.erase(&erased, by, NOW).await.unwrap();
     assert_eq!(erasure, Erased::Gone);
-    let state = |row: &mut shared::ledger::Item| row.insert("st".into(), s("quarantined"));
+    let state = |row: &mut shared::inbox::ledger::Item| row.insert("st".into(), s("quarantined"));
     table.edit(&apart, |row| drop(state(row))).await;
-    let schema = |row: &mut shared::ledger::Item| row.insert("sv".into(), n("9"));
+    let schema = |row: &mut shared::inbox::ledger::Item| row.insert("sv".into(), n("9"));
     table.edit(&newer, |row| drop(schema(row))).await;
     let keys = [&open, &held, &moved, &apart, &newer, &erased];
     let seen = plan(&table, &keys).await;
@@ -268,7 +268,7 @@ async fn a_second_delivery_rings_for_what_is_replayed() {
 #[tokio::test]
 async fn a_body_that_was_about_to_expire_is_kept_until_the_run_is_done() {
     let table = Table::fresh().await;
-    let large = event_with("evt_1", shared::event::Via::Webhook, noise(3_000));
+    let large = event_with("evt_1", shared::webhook::event::Via::Webhook, noise(3_000));
     let key = table.receive(&large).await;
     let lease = table.lease(&key, NOW).await;
     table.settle(lease, Settlement::Done).await;

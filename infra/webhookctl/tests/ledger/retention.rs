@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::clock::Millis;
-use shared::event::{Event, Sha, Via};
-use shared::ledger::{BodyAt, Ledger, Received, Retention, Settled, Settlement, Swept};
-use shared::queue::Lane;
-use shared::timing::{KEEP_BODY, KEEP_ROW};
+use shared::base::clock::Millis;
+use shared::base::timing::{KEEP_BODY, KEEP_ROW};
+use shared::inbox::ledger::{BodyAt, Ledger, Received, Settled, Settlement, Swept};
+use shared::inbox::queue::QueueName;
+use shared::sources::policy::Retention;
+use shared::webhook::event::{Event, Sha, Via};
 
 use crate::support::{ATTEMPTS, NOW, Table, dead, event_with, n, noise, number};
 
@@ -99,7 +100,7 @@ async fn the_body_of_what_stays_open_does_not_expire() {
     for event in [&small, &big] {
         assert_eq!(
             look(event, old, false).await,
-            Swept::HeldBack(Lane::Backlog)
+            Swept::HeldBack(QueueName::Backlog)
         );
     }
     assert_eq!(body_expires(&table, &small).await, None);
@@ -139,7 +140,7 @@ async fn the_body_of_a_dead_letter_does_not_expire() {
     assert_eq!(hold(NOW + hour * 2 + hour / 2).await, None);
 
     // One that is replayed and done expires again.
-    let row = |row: &mut shared::ledger::Item| {
+    let row = |row: &mut shared::inbox::ledger::Item| {
         row.insert("st".into(), AttributeValue::S("received".into()));
         row.insert("run".into(), n(1));
         row.insert("att".into(), n(0));
@@ -205,7 +206,7 @@ async fn a_dead_letter_that_cannot_be_read_keeps_no_other_one_waiting() {
         let settled = table.ledger.settle(lease, dead(), &[], NOW).await;
         settled.unwrap();
     }
-    let damage = |row: &mut shared::ledger::Item| drop(row.remove("bref"));
+    let damage = |row: &mut shared::inbox::ledger::Item| drop(row.remove("bref"));
     table.edit(events[0].key(), damage).await;
     let held = table.ledger.hold_dead_letters(NOW + DAY).await.unwrap();
     assert_eq!(held, Some(19));

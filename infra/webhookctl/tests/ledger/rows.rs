@@ -4,13 +4,13 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::event::{EventKey, Proven, Via};
-use shared::ledger::transition::work_partition;
-use shared::ledger::{
+use shared::base::clock::Millis;
+use shared::base::timing::{FIRST_LOOK, KEEP_ROW, LEASE};
+use shared::inbox::ledger::transition::work_partition;
+use shared::inbox::ledger::{
     BodyAt, Claim, EffectState, Item, Received, SCHEMA, Settled, Settlement, State, Swept,
 };
-use shared::timing::{FIRST_LOOK, KEEP_ROW, LEASE};
+use shared::webhook::event::{EventKey, Proven, Via};
 
 use crate::matrix::assert_sound;
 use crate::settle::effect;
@@ -349,7 +349,7 @@ async fn a_row_of_version_one_is_still_read_and_worked_on() {
     let row = table.ledger.event(&key).await.unwrap().unwrap();
     assert_eq!((row.state, row.schema), (State::Failed, 1));
     assert_eq!((row.epoch, row.run, row.generation), (2, 0, 0));
-    assert_eq!((row.attempts, row.crashes, row.rings), (2, 1, 0));
+    assert_eq!((row.attempts, row.crashes, row.sends), (2, 1, 0));
     assert_eq!((row.via, row.proven), (Via::Webhook, Proven::Body));
     assert_eq!(
         (row.kind.as_str(), row.preset.as_str()),

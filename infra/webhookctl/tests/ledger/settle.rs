@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use shared::event::EventKey;
-use shared::ledger::{Claim, EffectRow, EffectState, Row, Settled, Settlement, State};
-use shared::timing::{FIRST_LOOK, KEEP_ROW, LEASE};
+use shared::base::timing::{FIRST_LOOK, KEEP_ROW, LEASE};
+use shared::inbox::ledger::{Claim, EffectRow, EffectState, Row, Settled, Settlement, State};
+use shared::webhook::event::EventKey;
 
 use crate::matrix::assert_sound;
 use crate::support::{
@@ -57,13 +57,17 @@ async fn a_failed_attempt_waits_in_the_index_for_its_time() {
         let lease = table.lease(&key, NOW).await;
         let before = table.row(&key).await;
         let error = "502".into();
-        let settlement = Settlement::Retry { error, due, ring };
+        let settlement = Settlement::Retry {
+            error,
+            due,
+            resend_after: ring,
+        };
         let settled = table.settle(lease, settlement.clone()).await;
         assert_eq!(settled, Settled::Recorded(settlement));
         assert_sound(&before, &table.row(&key).await);
         let row = table.ledger.event(&key).await.unwrap().unwrap();
         assert_eq!((row.state, row.due), (State::Failed, Some(due)));
-        assert_eq!((row.next_look, row.rings), (Some(look), 0));
+        assert_eq!((row.next_look, row.sends), (Some(look), 0));
         assert_eq!(row.error.as_deref(), Some("502"));
         let moment = row.history.last().unwrap();
         assert_eq!(
@@ -88,7 +92,7 @@ async fn what_is_put_off_gets_its_attempt_back() {
         let settlement = Settlement::PutOff {
             why: "it is full".into(),
             due,
-            ring,
+            resend_after: ring,
             in_line: false,
         };
         let settled = table.settle(lease, settlement.clone()).await;
@@ -123,7 +127,7 @@ async fn dies_and_is_put_off(
     let put_off = Settlement::PutOff {
         why: "it waits".into(),
         due: now,
-        ring: None,
+        resend_after: None,
         in_line,
     };
     table.settle(*lease, put_off).await;
@@ -194,7 +198,7 @@ async fn a_zombie_can_write_nothing() {
     let put_off = Settlement::PutOff {
         why: "it is full".into(),
         due: after(60_000),
-        ring: None,
+        resend_after: None,
         in_line: false,
     };
     let settlements = [Settlement::Done, retry_at(after(60_000)), put_off, dead()];
@@ -272,9 +276,12 @@ async fn a_dead_letter_that_the_sweep_recorded_is_not_taken_for_ones_own() {
     let key = table.receive(&event("evt_1")).await;
     let lease = leased(table.claim_of(&key, NOW, 1).await);
     let look = number(&table.row(&key).await, "gsk");
-    let look = shared::clock::Millis(look);
+    let look = shared::base::clock::Millis(look);
     let swept = table.ledger.look(&key, look, 1, true, after(200_000));
-    assert_eq!(swept.await.unwrap(), shared::ledger::Swept::Exhausted);
+    assert_eq!(
+        swept.await.unwrap(),
+        shared::inbox::ledger::Swept::Exhausted
+    );
     let before = table.row(&key).await;
     // What the worker knew, its effects above all, was not written.
     let effects = [("http".to_owned(), effect(EffectState::Done))];
@@ -294,7 +301,7 @@ async fn errors_are_cut_and_the_history_stays_short() {
         let settlement = Settlement::Retry {
             error,
             due: NOW,
-            ring: None,
+            resend_after: None,
         };
         table.settle(lease, settlement).await;
     }

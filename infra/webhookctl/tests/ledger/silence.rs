@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::ledger::{Lost, Paused, SyncState};
-use shared::silence::{REMEMBERED, Rhythm};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Lost, Paused, SyncState};
+use shared::monitoring::silence::{REMEMBERED, Rhythm};
 
 use crate::support::{NOW, Table, after, n, s};
 

@@ -8,22 +8,22 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_smithy_types::retry::RetryConfig;
 use bytes::Bytes;
-use shared::clock::Millis;
-use shared::envelope::Envelope;
-use shared::event::{Event, EventKey, Fetched, Via};
+use local::clients::{self, Endpoints};
+use local::preflight::preflight;
+use local::{Emulators, Naming, Template, create_table};
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::base::env::variable;
+use shared::base::timing::LEASE;
 use shared::inbox::Inbox;
-use shared::ledger::{Claim, Item, Lease, Ledger, Placed, Settled, Settlement};
-use shared::preset::Preset;
-use shared::queue::Queue;
-use shared::secrets::Secret;
-use shared::settings::variable;
-use shared::sign::sign;
-use shared::spill::{Spill, Spilled};
-use shared::timing::LEASE;
-use shared::verify::{Arrival, Trust, Verifier};
-use webhookctl::stack::clients::{self, Endpoints};
-use webhookctl::stack::preflight::preflight;
-use webhookctl::stack::{Emulators, Naming, Template, create_table};
+use shared::inbox::ledger::{Claim, Item, Lease, Ledger, Placed, Settled, Settlement};
+use shared::inbox::queue::Queue;
+use shared::inbox::spill::{Spill, Spilled};
+use shared::webhook::envelope::Envelope;
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
+use shared::webhook::preset::Preset;
+use shared::webhook::sign::sign;
+use shared::webhook::verify::{Arrival, Trust, Verifier};
 
 use crate::cut::Cut;
 use crate::proxy::Proxy;
@@ -301,7 +301,7 @@ pub(crate) fn retry_at(due: Millis) -> Settlement {
     Settlement::Retry {
         error: "502".into(),
         due,
-        ring: None,
+        resend_after: None,
     }
 }
 

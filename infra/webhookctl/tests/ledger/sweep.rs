@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::transition::WORK_SHARDS;
-use shared::ledger::{Claim, Room, Settled, Settlement, Space, State, Swept, Wanted};
-use shared::queue::{Doorbell, Lane};
-use shared::timing::{CLOCK_MARGIN, FIRST_LOOK, LEASE, OLD, SWEEP_LEASE};
+use shared::base::clock::Millis;
+use shared::base::timing::{CLOCK_MARGIN, FIRST_LOOK, LEASE, OLD, SWEEP_LEASE};
+use shared::inbox::ledger::transition::WORK_SHARDS;
+use shared::inbox::ledger::{Claim, Room, Settled, Settlement, Space, State, Swept, Wanted};
+use shared::inbox::queue::{QueueName, WorkMessage};
+use shared::webhook::event::EventKey;
 
 use crate::support::{
     ATTEMPTS, NOW, Table, after, dead, event, lease_over, ms, n, number, retry_at, s,
@@ -39,13 +39,13 @@ impl Table {
 }
 
 /// What is young goes before what is old.
-fn ring_in(lane: Lane, key: &EventKey, run: u64, delay: Duration) -> Swept {
+fn ring_in(lane: QueueName, key: &EventKey, run: u64, delay: Duration) -> Swept {
     let key = key.clone();
-    Swept::Ring(Doorbell { key, run }, delay, lane)
+    Swept::Ring(WorkMessage { key, run }, delay, lane)
 }
 
 fn ring(key: &EventKey, run: u64, delay: Duration) -> Swept {
-    ring_in(Lane::Live, key, run, delay)
+    ring_in(QueueName::Main, key, run, delay)
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn each_open_event_is_found_when_its_time_has_come_and_not_before() {
     let table = Table::fresh().await;
     let mut keys = Vec::new();
     for index in 0..60_u8 {
-        let id = shared::event::Sha::of(&[index]).hex();
+        let id = shared::webhook::event::Sha::of(&[index]).hex();
         keys.push(table.receive(&event(&id)).await);
     }
     let early = first_look() - Duration::from_millis(1);
@@ -93,7 +93,7 @@ async fn settled_events_are_not_found() {
 }
 
 #[tokio::test]
-async fn a_lost_doorbell_is_rung_for_ever_more_rarely() {
+async fn a_lost_message_is_sent_again_ever_more_rarely() {
     let table = Table::fresh().await;
     let key = table.receive(&event("evt_1")).await;
     table
@@ -104,10 +104,10 @@ async fn a_lost_doorbell_is_rung_for_ever_more_rarely() {
     for _ in 0..9 {
         assert_eq!(
             table.look(&key, now, now).await,
-            ring_in(Lane::of(NOW, now), &key, 2, Duration::ZERO)
+            ring_in(QueueName::of(NOW, now), &key, 2, Duration::ZERO)
         );
         let row = table.ledger.event(&key).await.unwrap().unwrap();
-        assert_eq!((row.state, row.rung_at), (State::Received, Some(now)));
+        assert_eq!((row.state, row.sent_at), (State::Received, Some(now)));
         let next = row.next_look.unwrap();
         pauses.push(next.since(now).as_secs());
         // Until then there is nothing to see, also for who has the old look in hand.
@@ -140,7 +140,8 @@ async fn only_what_is_open_and_as_the_index_saw_it_is_looked_at_later() {
 async fn what_got_its_attempt_back_meanwhile_is_not_used_up() {
     let table = Table::fresh().await;
     let key = table.receive(&event("evt_1")).await;
-    let last = |row: &mut shared::ledger::Item| drop(row.insert("att".into(), n(ATTEMPTS - 1)));
+    let last =
+        |row: &mut shared::inbox::ledger::Item| drop(row.insert("att".into(), n(ATTEMPTS - 1)));
     table.edit(&key, last).await;
     let lease = table.lease(&key, NOW).await;
     let (proxy, ledger) = table.through_proxy().await;
@@ -149,7 +150,7 @@ async fn what_got_its_attempt_back_meanwhile_is_not_used_up() {
     let put_off = Settlement::PutOff {
         why: "it is full".into(),
         due: lease_over(),
-        ring: None,
+        resend_after: None,
         in_line: false,
     };
     let (swept, settled) = held
@@ -176,15 +177,21 @@ async fn each_queue_has_room_of_its_own() {
     };
     let (young, old) = (first_look(), NOW + OLD + Duration::from_secs(1));
     let (free, full) = (Space::Free, Space::Full);
-    assert_eq!(look(young, full, free).await, Swept::HeldBack(Lane::Live));
-    assert_eq!(look(old, free, full).await, Swept::HeldBack(Lane::Backlog));
+    assert_eq!(
+        look(young, full, free).await,
+        Swept::HeldBack(QueueName::Main)
+    );
+    assert_eq!(
+        look(old, free, full).await,
+        Swept::HeldBack(QueueName::Backlog)
+    );
     let rung = |lane| ring_in(lane, &key, 0, Duration::ZERO);
-    assert_eq!(look(young, free, full).await, rung(Lane::Live));
-    assert_eq!(look(old, full, free).await, rung(Lane::Backlog));
+    assert_eq!(look(young, free, full).await, rung(QueueName::Main));
+    assert_eq!(look(old, full, free).await, rung(QueueName::Backlog));
 }
 
 #[tokio::test]
-async fn among_doorbells_that_nobody_answers_a_row_is_rung_for_once() {
+async fn one_message_is_sent_for_a_row_while_no_worker_receives() {
     let table = Table::fresh().await;
     let key = table.receive(&event("evt_1")).await;
     let look = async |space| {
@@ -201,7 +208,7 @@ async fn among_doorbells_that_nobody_answers_a_row_is_rung_for_once() {
     assert_eq!(look(Space::Covered).await, rung);
     for _ in 0..3 {
         let swept = look(Space::Covered).await;
-        assert_eq!(swept, Swept::HeldBack(Lane::Live));
+        assert_eq!(swept, Swept::HeldBack(QueueName::Main));
     }
     assert_eq!(look(Space::Free).await, rung);
 }
@@ -223,12 +230,12 @@ async fn a_retry_is_rung_for_on_its_time() {
         .look(&key, look, ATTEMPTS, false, now)
         .await
         .unwrap();
-    assert_eq!(swept, ring_in(Lane::Backlog, &key, 0, delay));
+    assert_eq!(swept, ring_in(QueueName::Backlog, &key, 0, delay));
     let next = due + Duration::from_secs(60);
     assert_eq!(table.next_look(&key).await, next);
     assert_eq!(
         table.look(&key, next, next).await,
-        ring_in(Lane::Backlog, &key, 0, Duration::ZERO)
+        ring_in(QueueName::Backlog, &key, 0, Duration::ZERO)
     );
 }
 
@@ -239,7 +246,7 @@ async fn only_the_first_ring_for_a_retry_passes_into_a_deep_queue() {
     let lease = table.lease(&key, NOW).await;
     table.settle(lease, retry_at(after(1_800_000))).await;
     let mut rung = Vec::new();
-    // It stays due, because its doorbells wait in the deep queue.
+    // It stays due, because its messages wait in the deep queue.
     for _ in 0..4 {
         let now = table.next_look(&key).await;
         let swept = table.ledger.look(&key, now, ATTEMPTS, false, now).await;
@@ -507,7 +514,7 @@ async fn a_sweep_and_a_worker_do_not_disturb_each_other() {
         );
         assert_eq!((row.epoch, row.attempts), (1, 1));
         let rung = matches!(swept, Swept::Ring(..));
-        assert_eq!(row.rings, u32::from(rung), "round {round}: {swept:?}");
+        assert_eq!(row.sends, u32::from(rung), "round {round}: {swept:?}");
         // Whatever the order was, it stays in the index.
         assert!(row.next_look.unwrap() >= now);
         assert!(lease.until() == now + LEASE);
@@ -570,11 +577,11 @@ async fn a_place_in_the_queue_is_asked_for_before_the_row_is_written() {
     let before = table.row(&key).await;
     let mut asked = None;
     let ask = |wanted: Wanted| {
-        asked = Some((wanted.lane, wanted.rings, wanted.first, wanted.delay));
+        asked = Some((wanted.lane, wanted.sends, wanted.first, wanted.delay));
         false
     };
     let swept = table.ledger.look_if(&key, seen, ATTEMPTS, now, ask);
-    assert_eq!(swept.await.unwrap(), Swept::HeldBack(Lane::Live));
-    assert_eq!(asked, Some((Lane::Live, 0, false, Duration::ZERO)));
+    assert_eq!(swept.await.unwrap(), Swept::HeldBack(QueueName::Main));
+    assert_eq!(asked, Some((QueueName::Main, 0, false, Duration::ZERO)));
     assert_eq!(table.row(&key).await, before);
 }

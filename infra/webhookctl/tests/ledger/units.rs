@@ -17,14 +17,16 @@ use aws_sdk_dynamodb::operation::transact_write_items::{
 };
 use aws_sdk_dynamodb::operation::update_item::{UpdateItemInput, UpdateItemOutput};
 use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
-use shared::clock::Millis;
-use shared::coverage::{Counts, Day, Gap, MOST_GAPS, Piece};
-use shared::event::{EventKey, Via};
-use shared::ledger::{
-    Again, By, Comparison, EffectState, Ledger, Received, Replayed, Settlement, Swept, Watched,
+use shared::base::calendar::Day;
+use shared::base::clock::Millis;
+use shared::base::timing::LEASE;
+use shared::inbox::ledger::{
+    Again, By, EffectState, Ledger, Received, Replayed, Settlement, Swept, Watched,
 };
-use shared::silence::{REMEMBERED, Rhythm};
-use shared::timing::LEASE;
+use shared::monitoring::coverage::Comparison;
+use shared::monitoring::coverage::{Counts, Gap, MOST_GAPS, Piece};
+use shared::monitoring::silence::{REMEMBERED, Rhythm};
+use shared::webhook::event::{EventKey, Via};
 
 use crate::settle::effect;
 use crate::support::{
@@ -194,7 +196,7 @@ async fn each_way_that_an_attempt_ends_has_its_cost() {
     let put_off = Settlement::PutOff {
         why: "it is full".into(),
         due: after(60_000),
-        ring: None,
+        resend_after: None,
         in_line: false,
     };
     for (index, (settlement, cost)) in [

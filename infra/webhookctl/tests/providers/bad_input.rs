@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use super::inbox::Inbox;
 use super::play::{Happened, Play};

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_ssm::types::ParameterType;
+use local::{Options, Stack};
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::envelope::{Envelope, Headers};
-use shared::event::EventKey;
-use shared::ledger::{Item, Ledger, Listed, Row};
-use shared::secrets::Secret;
-use shared::sign;
-use shared::verify::Arrival;
-use webhookctl::stack::{Options, Stack};
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Item, Ledger, Listed, Row};
+use shared::sources::Config;
+use shared::webhook::envelope::{Envelope, Headers};
+use shared::webhook::event::EventKey;
+use shared::webhook::sign;
+use shared::webhook::verify::Arrival;
 
 use super::play::{Happened, Play, Webhook};
 use super::stand_in::StandIn;
@@ -133,7 +133,7 @@ impl Inbox {
         let Some(envelope) = self.webhook(event) else {
             return false;
         };
-        let http = shared::outbound::unguarded(Duration::from_secs(30)).unwrap();
+        let http = shared::aws::outbound::unguarded(Duration::from_secs(30)).unwrap();
         let front = format!("{}/in/s", self.stack.front_url());
         let mut request = http.post(front).body(envelope.body.clone());
         for (name, value) in envelope.headers.iter() {

@@ -14,9 +14,9 @@ mod stand_in;
 use inbox::Inbox;
 use play::{Happened, Play};
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::event::Via;
-use shared::ledger::State;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::State;
+use shared::webhook::event::Via;
 use stand_in::Failure;
 
 macro_rules! providers {

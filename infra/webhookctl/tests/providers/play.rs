@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde_json::Value;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 /// The key that every stand-in wants.
 pub(crate) const KEY: &str = "key-of-the-provider";

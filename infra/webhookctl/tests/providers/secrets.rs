@@ -9,9 +9,9 @@ use std::sync::Mutex;
 
 use aws_sdk_ssm::types::ParameterType;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use local::{Options, Stack};
 use serde_json::json;
-use shared::config::Config;
-use webhookctl::stack::{Options, Stack};
+use shared::sources::Config;
 
 use refusing::Provider;
 

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use axum::response::Response;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 use tokio::task::JoinHandle;
 
 use super::play::{Answer, Happened, Page, Play, Request, Skip};

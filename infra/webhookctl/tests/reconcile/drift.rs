@@ -3,7 +3,7 @@
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use super::provider::API_KEY;
 use super::world::{BY_ID, TABLE, World, document, subscription, told};
@@ -216,9 +216,9 @@ async fn the_inbox_is_no_state_of_ours_and_a_table_that_is_not_there_is_named() 
     assert!(error.contains("read table no-such-table"), "{error}");
     world.end().await;
 
-    let inbox = webhookctl::stack::Template::load(
+    let inbox = local::Template::load(
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml").as_ref(),
-        &webhookctl::stack::Naming::default(),
+        &local::Naming::default(),
     );
     let inbox = inbox.unwrap().table_definition().unwrap().name.clone();
     let world = World::start(&BY_ID.replace(TABLE, &inbox)).await;

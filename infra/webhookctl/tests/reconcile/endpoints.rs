@@ -4,8 +4,8 @@
 use std::process::Output;
 
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::EventKey;
+use shared::base::clock::Millis;
+use shared::webhook::event::EventKey;
 use webhookctl::demo::provider::Provider;
 
 use super::hooks::Hooks;

@@ -10,9 +10,9 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::{EventKey, Via};
-use shared::ledger::State as Standing;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::State as Standing;
+use shared::webhook::event::{EventKey, Via};
 
 use super::world::{BY_ID, World, document, serve, subscription, told};
 
@@ -105,7 +105,7 @@ async fn each_drifted_object_is_told_of_once_however_often_it_is_repaired() {
     world.end().await;
 }
 
-async fn settled(world: &World, key: &EventKey) -> shared::ledger::Row {
+async fn settled(world: &World, key: &EventKey) -> shared::inbox::ledger::Row {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(30);
     loop {
         let row = world.ledger.event(key).await.unwrap().expect("it is there");
@@ -272,7 +272,7 @@ struct Line {
 
 impl Line {
     fn to(url: &str) -> Self {
-        let http = shared::outbound::unguarded(Duration::from_secs(10)).unwrap();
+        let http = shared::aws::outbound::unguarded(Duration::from_secs(10)).unwrap();
         Self {
             left: Arc::default(),
             to: url.to_owned(),

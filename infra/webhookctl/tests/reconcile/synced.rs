@@ -1,8 +1,8 @@
 //! `webhookctl sync run`: what it adds, and that with `--dry-run` it adds nothing.
 
 use serde_json::json;
-use shared::clock::Millis;
-use shared::event::EventKey;
+use shared::base::clock::Millis;
+use shared::webhook::event::EventKey;
 use webhookctl::demo::provider::Provider;
 
 use super::endpoints::world;

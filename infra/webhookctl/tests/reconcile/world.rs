@@ -10,11 +10,11 @@ use aws_sdk_dynamodb::types::{
 };
 use aws_sdk_ssm::types::ParameterType;
 use axum::Router;
+use local::Stack;
 use serde_json::{Value, json};
-use shared::ledger::Ledger;
+use shared::inbox::ledger::Ledger;
 use tokio::process::Command;
 use webhookctl::place::Local;
-use webhookctl::stack::Stack;
 
 use super::provider::{API_KEY, APP_TOKEN, Api, app, github, stripe};
 use super::support::folder::Folder;

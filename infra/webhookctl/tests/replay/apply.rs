@@ -1,7 +1,7 @@
 //! A plan is applied: each of its events runs once, and nothing else.
 
 use serde_json::json;
-use shared::ledger::Settlement;
+use shared::inbox::ledger::Settlement;
 
 use super::world::{World, document, id, refused, told};
 

@@ -25,7 +25,7 @@ impl Line {
         Self {
             left: Arc::new(AtomicI64::new(i64::MAX)),
             carried_out: Arc::default(),
-            http: shared::outbound::unguarded(Duration::from_secs(30)).unwrap(),
+            http: shared::aws::outbound::unguarded(Duration::from_secs(30)).unwrap(),
         }
     }
 

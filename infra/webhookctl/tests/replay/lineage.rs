@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::{Claim, Raised, Settlement};
-use shared::order::{Entity, Version};
-use shared::preset::Compare;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Claim, Raised, Settlement};
+use shared::sources::ordering::{Entity, Version};
+use shared::webhook::event::EventKey;
+use shared::webhook::preset::Compare;
 
 use super::world::{World, document, id, told};
 

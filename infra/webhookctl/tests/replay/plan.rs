@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use serde_json::json;
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::{EffectState, Raised, Settlement};
-use shared::order::{Entity, Version};
-use shared::preset::Compare;
-use shared::timing::LEASE;
+use shared::base::clock::Millis;
+use shared::base::timing::LEASE;
+use shared::inbox::ledger::{EffectState, Raised, Settlement};
+use shared::sources::ordering::{Entity, Version};
+use shared::webhook::event::EventKey;
+use shared::webhook::preset::Compare;
 
 use super::world::{World, dead_letter, document, effect, id, refused, told};
 

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_ssm::types::ParameterType;
+use local::names::REGION;
+use local::{Options, Stack};
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Claim, EffectRow, EffectState, Item, Ledger, Settlement};
-use shared::timing::LEASE;
+use shared::base::clock::Millis;
+use shared::base::timing::LEASE;
+use shared::inbox::ledger::{Claim, EffectRow, EffectState, Item, Ledger, Settlement};
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use tokio::process::{Child, Command};
 use webhookctl::place::Local;
-use webhookctl::stack::names::REGION;
-use webhookctl::stack::{Options, Stack};
 
 use super::downstream::Downstream;
 use super::line::Line;
@@ -191,8 +191,8 @@ impl World {
             "[context.prod]\nprotected = true\nregion = \"{REGION}\"\nsources = \"sources.toml\"\n\
              table = \"{}\"\nqueue_url = \"{}\"\nbacklog_queue_url = \"{}\"\n",
             self.stack.table().unwrap(),
-            queue("Doorbell"),
-            queue("Backlog")
+            queue("WorkQueue"),
+            queue("BacklogQueue")
         );
         self.folder.write("contexts.toml", &context).unwrap();
         let endpoints = self.stack.endpoints();

@@ -2,8 +2,8 @@
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::clock::Millis;
-use shared::ledger::Item;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Item;
 
 /// The deeds of this month.
 pub(crate) async fn deeds(dynamodb: &Client, table: &str) -> anyhow::Result<Vec<Item>> {

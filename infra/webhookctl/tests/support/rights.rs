@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use shared::settings::variable;
-use webhookctl::stack::Rights;
+use local::Rights;
+use shared::base::env::variable;
 
 /// The policies of the template, and no other.
 pub(crate) fn enforced() -> Rights {

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use local::Options;
 use webhookctl::place::Local;
-use webhookctl::stack::Options;
 
 use super::folder::Folder;
 

@@ -5,8 +5,8 @@ use std::ops::Deref;
 use std::process::{Child, Stdio};
 
 use anyhow::{Context, ensure};
-use shared::clock::Millis;
-use shared::ledger::Ledger;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Ledger;
 use webhookctl::place::Local;
 
 use super::folder::Folder;

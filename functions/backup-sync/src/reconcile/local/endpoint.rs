@@ -1,8 +1,8 @@
 //! Our state behind an endpoint of yours, which lists it as JSON.
 
 use anyhow::{Context as _, ensure};
-use shared::config::{LocalEndpoint, Reconcile};
-use shared::reconcile::{Side, Sides, add};
+use shared::monitoring::reconcile::{Side, Sides, add};
+use shared::sources::{LocalEndpoint, Reconcile};
 
 use super::super::provider::{items, values};
 use super::super::{few_enough, in_time};

@@ -7,9 +7,9 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
-use shared::clock::{Clock, Millis};
-use shared::config::{LocalTable, Reconcile};
-use shared::reconcile::{Side, add};
+use shared::base::clock::{Clock, Millis};
+use shared::monitoring::reconcile::{Side, add};
+use shared::sources::{LocalTable, Reconcile};
 
 use super::super::provider::values;
 use super::super::{few_enough, in_time};
@@ -194,7 +194,7 @@ mod tests {
         ]);
         let text = document(&item).to_string();
         let at = |path: &str| {
-            let path = shared::json_path::JsonPath::parse(path).unwrap();
+            let path = shared::base::json_path::JsonPath::parse(path).unwrap();
             values(&path, text.as_bytes())
         };
         assert_eq!(at("n"), ["12"]);

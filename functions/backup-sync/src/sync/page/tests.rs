@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
-use shared::clock::Millis;
-use shared::preset::Preset;
+use shared::base::clock::Millis;
+use shared::webhook::preset::Preset;
 
 use super::super::span::{Span, about};
 use super::*;

@@ -37,11 +37,11 @@ fn present(facts: &Facts) -> Result<Finding, Unknown> {
     let visible = "ApproximateNumberOfMessagesVisible";
     let age = "ApproximateAgeOfOldestMessage";
     let wanted = [
-        ("the oldest doorbell", age, of_queue(&names.queue_url)),
+        ("the oldest message", age, of_queue(&names.queue_url)),
         (
-            "dead doorbells",
+            "dead letters",
             visible,
-            of_queue(&names.dead_doorbells_url),
+            of_queue(&names.work_dead_letters_url),
         ),
         ("spilled events", visible, of_queue(&names.spill_queue_url)),
         (

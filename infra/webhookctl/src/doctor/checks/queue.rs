@@ -1,4 +1,4 @@
-//! The queues: a doorbell that is lost loses time, a spilled event that is lost is lost.
+//! The queues: a message that is lost loses time, a spilled event that is lost is lost.
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Queue, Unknown, Verdict};
@@ -34,16 +34,16 @@ pub(super) static MAPPED: Check = Check {
 
 pub(super) static REDRIVE: Check = Check {
     name: "queue.redrive",
-    title: "What nobody can read goes to the dead doorbells",
+    title: "What nobody can read goes to the dead letters",
     why: "Without a redrive policy a message that cannot be read comes back until it expires, and nobody \
           hears of it.",
-    fix: "set RedrivePolicy of the queue to the ARN of DeadDoorbells, as template.yaml has it",
+    fix: "set RedrivePolicy of the queue to the ARN of WorkDeadLetters, as template.yaml has it",
     judge: redrive,
 };
 
 pub(super) static DLQ_RETENTION: Check = Check {
     name: "queue.dlq_retention",
-    title: "Dead doorbells outlive the queue",
+    title: "Dead letters outlive the queue",
     why: "Standard queues count the age from the first send, so a message could reach the dead letters with \
           hours to live.",
     fix: "aws sqs set-queue-attributes --queue-url … --attributes MessageRetentionPeriod=1209600",
@@ -53,7 +53,7 @@ pub(super) static DLQ_RETENTION: Check = Check {
 pub(super) static MAX_RECEIVES: Check = Check {
     name: "queue.max_receives",
     title: "A message is received often enough before it is given up",
-    why: "Polls that Lambda throttles count as receives; below five, a busy minute kills doorbells.",
+    why: "Polls that Lambda throttles count as receives; below five, a busy minute kills messages.",
     fix: "set maxReceiveCount of the RedrivePolicy to 10, as template.yaml has it",
     judge: max_receives,
 };
@@ -75,13 +75,13 @@ pub(super) static DEPTH: Check = Check {
     judge: depth,
 };
 
-pub(super) static DEAD_DOORBELLS: Check = Check {
-    name: "queue.dead_doorbells",
-    title: "No doorbell was given up",
+pub(super) static WORK_DEAD_LETTERS: Check = Check {
+    name: "queue.work_dead_letters",
+    title: "No message was given up",
     why: "A message ends there when the processor failed on it ten times: a fault of the deployment, more \
           often than of the message. The sweep rings again for the event.",
-    fix: "look at the log of the processor, mend it, then purge DeadDoorbells",
-    judge: dead_doorbells,
+    fix: "look at the log of the processor, mend it, then purge WorkDeadLetters",
+    judge: work_dead_letters,
 };
 
 pub(super) static FAILED_RUNS: Check = Check {
@@ -102,7 +102,7 @@ fn partial_batch(facts: &Facts) -> Result<Finding, Unknown> {
 
 fn mapped(facts: &Facts) -> Result<Finding, Unknown> {
     let mappings = known(&facts.mappings)?;
-    let queue = known(&facts.queues.doorbell)?;
+    let queue = known(&facts.queues.work_queue)?;
     let short = short(&queue.arn);
     Ok(match mappings.iter().find(|it| it.queue_arn == queue.arn) {
         None => Finding::fail(format!("{short} feeds nobody")),
@@ -114,7 +114,7 @@ fn mapped(facts: &Facts) -> Result<Finding, Unknown> {
 }
 
 fn redrive(facts: &Facts) -> Result<Finding, Unknown> {
-    let dead = known(&facts.queues.dead_doorbells)?;
+    let dead = known(&facts.queues.work_dead_letters)?;
     let mut lines = Vec::new();
     for queue in fed(facts)? {
         match &queue.redrive {
@@ -131,7 +131,7 @@ fn redrive(facts: &Facts) -> Result<Finding, Unknown> {
 }
 
 fn dlq_retention(facts: &Facts) -> Result<Finding, Unknown> {
-    let dead = known(&facts.queues.dead_doorbells)?;
+    let dead = known(&facts.queues.work_dead_letters)?;
     let longest = fed(facts)?.iter().map(|queue| queue.retention_s).max();
     let longest = longest.unwrap_or_default();
     let found = span(dead.retention_s);
@@ -201,8 +201,8 @@ fn depth(facts: &Facts) -> Result<Finding, Unknown> {
     Ok(Finding::of_each(Verdict::Warn, lines, well))
 }
 
-fn dead_doorbells(facts: &Facts) -> Result<Finding, Unknown> {
-    let count = known(&facts.queues.dead_doorbells)?.visible;
+fn work_dead_letters(facts: &Facts) -> Result<Finding, Unknown> {
+    let count = known(&facts.queues.work_dead_letters)?.visible;
     if count > 0 {
         let rows = known(&facts.dead_letters).ok();
         let beside = rows.map_or(String::new(), |rows| {
@@ -221,10 +221,10 @@ fn failed_runs(facts: &Facts) -> Result<Finding, Unknown> {
     Ok(Finding::pass("none failed"))
 }
 
-/// The queues of doorbells.
+/// The queues of messages.
 fn fed(facts: &Facts) -> Result<[&Queue; 2], Unknown> {
     let queues = &facts.queues;
-    Ok([known(&queues.doorbell)?, known(&queues.backlog)?])
+    Ok([known(&queues.work_queue)?, known(&queues.backlog)?])
 }
 
 fn short(arn: &str) -> &str {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use super::ALL;
 use crate::doctor::{
@@ -46,9 +46,9 @@ fn names() -> Names {
         url: some("https://a1b2.execute-api.eu-west-1.amazonaws.com"),
         table: some("mitt-Inbox-1"),
         bucket: some("mitt-bodies-1"),
-        queue_url: Some(url("doorbell")),
+        queue_url: Some(url("work")),
         backlog_queue_url: Some(url("backlog")),
-        dead_doorbells_url: Some(url("dead")),
+        work_dead_letters_url: Some(url("dead")),
         spill_queue_url: Some(url("spill")),
         ops_dead_letters_url: Some(url("ops")),
         secrets_path: some("/mitt"),
@@ -63,7 +63,7 @@ fn names() -> Names {
 fn function(name: &str, timeout_s: u64, kind: &str) -> Known<Function> {
     let environment = [
         ("MITT_TABLE", "mitt-Inbox-1".to_owned()),
-        ("MITT_QUEUE_URL", url("doorbell")),
+        ("MITT_QUEUE_URL", url("work")),
         ("MITT_SPILL_QUEUE_URL", url("spill")),
         ("MITT_BODY_BUCKET", "mitt-bodies-1".to_owned()),
         ("MITT_SECRETS_PATH", format!("/mitt/{kind}")),
@@ -117,11 +117,11 @@ fn healthy() -> Facts {
             processor: function("processor", 60, "egress"),
             backup_sync: function("backup-sync", 300, "provider-api"),
         },
-        mappings: Ok(vec![mapping("doorbell")]),
+        mappings: Ok(vec![mapping("work")]),
         queues: Queues {
-            doorbell: queue("doorbell", 4, Some("dead")),
+            work_queue: queue("work", 4, Some("dead")),
             backlog: queue("backlog", 4, Some("dead")),
-            dead_doorbells: queue("dead", 14, None),
+            work_dead_letters: queue("dead", 14, None),
             spill: queue("spill", 14, None),
             ops_dead_letters: queue("ops", 14, None),
         },
@@ -134,7 +134,7 @@ fn healthy() -> Facts {
         ttl: Ok(Some("ttl".to_owned())),
         recovery: Ok(true),
         alarms: Ok(vec![
-            alarm("ApproximateAgeOfOldestMessage", "doorbell"),
+            alarm("ApproximateAgeOfOldestMessage", "work"),
             alarm(visible, "dead"),
             alarm(visible, "spill"),
             alarm(visible, "ops"),
@@ -203,7 +203,7 @@ const FAULTS: &[Fault] = &[
         of(&mut f.queues.backlog).visibility_s = 60;
     }),
     ("timing.chain", Verdict::Warn, |f| {
-        of(&mut f.queues.doorbell).visibility_s = 359;
+        of(&mut f.queues.work_queue).visibility_s = 359;
     }),
     ("timing.window", Verdict::Fail, |f| {
         of(&mut f.mappings)[0].window_s = 1;
@@ -227,13 +227,13 @@ const FAULTS: &[Fault] = &[
         of(&mut f.queues.backlog).redrive = None;
     }),
     ("queue.redrive", Verdict::Fail, |f| {
-        of(&mut f.queues.dead_doorbells).arn = arn("other");
+        of(&mut f.queues.work_dead_letters).arn = arn("other");
     }),
     ("queue.dlq_retention", Verdict::Fail, |f| {
-        of(&mut f.queues.dead_doorbells).retention_s = 4 * DAY.as_secs();
+        of(&mut f.queues.work_dead_letters).retention_s = 4 * DAY.as_secs();
     }),
     ("queue.max_receives", Verdict::Fail, |f| {
-        let redrive = of(&mut f.queues.doorbell).redrive.as_mut();
+        let redrive = of(&mut f.queues.work_queue).redrive.as_mut();
         redrive.unwrap().max_receives = 4;
     }),
     ("queue.spill", Verdict::Fail, |f| {
@@ -246,13 +246,13 @@ const FAULTS: &[Fault] = &[
         });
     }),
     ("queue.depth", Verdict::Warn, |f| {
-        of(&mut f.queues.doorbell).visible = 1001;
+        of(&mut f.queues.work_queue).visible = 1001;
     }),
     ("queue.depth", Verdict::Warn, |f| {
         of(&mut f.queues.spill).in_flight = 1;
     }),
-    ("queue.dead_doorbells", Verdict::Warn, |f| {
-        of(&mut f.queues.dead_doorbells).visible = 1;
+    ("queue.work_dead_letters", Verdict::Warn, |f| {
+        of(&mut f.queues.work_dead_letters).visible = 1;
     }),
     ("queue.failed_runs", Verdict::Warn, |f| {
         of(&mut f.queues.ops_dead_letters).visible = 1;
@@ -433,7 +433,7 @@ fn a_young_stack_need_not_have_done_its_rounds() {
 #[test]
 fn the_fix_names_the_queue_that_it_is_for() {
     let mut facts = healthy();
-    of(&mut facts.queues.dead_doorbells).retention_s = 4 * DAY.as_secs();
+    of(&mut facts.queues.work_dead_letters).retention_s = 4 * DAY.as_secs();
     let check = ALL
         .iter()
         .find(|check| check.name == "queue.dlq_retention")

@@ -1,6 +1,6 @@
 //! The durations that rest on one another.
 
-use shared::timing::{EFFECT_TIMEOUT, KEEP_BUDGET, LEASE, RING_BUDGET};
+use shared::base::timing::{EFFECT_TIMEOUT, KEEP_BUDGET, LEASE, SEND_BUDGET};
 
 use crate::doctor::facts::known;
 use crate::doctor::{Check, Facts, Finding, Unknown};
@@ -37,9 +37,9 @@ pub(super) static CATCHER: Check = Check {
 
 fn chain(facts: &Facts) -> Result<Finding, Unknown> {
     let timeout = known(&facts.functions.processor)?.timeout_s;
-    let doorbell = known(&facts.queues.doorbell)?.visibility_s;
+    let work_queue = known(&facts.queues.work_queue)?.visibility_s;
     let backlog = known(&facts.queues.backlog)?.visibility_s;
-    let visibility = doorbell.min(backlog);
+    let visibility = work_queue.min(backlog);
     let (effect, lease) = (EFFECT_TIMEOUT.as_secs() + 10, LEASE.as_secs());
     let found = format!("{effect}s ≤ {lease}s, timeout {timeout}s, visibility {visibility}s");
     let want = format!(
@@ -61,7 +61,7 @@ fn window(facts: &Facts) -> Result<Finding, Unknown> {
     let timeout = known(&facts.functions.processor)?.timeout_s;
     let window = known(&facts.mappings)?.iter().map(|it| it.window_s).max();
     let window = window.unwrap_or_default();
-    let visibility = known(&facts.queues.doorbell)?.visibility_s;
+    let visibility = known(&facts.queues.work_queue)?.visibility_s;
     let needed = timeout * TIMES + window;
     let found = format!("{window}s, with {visibility}s of visibility");
     if visibility < needed {
@@ -72,9 +72,9 @@ fn window(facts: &Facts) -> Result<Finding, Unknown> {
 
 fn catcher(facts: &Facts) -> Result<Finding, Unknown> {
     let timeout = known(&facts.functions.catcher)?.timeout_s;
-    let budget = (KEEP_BUDGET + RING_BUDGET).as_secs_f64();
+    let budget = (KEEP_BUDGET + SEND_BUDGET).as_secs_f64();
     let found = format!("timeout {timeout}s, budget {budget:.1}s");
-    if std::time::Duration::from_secs(timeout) <= KEEP_BUDGET + RING_BUDGET {
+    if std::time::Duration::from_secs(timeout) <= KEEP_BUDGET + SEND_BUDGET {
         return Ok(Finding::fail(found).want(format!("more than {budget:.1}s")));
     }
     Ok(Finding::pass(found))

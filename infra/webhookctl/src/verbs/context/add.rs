@@ -22,8 +22,8 @@ pub(super) async fn add(
     let contexts = Contexts::read()?;
     let elder = known(&args, &contexts)?;
     let stack = args.stack.clone().or(elder.stack.clone());
-    let aws = || contexts.aws(&args.name, global);
-    let (names, account) = match (&args.outputs, &stack, &global.table) {
+    let aws = || contexts.aws(&args.name, &global.target);
+    let (names, account) = match (&args.outputs, &stack, &global.target.table) {
         (Some(file), _, _) => (outputs(file)?, None),
         (None, Some(stack), _) => {
             let aws = aws()?;
@@ -42,13 +42,13 @@ pub(super) async fn add(
         }
     };
     let region = match args.outputs {
-        Some(_) => global.region.clone().or(elder.region),
+        Some(_) => global.target.region.clone().or(elder.region),
         None => Some(aws()?.region().to_owned()),
     };
     let entry = Entry {
         stack,
         region,
-        profile: global.profile.clone().or(elder.profile),
+        profile: global.target.profile.clone().or(elder.profile),
         account: account.or(elder.account),
         sources: source_file(&args)?.or(elder.sources),
         protected: args.protected || elder.protected,

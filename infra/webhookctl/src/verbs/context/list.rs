@@ -1,7 +1,7 @@
 //! `context list`
 
 use serde::Serialize;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use crate::cli::Global;
 use crate::output::table::Weight;
@@ -22,10 +22,10 @@ struct ContextRow {
 
 pub(super) fn list(global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
     let contexts = Contexts::read()?;
-    let in_use = match Chosen::find(global) {
+    let in_use = match Chosen::find(&global.target) {
         Ok(Chosen::Local(_)) => Some("local".to_owned()),
         Ok(Chosen::Deployed(deployed)) => Some(deployed.name),
-        Err(_) => global.context.clone().or(contexts.default.clone()),
+        Err(_) => global.target.context.clone().or(contexts.default.clone()),
     };
     let is_used = |name: &str| in_use.as_deref() == Some(name);
     let mut items: Vec<ContextRow> = contexts

@@ -27,9 +27,9 @@ pub(super) fn show(
 ) -> anyhow::Result<Exit> {
     let mut global = global.clone();
     if args.name.is_some() {
-        global.context.clone_from(&args.name);
+        global.target.context.clone_from(&args.name);
     }
-    let shown = match Chosen::find(&global)? {
+    let shown = match Chosen::find(&global.target)? {
         Chosen::Local(local) => Shown {
             context: "local".to_owned(),
             stack: None,

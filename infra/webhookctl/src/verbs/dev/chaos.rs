@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use local::Stack;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::throttle::Throttle;
 use crate::cli::Chaos;
 use crate::demo::downstream::Downstream;
 use crate::demo::{Crash, Outage, Trouble};
-use crate::stack::Stack;
 
 /// Several waits of the demo's sources, so that their growth is seen.
 const OUTAGE: Duration = Duration::from_secs(60);

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use local::{Kept, Part};
+
 use crate::output::table::thousands;
 use crate::output::time::duration;
 use crate::output::{CliError, Printer};
-use crate::stack::{Kept, Part};
 
 /// Says what is thrown away, and throws it away.
 pub(super) fn reset(folder: &Path, out: &mut Printer) -> anyhow::Result<()> {

@@ -4,15 +4,15 @@ use anyhow::Context as _;
 use aws_credential_types::Credentials;
 use aws_sdk_ssm::operation::put_parameter::PutParameterError;
 use aws_sdk_ssm::types::ParameterType;
+use local::Stack;
+use local::names::{ACCESS_KEY, REGION, SECRET_KEY, random_id};
+use shared::aws::secrets::{Managed, Secret, Secrets};
 use shared::aws::{Aws, Patience};
-use shared::config::{ActionKind, Config, SecretStore};
-use shared::secrets::{Managed, Secret, Secrets};
+use shared::sources::{ActionKind, Config, SecretStore};
 
 use crate::demo::DemoSecrets;
 use crate::place::ManagedSecret;
 use crate::samples::random_hex;
-use crate::stack::Stack;
-use crate::stack::names::{ACCESS_KEY, REGION, SECRET_KEY, random_id};
 use crate::test_keys;
 
 /// What the secrets are below that are in Secrets Manager.

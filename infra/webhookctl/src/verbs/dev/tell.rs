@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
+use local::Stack;
 use serde::Serialize;
 use serde_json::json;
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::ledger::Ledger;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Ledger;
+use shared::sources::Config;
 
 use super::chaos;
 use crate::cli::{Chaos, DevArgs};
 use crate::demo::Fate;
 use crate::demo::downstream::Seen;
+use crate::inspect::view;
 use crate::inspect::{EventRow, columns};
 use crate::output::format::short_id;
 use crate::output::{CliError, Exit, List, Printer, style, time};
 use crate::place::Local;
-use crate::stack::Stack;
 use crate::verbs::send::Sent;
-use crate::verbs::view;
 
 /// Columns of what is explained.
 const TEXT_WIDTH: usize = 86;

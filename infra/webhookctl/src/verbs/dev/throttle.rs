@@ -42,7 +42,8 @@ struct Inner {
 impl Throttle {
     /// Whom it stands before is said when the table is there.
     pub(super) fn start() -> anyhow::Result<Self> {
-        let http = shared::outbound::to_this_machine("http://127.0.0.1", Duration::from_secs(30))?;
+        let http =
+            shared::aws::outbound::to_this_machine("http://127.0.0.1", Duration::from_secs(30))?;
         let inner = Arc::new(Inner {
             http,
             table: OnceLock::new(),

@@ -1,4 +1,4 @@
-//! The queue of dead doorbells, and how many dead letters there are.
+//! The queue of dead letters, and how many dead letters there are.
 
 use anyhow::Context as _;
 use aws_sdk_sqs::types::{ListMessageMoveTasksResultEntry, QueueAttributeName};
@@ -11,7 +11,7 @@ use crate::place::Inbox;
 /// More dead letters than this are not counted.
 const MOST_COUNTED: u64 = 100_000;
 
-/// Where doorbells go that nobody could answer.
+/// Where messages go that nobody could answer.
 pub(crate) struct DeadQueue {
     sqs: aws_sdk_sqs::Client,
     url: String,
@@ -24,8 +24,8 @@ struct RedrivePolicy {
     dead_letter_target_arn: String,
 }
 
-/// Dead letters in the table, and messages in the queue of dead doorbells. They need not be equal:
-/// a doorbell dies when nobody can answer it, an event when its attempts are used up.
+/// Dead letters in the table, and messages in the queue of dead letters. They need not be equal:
+/// a message dies when nobody can answer it, an event when its attempts are used up.
 pub(crate) async fn dead_letter_counts(
     inbox: &Inbox,
     queue: &DeadQueue,
@@ -35,12 +35,12 @@ pub(crate) async fn dead_letter_counts(
 }
 
 impl DeadQueue {
-    /// The one that the queue of doorbells names.
+    /// The one that the queue of messages names.
     pub(crate) async fn find(inbox: &Inbox, at: &DoorAt) -> anyhow::Result<Self> {
         let named = at.queue_url.clone();
-        let Some(doorbell) = named.or_else(|| inbox.names().queue_url.clone()) else {
+        let Some(work_message) = named.or_else(|| inbox.names().queue_url.clone()) else {
             return Err(
-                CliError::usage("dlq.no_queue", "name the queue of doorbells")
+                CliError::usage("dlq.no_queue", "name the queue of messages")
                     .note("the output QueueUrl of the stack; it knows its dead-letter queue")
                     .tip("webhookctl dlq redrive --native --queue-url URL")
                     .into(),
@@ -50,19 +50,19 @@ impl DeadQueue {
         let wanted = QueueAttributeName::RedrivePolicy;
         let answer = sqs
             .get_queue_attributes()
-            .queue_url(&doorbell)
+            .queue_url(&work_message)
             .attribute_names(wanted.clone())
             .send()
             .await
-            .context("ask the queue where its dead doorbells go")?;
+            .context("ask the queue where its dead letters go")?;
         let attributes = answer.attributes();
         let policy = attributes.and_then(|attributes| attributes.get(&wanted));
         let policy: RedrivePolicy = policy
             .and_then(|text| serde_json::from_str(text).ok())
-            .context("the queue of doorbells has no dead-letter queue")?;
+            .context("the queue of messages has no dead-letter queue")?;
         let arn = policy.dead_letter_target_arn;
         // It is in the same account and Region: SQS takes no other.
-        let (place, _) = doorbell
+        let (place, _) = work_message
             .rsplit_once('/')
             .context("a queue's URL has a path")?;
         let url = format!("{place}/{}", name_of(&arn));
@@ -83,7 +83,7 @@ impl DeadQueue {
             .attribute_names(visible.clone())
             .send()
             .await
-            .context("count the dead doorbells")?;
+            .context("count the dead letters")?;
         let attributes = answer.attributes();
         attributes
             .and_then(|attributes| attributes.get(&visible)?.parse().ok())
@@ -94,7 +94,7 @@ impl DeadQueue {
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_StartMessageMoveTask.html>
     pub(super) async fn start_move(&self) -> anyhow::Result<()> {
         let request = self.sqs.start_message_move_task().source_arn(&self.arn);
-        request.send().await.context("move the dead doorbells")?;
+        request.send().await.context("move the dead letters")?;
         Ok(())
     }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use shared::config::Config;
-use shared::ledger::Row;
+use shared::inbox::ledger::Row;
+use shared::sources::Config;
 
 use super::died_at;
 use super::standing::{Standing, Standings};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::{Row, State};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Row, State};
 
 use super::group::{Group, source_words, text};
 use super::histogram::Histogram;
@@ -13,12 +13,13 @@ use super::standing::{Standings, effects};
 use super::{MOST, dead_letters, died_at, plural};
 use crate::cli::{DlqInspectArgs, Global, SelectionArgs};
 use crate::fingerprint::is_a_name;
+use crate::inspect::view;
 use crate::inspect::{SCHEMA, document, full};
 use crate::output::safe::capped;
 use crate::output::time::{age, clock, rfc3339};
 use crate::output::{CliError, Exit, Printer};
 use crate::place::Inbox;
-use crate::verbs::{inbox, view};
+use crate::verbs::inbox;
 
 /// A line stays one: the text is whatever a destination answered.
 const LINE_CAP: usize = 1000;
@@ -63,7 +64,7 @@ pub(super) async fn inspect(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now().0;
     if is_a_name(&args.what) {
         let all = SelectionArgs::default();

@@ -1,9 +1,9 @@
 //! `dlq list`
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::ledger::Row;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Row;
+use shared::sources::Config;
 
 use super::group::{self, Group, GroupRow, fingerprint, text};
 use super::standing::Standing;
@@ -41,7 +41,7 @@ pub(super) async fn list(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now().0;
     if args.flat || out.format == Format::Ids {
         flat(&inbox, &args, now, out).await?;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::Deed;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Deed;
 
 use super::counts::{DeadQueue, dead_letter_counts};
 use super::group::Group;
@@ -37,8 +37,8 @@ pub(super) async fn redrive(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = super::redrive::reason(&args)?;
-    let inbox = Inbox::open(global)?;
-    inbox.may_write("move dead doorbells")?;
+    let inbox = Inbox::open(&global.target)?;
+    inbox.may_write("move dead letters")?;
     let queue = DeadQueue::find(&inbox, &args.door_at).await?;
     let (dead, messages) = dead_letter_counts(&inbox, &queue).await?;
     if messages == 0 {
@@ -101,7 +101,7 @@ fn warning(queue: &DeadQueue, messages: u64, dead: u64) -> [String; 3] {
         "No filter, no canary, no record for each event; 1 task at a time, 500/s at most."
             .to_owned(),
         format!(
-            "A doorbell of a dead letter finds it settled: the {dead} of the table stay as they are."
+            "A message of a dead letter finds it settled: the {dead} of the table stay as they are."
         ),
     ]
 }

@@ -1,6 +1,6 @@
 //! `dlq redrive`: dead letters are worked on again, by a plan that is made and applied at once.
 
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use super::of_the_dead;
 use crate::cli::{DlqRedriveArgs, Global};
@@ -15,7 +15,7 @@ pub(super) async fn redrive(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = reason(&args)?;
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("replay dead letters")?;
     let chosen = of_the_dead(&args.selection)?;
     let selection = Selection::new(&chosen, &inbox, Millis::now().0)?;

@@ -1,13 +1,13 @@
 //! What is known of a dead letter's side effects, and so what working on it again would do.
 
 use serde::Serialize;
-use shared::config::Config;
-use shared::ledger::Row;
-use shared::ledger::transition::DISCARDED;
+use shared::inbox::ledger::Row;
+use shared::inbox::ledger::transition::DISCARDED;
+use shared::sources::Config;
 
+use crate::inspect::next_action::{Code, next_action};
+use crate::inspect::view;
 use crate::inspect::{EffectState, EventView};
-use crate::next_action::{Code, next_action};
-use crate::verbs::view;
 
 /// Whether it can be worked on again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

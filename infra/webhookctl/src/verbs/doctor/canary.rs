@@ -1,6 +1,6 @@
 //! The canary of `--end-to-end`: which source it goes to, and what its end says.
 
-use shared::config::{ActionKind, Config};
+use shared::sources::{ActionKind, Config};
 
 use crate::cli::{DoctorArgs, Global};
 use crate::doctor::Finding;
@@ -9,7 +9,7 @@ use crate::place::Inbox;
 use crate::verbs::send::{self, Canary};
 
 pub(super) async fn canary(args: &DoctorArgs, global: &Global) -> anyhow::Result<Finding> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let source = source(args, &inbox.config)?;
     let Some(source) = source else {
         return Ok(Finding::not_checked(
@@ -39,7 +39,10 @@ fn source(args: &DoctorArgs, config: &Config) -> Result<Option<String>, CliError
         let mut actions = source.actions.iter();
         let scheme = source.verifier.preset.scheme(&source.verifier.variant);
         let signs = scheme.is_some_and(|scheme| {
-            matches!(shared::sign::means(scheme), shared::sign::Means::Secret)
+            matches!(
+                shared::webhook::sign::means(scheme),
+                shared::webhook::sign::Means::Secret
+            )
         });
         signs && actions.all(|action| matches!(action.kind, ActionKind::Keep))
     });

@@ -10,8 +10,8 @@ use aws_sdk_sqs::types::QueueAttributeName as Attribute;
 use futures::FutureExt as _;
 use futures::future::{join, join_all};
 use shared::aws::Patience;
-use shared::clock::Millis;
-use shared::ledger::Waiting;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Waiting;
 
 use super::probe::{asked, told};
 use super::sources;
@@ -38,7 +38,7 @@ pub(super) async fn gather(inbox: &Inbox, now: Millis) -> anyhow::Result<Facts> 
         join_all([
             queue(&names.queue_url, "queue_url"),
             queue(&names.backlog_queue_url, "backlog_queue_url"),
-            queue(&names.dead_doorbells_url, "dead_doorbells_url"),
+            queue(&names.work_dead_letters_url, "work_dead_letters_url"),
             queue(&names.spill_queue_url, "spill_queue_url"),
             queue(&names.ops_dead_letters_url, "ops_dead_letters_url"),
         ]),
@@ -82,9 +82,9 @@ pub(super) async fn gather(inbox: &Inbox, now: Millis) -> anyhow::Result<Facts> 
         },
         mappings,
         queues: Queues {
-            doorbell: queue(),
+            work_queue: queue(),
             backlog: queue(),
-            dead_doorbells: queue(),
+            work_dead_letters: queue(),
             spill: queue(),
             ops_dead_letters: queue(),
         },

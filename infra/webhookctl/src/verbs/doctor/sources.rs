@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use futures::future::try_join_all;
-use shared::breaker::{Breakers, Position};
-use shared::clock::Millis;
-use shared::config::{ActionKind, Source};
-use shared::endpoint::Health;
+use shared::base::clock::Millis;
+use shared::delivery::breaker::{Breakers, Position};
+use shared::monitoring::endpoint::Health;
+use shared::sources::{ActionKind, Source};
 
 use super::probe::told;
 use crate::doctor::{Dark, Known, OpenBreaker, SourceFacts, Wanted};
@@ -82,7 +82,7 @@ async fn of(
 fn secrets(source: &Source) -> Vec<Wanted> {
     let verifier = &source.verifier;
     let scheme = verifier.preset.scheme(&verifier.variant);
-    let needed = scheme.is_some_and(shared::preset::Scheme::needs_secret);
+    let needed = scheme.is_some_and(shared::webhook::preset::Scheme::needs_secret);
     let mut names: BTreeSet<(&'static str, &str)> = BTreeSet::new();
     if needed {
         names.insert(("ingress", &source.secret));
@@ -106,7 +106,7 @@ fn secrets(source: &Source) -> Vec<Wanted> {
 
 #[cfg(test)]
 mod tests {
-    use shared::config::Config;
+    use shared::sources::Config;
 
     use super::*;
 

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::Serialize;
-use shared::ledger::{BodyAt, NoBody, Row};
+use shared::inbox::ledger::{BodyAt, NoBody, Row};
 
 use super::find;
 use crate::cli::{BodyArgs, Global};

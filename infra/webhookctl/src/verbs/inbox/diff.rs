@@ -3,7 +3,7 @@
 mod compare;
 
 use serde::Serialize;
-use shared::ledger::Row;
+use shared::inbox::ledger::Row;
 
 use self::compare::{Change, compare};
 use super::body::read_body;

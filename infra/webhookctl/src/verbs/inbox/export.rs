@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::{Deed, Row};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Deed, Row};
 
 use self::record::{Record, Redaction};
-use super::view;
 use crate::cli::{ExportArgs, Global};
+use crate::inspect::view;
 use crate::output::table::thousands;
 use crate::output::{CliError, Exit, Format, Printer, Progress};
 use crate::place::Inbox;

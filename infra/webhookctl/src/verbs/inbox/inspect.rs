@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::event::EventKey;
-use shared::ledger::Row;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Row;
+use shared::webhook::event::EventKey;
 
 use super::{find, lineage, standing};
 use crate::cli::{Global, InspectArgs};
@@ -20,7 +20,7 @@ pub(in crate::verbs) async fn inspect(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let row = match find(&inbox, &args.id).await {
         Ok(row) => row,
         Err(error) => return Err(refused(error, &inbox, &args.id).await),
@@ -41,7 +41,7 @@ pub(in crate::verbs) async fn inspect(
     )?;
     if !args.full {
         let mut tip = format!("webhookctl inbox inspect {} --full", args.id);
-        let next = crate::next_action::next_action(&event, now).command;
+        let next = crate::inspect::next_action::next_action(&event, now).command;
         if let Some(next) = next.filter(|next| *next != tip) {
             tip = format!("{tip}    {next}");
         }

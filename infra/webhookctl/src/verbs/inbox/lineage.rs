@@ -1,8 +1,8 @@
 //! What an event's row does not say of its lineage: who ran it again and why, and which event of its
 //! entity made it pointless.
 
-use shared::event::EventKey;
-use shared::ledger::{BodyAt, Plan, Row};
+use shared::inbox::ledger::{BodyAt, Plan, Row};
+use shared::webhook::event::EventKey;
 
 use crate::inspect::{EventView, Replay};
 use crate::place::Inbox;

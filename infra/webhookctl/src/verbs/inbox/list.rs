@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use shared::clock::Millis;
-use shared::ledger::Row;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Row;
 
 use super::{is_paused, view};
 use crate::cli::{Global, ListArgs};
@@ -142,7 +142,7 @@ fn counted(found: &Found, want: &Want, selection: &Selection) -> String {
 
 /// `prod · eu-west-1`
 fn place(inbox: &Inbox, global: &Global) -> String {
-    match &global.region {
+    match &global.target.region {
         Some(region) if inbox.local.is_none() => format!("{} · {region}", inbox.name),
         _ => inbox.name.clone(),
     }

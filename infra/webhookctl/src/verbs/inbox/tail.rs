@@ -6,7 +6,7 @@ mod follow;
 use std::time::Duration;
 
 use serde::Serialize;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use self::follow::Follow;
 use crate::cli::{Global, TailArgs};

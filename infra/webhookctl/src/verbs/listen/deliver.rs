@@ -1,9 +1,9 @@
 //! Brings one event to the program on this machine.
 
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::ledger::{Ledger, Listed};
-use shared::preset::{Location, Scheme};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Ledger, Listed};
+use shared::sources::Config;
+use shared::webhook::preset::{Location, Scheme};
 
 use super::Signings;
 use super::wanted::Wanted;

@@ -17,9 +17,9 @@ use super::sent::Sent;
 use super::tell::{Teller, chosen, details};
 use super::watch::{News, in_words};
 use crate::forward::NoAnswer;
+use crate::inspect::view;
 use crate::output::{Exit, Printer};
 use crate::verbs::keys::{Key, Keys};
-use crate::verbs::view;
 
 /// How long it waits for a program that is down: a person has just stopped it.
 const FIRST_WAIT: Duration = Duration::from_millis(250);

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use super::deliver::Item;
 use super::wanted::Wanted;

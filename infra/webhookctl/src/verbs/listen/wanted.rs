@@ -1,18 +1,18 @@
 //! Which events are forwarded.
 
 use anyhow::Context as _;
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::json_path::{JsonPath, scalar};
-use shared::ledger::{Listed, Row};
+use shared::base::clock::Millis;
+use shared::base::json_path::{JsonPath, scalar};
+use shared::inbox::ledger::{Listed, Row};
+use shared::sources::Config;
 
 use crate::cli::ListenArgs;
+use crate::glob;
 use crate::inspect::Status;
+use crate::inspect::view;
 use crate::output::CliError;
 use crate::output::error::nearest;
 use crate::place::Inbox;
-use crate::selection::glob;
-use crate::verbs::view;
 
 /// No backfill reaches further back: each hour of each source is a read of its own.
 const FURTHEST_MS: i64 = 31 * 24 * 3_600_000;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::future::try_join_all;
-use shared::clock::Millis;
-use shared::event::EventId;
-use shared::ledger::{Ledger, Listed};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Ledger, Listed};
+use shared::webhook::event::EventId;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::wanted::Wanted;

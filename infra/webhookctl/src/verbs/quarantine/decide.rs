@@ -5,8 +5,8 @@
 //! is released.
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::{By, Decided, Deed, Row, State};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{By, Decided, Deed, Row, State};
 
 use super::inspect;
 use super::reach::door;
@@ -33,7 +33,7 @@ pub(super) async fn release(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = words(&args.reason)?;
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("release an event")?;
     let door = door(&inbox, global, &args.door_at)?;
     let row = apart(&inbox, &args.id).await?;
@@ -53,7 +53,7 @@ pub(super) async fn discard(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = words(&args.reason)?;
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("discard an event")?;
     let row = apart(&inbox, &args.id).await?;
     let who = who(&inbox).await?;

@@ -1,8 +1,8 @@
 //! What can be said of a refused request today.
 
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::quarantine::{Held, Verdict};
+use shared::base::clock::Millis;
+use shared::inbox::quarantine::{Held, Verdict};
+use shared::sources::Config;
 
 use super::reach::Keys;
 use crate::output::time::short;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::quarantine::{Held, Verdict};
-use shared::verify::Reason;
+use shared::base::clock::Millis;
+use shared::inbox::quarantine::{Held, Verdict};
+use shared::webhook::verify::Reason;
 
 use super::finding::{Found, added, what};
 use crate::output::table::Weight;

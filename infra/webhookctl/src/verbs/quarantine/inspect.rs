@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::event::{EventId, Proven};
-use shared::quarantine::{Held, is_credential};
+use shared::base::clock::Millis;
+use shared::inbox::quarantine::Held;
+use shared::webhook::envelope::is_credential;
+use shared::webhook::event::{EventId, Proven};
 
 use super::finding::{Found, what};
 use super::list::status;
@@ -65,7 +66,7 @@ pub(super) async fn inspect(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now();
     let held = find(&inbox, &args.id, now).await?;
     let keys = Keys::read(&inbox, global, &args.secrets_at, now).await.ok();

@@ -1,8 +1,8 @@
 //! `quarantine list`
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::quarantine::{Held, Tally};
+use shared::base::clock::Millis;
+use shared::inbox::quarantine::{Held, Tally};
 
 use super::finding::Found;
 use super::group::{self, Group};
@@ -21,7 +21,7 @@ pub(super) async fn list(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now();
     let held = chosen(&inbox, &args.selection, now).await?;
     let keys = match Keys::read(&inbox, global, &args.secrets_at, now).await {

@@ -2,9 +2,9 @@
 
 use futures::StreamExt;
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::Deed;
-use shared::quarantine::Held;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Deed;
+use shared::inbox::quarantine::Held;
 
 use super::group::addresses;
 use super::{asked, chosen, plural};
@@ -30,7 +30,7 @@ pub(super) async fn purge(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("purge the quarantine")?;
     let held = chosen(&inbox, &args.selection, Millis::now()).await?;
     let count = held.len();

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
+use shared::aws::secrets::{Live, Secrets, is_same};
 use shared::aws::{Aws, Patience};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 use shared::inbox::Inbox as Door;
-use shared::ledger::Ledger;
-use shared::queue::Queue;
-use shared::secrets::{Live, Secrets, is_same};
+use shared::inbox::ledger::Ledger;
+use shared::inbox::queue::Queue;
 
 use crate::cli::{DoorAt, Global, SecretsAt};
 use crate::output::CliError;
@@ -34,7 +34,7 @@ impl Keys {
         Ok(Self(keys))
     }
 
-    pub(in crate::verbs) fn of(&self, source: &str) -> &[shared::secrets::Secret] {
+    pub(in crate::verbs) fn of(&self, source: &str) -> &[shared::aws::secrets::Secret] {
         self.0.get(source).map_or(&[], |live| live)
     }
 
@@ -88,7 +88,7 @@ pub(in crate::verbs) fn door(inbox: &Inbox, global: &Global, at: &DoorAt) -> any
 }
 
 fn aws(global: &Global) -> anyhow::Result<Aws> {
-    crate::place::aws(global, Patience::LONG)
+    crate::place::aws(&global.target, Patience::LONG)
 }
 
 /// The catcher's path.

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use anyhow::Context;
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::Deed;
-use shared::quarantine::{Entered, Verdict};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Deed;
+use shared::inbox::quarantine::{Entered, Verdict};
 
 use super::confirm::let_in;
 use super::finding::{Found, added};
@@ -67,7 +67,7 @@ pub(super) async fn reverify(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     if !args.dry_run {
         inbox.may_write("put requests into the inbox")?;
     }

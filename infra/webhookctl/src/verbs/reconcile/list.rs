@@ -1,8 +1,8 @@
 //! `reconcile list`
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Local;
+use shared::base::clock::Millis;
+use shared::sources::Local;
 
 use super::selected;
 use crate::cli::{Global, ReconcileSelection};
@@ -35,7 +35,7 @@ pub(super) async fn list(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now();
     let mut rows = Vec::new();
     for (source, reconcile) in selected(&inbox, selection)? {

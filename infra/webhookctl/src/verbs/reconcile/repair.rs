@@ -2,10 +2,10 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::{Reconcile, Source};
-use shared::ledger::{Deed, Received};
-use shared::reconcile::{Drift, Repair, Report};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Deed, Received};
+use shared::monitoring::reconcile::{Drift, Repair, Report};
+use shared::sources::{Reconcile, Source};
 
 use super::find;
 use crate::cli::{DoorAt, Global, ReconcileRepairArgs};
@@ -39,7 +39,7 @@ pub(super) async fn repair(
     if reason.is_empty() {
         return Err(CliError::usage("reconcile.reason", "say why: -m WHY").into());
     }
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("repair")?;
     reachable(&inbox, &args.door_at)?;
     let door = door(&inbox, global, &args.door_at)?;

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shared::clock::Millis;
-use shared::reconcile::{Drift, Report};
+use shared::base::clock::Millis;
+use shared::monitoring::reconcile::{Drift, Report};
 
 use super::{find, selected};
 use crate::cli::{Global, ReconcileReportArgs, ReconcileRunArgs};
@@ -29,7 +29,7 @@ pub(super) async fn report(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now();
     let mut reports = Vec::new();
     if let Some(id) = &args.id {
@@ -48,7 +48,7 @@ pub(super) async fn run(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("compare, which keeps a report")?;
     selected(&inbox, &args.selection)?;
     let (source, name) = (&args.selection.source, &args.selection.name);

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::ledger::{
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{
     Deed, Plan, PlanClaim, PlanEvent, PlanLease, PlanRun, PlanState, plan_digest,
 };
 
@@ -155,7 +155,7 @@ async fn begin(plan: &Plan, by: &str, pace: Pace, inbox: &Inbox) -> anyhow::Resu
         rate: pace.rate,
         ..PlanRun::default()
     };
-    let owner = format!("{by} {}", shared::ledger::plan_id()?);
+    let owner = format!("{by} {}", shared::inbox::ledger::plan_id()?);
     let claim = inbox.ledger.begin_plan(&plan.id, &owner, &run, now, LEASE);
     match claim.await? {
         PlanClaim::Leased(lease) => Ok(*lease),

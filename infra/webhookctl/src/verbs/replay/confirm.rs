@@ -1,6 +1,6 @@
 //! Nothing is run again that nobody has counted.
 
-use shared::ledger::Plan;
+use shared::inbox::ledger::Plan;
 
 use super::{events, short};
 use crate::output::{CliError, Exit, Printer};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::ledger::{Plan, PlanOutcome, PlanRun};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Plan, PlanOutcome, PlanRun};
 
 use super::outcome::Failure;
 use super::record::Seen;

@@ -9,11 +9,11 @@ use std::ops::Range;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::ledger::{Again, Ledger, PlanEvent, PlanLease, PlanOutcome, Replayed};
-use shared::queue::{Doorbell, Lane, Queue};
-use shared::timing::DOSE;
+use shared::base::clock::Millis;
+use shared::base::timing::DOSE;
+use shared::inbox::ledger::{Again, Ledger, PlanEvent, PlanLease, PlanOutcome, Replayed};
+use shared::inbox::queue::{Queue, QueueName, WorkMessage};
+use shared::sources::Config;
 use tokio::time::Instant;
 
 use super::interrupt::Interrupt;
@@ -90,7 +90,7 @@ pub(super) struct Engine<'e> {
     trying: Option<Range<usize>>,
     /// Where the next look begins.
     look_from: usize,
-    /// Doorbells that could not be rung. The sweep rings for them.
+    /// Messages that could not be rung. The sweep rings for them.
     pub(super) unrung: usize,
 }
 
@@ -227,7 +227,7 @@ impl<'e> Engine<'e> {
         self.renew().await
     }
 
-    /// Runs one event again, and whether its doorbell was rung. The first of a plan go among the
+    /// Runs one event again, and whether its message was rung. The first of a plan go among the
     /// events of now, however old they are: somebody waits for them.
     async fn again(
         &self,
@@ -247,16 +247,16 @@ impl<'e> Engine<'e> {
         match self.ledger.replay(&event.key, &again, now).await? {
             // Who was here before may have died in front of the bell.
             Replayed::Again | Replayed::Before => {
-                let bell = Doorbell {
+                let bell = WorkMessage {
                     key: event.key.clone(),
                     run: event.run + 1,
                 };
                 let lane = if (place as u64) < DOSE {
-                    Lane::Live
+                    QueueName::Main
                 } else {
-                    Lane::of(event.received_at, now)
+                    QueueName::of(event.received_at, now)
                 };
-                let rung = self.queue.ring_in(lane, &bell, Duration::ZERO).await;
+                let rung = self.queue.send_to(lane, &bell, Duration::ZERO).await;
                 Ok((Became::Waiting, rung.is_ok()))
             }
             Replayed::Moved | Replayed::Gone => Ok((Became::Changed, true)),

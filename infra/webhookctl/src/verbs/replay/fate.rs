@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::ledger::transition::DISCARDED;
-use shared::ledger::{BodyAt, EffectState, NEWEST_SCHEMA, Row, State};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::transition::DISCARDED;
+use shared::inbox::ledger::{BodyAt, EffectState, NEWEST_SCHEMA, Row, State};
 
 use crate::cli::ReplayMode;
+use crate::inspect::is_superseded;
 
 /// For how long after its receipt an event may go out again under the same key. Downstreams such as
 /// Stripe remember a key for 24 hours, and the attempts of a run take some of that.
@@ -15,9 +16,6 @@ pub const KEY_AGE: Duration = Duration::from_secs(20 * 3600);
 
 /// A body outlives the settlement of its event by a day at least.
 const DAY: Duration = Duration::from_secs(24 * 3600);
-
-/// What the processor notes of an event that a newer one of its entity has overtaken.
-const SKIPPED_STALE: &str = "skipped_stale";
 
 /// What the operator lets a replay do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -243,12 +241,6 @@ fn doubt(row: &Row) -> Doubt {
         (Some(first), _) if first.keyed && effects.all(|effect| effect.keyed) => Doubt::Keyed,
         (Some(_), _) => Doubt::NoKey,
     }
-}
-
-/// Whether it was done without its actions, because a newer event of its entity came before.
-pub(in crate::verbs) fn is_superseded(row: &Row) -> bool {
-    let ended = row.history.iter().rfind(|moment| moment.what == "done");
-    ended.is_some_and(|moment| moment.note.contains(SKIPPED_STALE))
 }
 
 #[cfg(test)]

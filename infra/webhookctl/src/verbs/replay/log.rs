@@ -2,8 +2,8 @@
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::{Plan, PlanState};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Plan, PlanState};
 
 use super::outcome::words;
 use super::short;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use clap::{Args as _, FromArgMatches as _};
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde_json::Value;
-use shared::clock::Millis;
-use shared::ledger::{
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{
     BodyAt, Plan, PlanEvent, PlanFacts, PlanLeftOut, PlanState, Row, plan_digest, plan_id,
 };
-use shared::order::{Mode, Order};
+use shared::sources::ordering::{Mode, Order};
 
 use super::fate::{AtSource, Fate, LeftOut, Policy, Runs, fate};
 use super::{events, named, page};

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use shared::config::Config;
-use shared::ledger::{Ledger, PlanEvent, PlanOutcome, Row, State};
+use shared::inbox::ledger::{Ledger, PlanEvent, PlanOutcome, Row, State};
+use shared::sources::Config;
 
-use crate::verbs::view;
+use crate::inspect::view;
 
 /// Rows that are read at the same time.
 const AT_ONCE: usize = 16;
@@ -134,10 +134,10 @@ fn said(outcome: &PlanOutcome, done: &str, failed: &str) -> String {
 #[cfg(test)]
 mod tests {
     use aws_sdk_dynamodb::types::AttributeValue;
-    use shared::clock::Millis;
-    use shared::config::EMBEDDED;
-    use shared::event::EventKey;
-    use shared::ledger::Item;
+    use shared::base::clock::Millis;
+    use shared::inbox::ledger::Item;
+    use shared::sources::EMBEDDED;
+    use shared::webhook::event::EventKey;
 
     use super::*;
 

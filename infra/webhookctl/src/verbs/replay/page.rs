@@ -3,17 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use shared::clock::Millis;
-use shared::ledger::Plan;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Plan;
 
 use super::document::document;
 use super::fate::{LeftOut, Runs};
 use super::make::Judged;
+use crate::inspect::view;
 use crate::output::Printer;
 use crate::output::table::{aligned, thousands};
 use crate::output::time::{age, duration, rfc3339};
 use crate::place::Inbox;
-use crate::verbs::view;
 
 /// The rate at which a plan is applied if nothing is said.
 const RATE: u64 = 10;
@@ -196,7 +196,7 @@ fn warning(judged: &Judged, inbox: &Inbox, now: Millis) -> Option<String> {
 
 impl Judged {
     /// The rows of the events that run again.
-    fn running(&self) -> impl Iterator<Item = &shared::ledger::Row> {
+    fn running(&self) -> impl Iterator<Item = &shared::inbox::ledger::Row> {
         let keys: std::collections::HashSet<_> =
             self.events.iter().map(|event| &event.key).collect();
         self.rows.iter().filter(move |row| keys.contains(&row.key))

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::event::EventId;
-use shared::ledger::{Deed, Plan, PlanOutcome, PlanState};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Deed, Plan, PlanOutcome, PlanState};
+use shared::webhook::event::EventId;
 
 use super::document::document;
 use super::fate::LeftOut;
@@ -32,7 +32,7 @@ pub(super) async fn seen(inbox: &Inbox, plan: &Plan) -> anyhow::Result<Seen> {
     let planned = inbox.ledger.planned(&plan.id).await?;
     let applied = planned.iter().filter(|event| event.applied_at.is_some());
     let applied: BTreeSet<String> = applied.map(|event| event.key.pk()).collect();
-    let is_applied = |event: &&shared::ledger::PlanEvent| applied.contains(&event.key.pk());
+    let is_applied = |event: &&shared::inbox::ledger::PlanEvent| applied.contains(&event.key.pk());
     let ran = all.iter().filter(is_applied);
     let mut became = look(&inbox.ledger, &inbox.config, ran).await?;
     let looked_at = all.iter().take(plan.next);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use shared::ledger::PlanOutcome;
+use shared::inbox::ledger::PlanOutcome;
 use tokio::time::Instant;
 
 use super::outcome::{Became, count};

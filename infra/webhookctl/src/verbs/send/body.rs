@@ -7,7 +7,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use super::target::Target;
 use crate::cli::{Assignment, SendArgs};

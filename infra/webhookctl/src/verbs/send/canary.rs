@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use shared::clock::Millis;
-use shared::sign::{Means, means};
+use shared::base::clock::Millis;
+use shared::webhook::sign::{Means, means};
 
 use super::post;
 use super::target::{Target, as_received, signed_url};
@@ -69,7 +69,7 @@ pub(in crate::verbs) async fn canary(inbox: Inbox, source: &str) -> anyhow::Resu
         inbox: Some(inbox),
     };
     let signed = super::sign(&target, &draft, None)?;
-    let http = shared::outbound::unguarded(Duration::from_secs(35))?;
+    let http = shared::aws::outbound::unguarded(Duration::from_secs(35))?;
     let told = post::post(&http, &target, &draft, &signed, true).await?;
     Ok(Canary {
         url: told.url,

@@ -1,8 +1,8 @@
 //! `send --event`: a stored event once more, to this machine.
 
-use shared::clock::Millis;
-use shared::ledger::Deed;
-use shared::sign::{Means, means};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Deed;
+use shared::webhook::sign::{Means, means};
 
 use super::target::Target;
 use super::text::Words;
@@ -32,7 +32,7 @@ pub(super) async fn again(
 ) -> anyhow::Result<Exit> {
     let to = args.to.as_deref().map(|to| Address::parse(to, None));
     let to = to.transpose()?;
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     if inbox.local.is_none() {
         inbox.may_write("send a stored event, which is written down")?;
     }

@@ -5,15 +5,15 @@ use std::path::Path;
 
 use anyhow::Context;
 use aws_sdk_ssm::types::ParameterType;
-use shared::preset::{Preset, Scheme};
-use shared::secrets::Secret;
-use shared::sign::{Algorithm, KeyPair, Means, means};
+use local::names::random_id;
+use shared::aws::secrets::Secret;
+use shared::webhook::preset::{Preset, Scheme};
+use shared::webhook::sign::{Algorithm, KeyPair, Means, means};
 
 use super::target::chosen;
 use crate::cli::{SecretFrom, SendArgs};
 use crate::output::{CliError, Exit, Printer};
 use crate::place::{Local, ManagedSecret};
-use crate::stack::names::random_id;
 
 /// How an RSA key is made, which nothing here can.
 const MAKE_RSA: &str =
@@ -168,7 +168,7 @@ fn read(from: &SecretFrom, what: &str) -> anyhow::Result<String> {
         SecretFrom::File(path) => std::fs::read_to_string(path)
             .with_context(|| format!("read {what} from {}", path.display())),
         SecretFrom::Env(name) => {
-            shared::settings::variable(name).with_context(|| format!("{name} is not set"))
+            shared::base::env::variable(name).with_context(|| format!("{name} is not set"))
         }
     }
 }

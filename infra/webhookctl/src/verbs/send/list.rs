@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::preset::Preset;
-use shared::sign::{Means, means};
+use shared::base::clock::Millis;
+use shared::webhook::preset::Preset;
+use shared::webhook::sign::{Means, means};
 
 use crate::output::table::Weight;
 use crate::output::{Column, Exit, List, Printer, time};

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use shared::clock::Millis;
-use shared::event::{EventKey, Sha};
-use shared::ledger::Row;
-use shared::verify::Arrival;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Row;
+use shared::webhook::event::{EventKey, Sha};
+use shared::webhook::verify::Arrival;
 
 use super::Told;
 use super::target::Target;
@@ -88,9 +88,9 @@ pub(super) async fn deliver(
 pub(super) fn client(url: &str) -> anyhow::Result<reqwest::Client> {
     let patience = Duration::from_secs(35);
     if Address::parse(url, None).is_ok() {
-        shared::outbound::to_this_machine(url, patience)
+        shared::aws::outbound::to_this_machine(url, patience)
     } else {
-        shared::outbound::unguarded(patience)
+        shared::aws::outbound::unguarded(patience)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::sign::{Means, means};
+use shared::base::clock::Millis;
+use shared::sources::Config;
+use shared::webhook::sign::{Means, means};
 
 use super::post;
 use super::target::Target;

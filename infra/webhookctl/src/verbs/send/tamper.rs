@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
-use shared::clock::Millis;
-use shared::envelope::Envelope;
-use shared::event::Proven;
-use shared::preset::{Code, Kind, Location, Part, Place, Scheme};
-use shared::sign::{Algorithm, Means, means};
+use shared::base::clock::Millis;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::event::Proven;
+use shared::webhook::preset::{Code, Kind, Location, Part, Place, Scheme};
+use shared::webhook::sign::{Algorithm, Means, means};
 
 use super::target::Target;
 use crate::cli::Tamper;

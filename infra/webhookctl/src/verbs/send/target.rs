@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use shared::clock::Millis;
-use shared::config::{Config, Source};
-use shared::preset::{Preset, Scheme};
-use shared::secrets::{Secret, Secrets};
-use shared::sign::{KeyPair, Means, means};
-use shared::verify::Verifier;
+use shared::aws::secrets::{Secret, Secrets};
+use shared::base::clock::Millis;
+use shared::sources::{Config, Source};
+use shared::webhook::preset::{Preset, Scheme};
+use shared::webhook::sign::{KeyPair, Means, means};
+use shared::webhook::verify::Verifier;
 
 use super::key;
 use crate::cli::{Global, SecretFrom, SendArgs};
 use crate::output::CliError;
 use crate::output::error::nearest;
-use crate::place::{Inbox, Local};
+use crate::place::{Inbox, Local, TargetOptions};
 use crate::samples::{Signed, Signer};
 use crate::test_keys;
 
@@ -55,9 +55,9 @@ impl Target {
         let Some(local) = Local::find()? else {
             return Err(no_target().into());
         };
-        let inbox = Inbox::open(&Global {
+        let inbox = Inbox::open(&TargetOptions {
             context: Some("local".into()),
-            ..global.clone()
+            ..global.target.clone()
         })?;
         // Also what is only printed may store a public key first.
         inbox.may_write("send webhooks")?;

@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use anyhow::Context as _;
+use local::names::random_id;
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::ledger::Deed;
-use shared::preset::Preset;
-use shared::secrets::{Managed, Secret, Secrets};
+use shared::aws::secrets::{Managed, Secret, Secrets};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Deed;
+use shared::sources::Source;
+use shared::webhook::preset::Preset;
 
 use super::file::{Block, SourcesFile};
 use super::secret_input::new_secret;
@@ -18,7 +19,6 @@ use crate::output::error::nearest;
 use crate::output::table::aligned;
 use crate::output::{CliError, Exit, Printer};
 use crate::place::{Chosen, Inbox, Local};
-use crate::stack::names::random_id;
 use crate::verbs::quarantine::reach;
 use crate::who::who;
 
@@ -65,12 +65,13 @@ pub(super) async fn add(
     })?;
     let source = config.source(&args.source).context("it was added")?;
     let scheme = source.verifier.preset.scheme(&source.verifier.variant);
-    let needed = !args.no_secret && scheme.is_some_and(shared::preset::Scheme::needs_secret);
+    let needed =
+        !args.no_secret && scheme.is_some_and(shared::webhook::preset::Scheme::needs_secret);
     let place = match (needed, named(global)?) {
         (false, false) => None,
         (true, false) => return Err(nowhere().into()),
         (_, true) => {
-            let inbox = Inbox::open(global)?;
+            let inbox = Inbox::open(&global.target)?;
             inbox.may_write("store a secret")?;
             let prefix = inbox.names().secrets_manager_prefix.as_deref();
             let managed = Managed::new(config.managed_secrets(), prefix);
@@ -190,8 +191,8 @@ pub(super) fn nowhere() -> CliError {
 
 /// The `dev` that a command without another deployment is about.
 pub(super) fn running(global: &Global) -> anyhow::Result<Option<Local>> {
-    let local = global.context.as_deref() == Some("local");
-    if !local && Chosen::is_named(global)? {
+    let local = global.target.context.as_deref() == Some("local");
+    if !local && Chosen::is_named(&global.target)? {
         return Ok(None);
     }
     Local::find()

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use shared::config::Source;
-use shared::event::Proven;
-use shared::preset::{Kind, Scheme};
+use shared::sources::Source;
+use shared::webhook::event::Proven;
+use shared::webhook::preset::{Kind, Scheme};
 
 use super::read;
 use crate::cli::SourcesCheckArgs;
@@ -76,7 +76,7 @@ fn unproven(preset: &str, scheme: &Scheme) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use shared::preset::Preset;
+    use shared::webhook::preset::Preset;
 
     use super::*;
 

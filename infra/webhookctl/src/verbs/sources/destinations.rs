@@ -1,10 +1,10 @@
 //! Where the events of a source go, and whether it can be reached.
 
 use serde::Serialize;
-use shared::breaker::{Breakers, Position};
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::ledger::Ledger;
+use shared::base::clock::Millis;
+use shared::delivery::breaker::{Breakers, Position};
+use shared::inbox::ledger::Ledger;
+use shared::sources::Source;
 
 use crate::output::time::{duration, rfc3339};
 
@@ -26,7 +26,7 @@ pub(super) struct Destination {
 /// As they are configured.
 pub(super) fn configured(source: &Source) -> Vec<Destination> {
     let actions = source.actions.iter();
-    let destination = |action: &shared::config::Action| {
+    let destination = |action: &shared::sources::Action| {
         let to = action.destination.as_ref();
         Destination {
             action: action.name.clone(),

@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, ensure};
-use shared::config::{Config, refusal};
+use shared::base::toml_error::refusal;
+use shared::sources::Config;
 use toml::{Table, Value};
 
 use crate::output::{CliError, Exit};
@@ -351,7 +352,7 @@ allow_hosts = []
 
     #[test]
     fn every_source_of_the_built_in_file_can_be_taken_out() {
-        let built_in = file(shared::config::EMBEDDED);
+        let built_in = file(shared::sources::EMBEDDED);
         let config = Config::parse(&built_in.text).unwrap();
         for source in config.sources() {
             let text = built_in.without(&source.name).unwrap();

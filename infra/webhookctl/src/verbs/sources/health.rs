@@ -1,8 +1,8 @@
 //! How a source is, in a word, and why.
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Source;
+use shared::base::clock::Millis;
+use shared::sources::Source;
 
 use super::pause::Pause;
 use super::rotation::Rotation;
@@ -91,7 +91,7 @@ impl Checked {
 fn needs_secret(source: &Source) -> bool {
     let verifier = &source.verifier;
     let scheme = verifier.preset.scheme(&verifier.variant);
-    scheme.is_some_and(shared::preset::Scheme::needs_secret)
+    scheme.is_some_and(shared::webhook::preset::Scheme::needs_secret)
 }
 
 fn dead_letters(count: usize) -> String {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::{Config, Source};
-use shared::ledger::Waiting;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Waiting;
+use shared::sources::{Config, Source};
 
 use super::health::{Checked, Health};
 use super::pause::Pause;

@@ -1,9 +1,9 @@
 //! `sources pause` and `sources resume`
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::{About, Deed, Notice, Posted};
-use shared::pause::{REREAD, call_up};
+use shared::base::clock::Millis;
+use shared::delivery::pause::{REREAD, call_up};
+use shared::inbox::ledger::{About, Deed, Notice, Posted};
 
 use super::find;
 use crate::cli::{Global, SourcesPauseArgs, SourcesResumeArgs};
@@ -65,7 +65,7 @@ pub(super) async fn pause(
     if reason.is_empty() {
         return Err(CliError::usage("sources.reason", "say why: -m WHY").into());
     }
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("pause a source")?;
     let source = &find(&inbox.config, &args.source)?.name;
     let (who, now) = (who(&inbox).await?, Millis::now());
@@ -101,7 +101,7 @@ pub(super) async fn resume(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("resume a source")?;
     let source = &find(&inbox.config, &args.source)?.name;
     let about = About::Pause(source);

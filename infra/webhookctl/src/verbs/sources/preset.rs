@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use shared::preset::{Handshake, Preset, Retry, Scheme};
+use shared::webhook::preset::{Handshake, Preset, Retry, Scheme};
 
 use super::synced::Synced;
 use crate::output::table::aligned;

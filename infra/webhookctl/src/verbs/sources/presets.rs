@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::preset::Preset;
+use shared::base::clock::Millis;
+use shared::webhook::preset::Preset;
 
 use super::{page, preset};
 use crate::cli::SourcesPresetsArgs;

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use anyhow::Context as _;
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::{Config, Source};
-use shared::secrets::Secrets;
+use shared::aws::secrets::Secrets;
+use shared::base::clock::Millis;
+use shared::sources::{Config, Source};
 
 use super::add::{log, next, nowhere, running};
 use super::file::SourcesFile;
@@ -38,7 +38,7 @@ pub(super) async fn remove(
     confirmed(&args)?;
     let mut deleted = 0;
     if named(global)? {
-        let inbox = Inbox::open(global)?;
+        let inbox = Inbox::open(&global.target)?;
         inbox.may_write("remove a source")?;
         let what = if args.with_secrets {
             format!("{} with its secrets", args.source)

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use shared::clock::Millis;
-use shared::ledger::Deed;
-use shared::secrets::Secret;
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Deed;
 
 use crate::output::CliError;
 use crate::place::Inbox;

@@ -3,12 +3,13 @@
 mod words;
 
 use anyhow::Context as _;
+use local::names::random_id;
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::ledger::{About, Deed, Notice, Posted};
-use shared::preset::Scheme;
-use shared::secrets::{Live, REREAD, Secret, Secrets, short};
+use shared::aws::secrets::{Live, REREAD, Secret, Secrets, short};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{About, Deed, Notice, Posted};
+use shared::sources::Source;
+use shared::webhook::preset::Scheme;
 
 use super::find;
 use super::rotation::{Evidence, LATELY, Rotation};
@@ -17,7 +18,6 @@ use crate::cli::{Global, SourcesRotateArgs};
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Exit, Printer};
 use crate::place::{Inbox, ManagedSecret};
-use crate::stack::names::random_id;
 use crate::verbs::quarantine::reach;
 use crate::who::who;
 use words::{begun, counts, early, ended, mismatch, pending, under_way_already};
@@ -59,7 +59,7 @@ pub(super) async fn rotate(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let now = Millis::now();
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("change a secret")?;
     let source = find(&inbox.config, &args.source)?;
     let store = reach::store(&inbox, global, &args.secrets_at)?;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use shared::clock::Millis;
-use shared::config::Config;
-use shared::event::Via;
-use shared::ledger::{About, Ledger, Listed, Notice};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{About, Ledger, Listed, Notice};
+use shared::sources::Config;
+use shared::webhook::event::Via;
 
 use super::secrets;
 use crate::output::time::{duration, rfc3339};

@@ -5,10 +5,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use shared::preset::{KeyForm, Preset, Scheme};
-use shared::secrets::Secret;
-use shared::sign::{Means, means};
-use shared::verify::is_key;
+use shared::aws::secrets::Secret;
+use shared::webhook::preset::{KeyForm, Preset, Scheme};
+use shared::webhook::sign::{Means, means};
+use shared::webhook::verify::is_key;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::{NewSecretArgs, SecretFrom};
@@ -98,7 +98,7 @@ fn read(from: &SecretFrom) -> anyhow::Result<String> {
         SecretFrom::File(path) => std::fs::read_to_string(path)
             .with_context(|| format!("read the secret from {}", path.display())),
         SecretFrom::Env(name) => {
-            shared::settings::variable(name).with_context(|| format!("{name} is not set"))
+            shared::base::env::variable(name).with_context(|| format!("{name} is not set"))
         }
     }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use futures::future::try_join_all;
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::event::Via;
-use shared::ledger::{Ledger, Listed, Row};
-use shared::secrets::{Secret, is_same};
+use shared::aws::secrets::{Secret, is_same};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Ledger, Listed, Row};
+use shared::webhook::event::Via;
 
 use crate::cli::{Global, SecretsAt};
 use crate::output::time::rfc3339;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::{SecretStore, Source};
-use shared::event::Via;
-use shared::ledger::{Row, State, Waiting};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Row, State, Waiting};
+use shared::sources::{SecretStore, Source};
+use shared::webhook::event::Via;
 
 use super::destinations::{self, Destination};
 use super::health::{Checked, Health};
@@ -110,7 +110,8 @@ fn configured(source: &Source) -> Shown {
     let verifier = &source.verifier;
     let preset = &verifier.preset;
     let scheme = preset.scheme(&verifier.variant);
-    let say = |of: fn(&shared::preset::Scheme) -> String| scheme.map(of).unwrap_or_default();
+    let say =
+        |of: fn(&shared::webhook::preset::Scheme) -> String| scheme.map(of).unwrap_or_default();
     Shown {
         source: source.name.clone(),
         preset: preset.id.clone(),

@@ -1,7 +1,7 @@
 //! How what happened at a provider is listed, in words.
 
 use serde::Serialize;
-use shared::preset::{Auth, Sync};
+use shared::webhook::preset::{Auth, Sync};
 
 /// One list of a provider.
 #[derive(Serialize)]

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::event::EventKey;
-use shared::ledger::{About, Deed, Row};
-use shared::preset::Scheme;
-use shared::secrets::{Secret, Secrets};
-use shared::sign::{Means, means};
-use shared::verify::{Arrival, Verifier};
+use shared::aws::secrets::{Secret, Secrets};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{About, Deed, Row};
+use shared::sources::Source;
+use shared::webhook::event::EventKey;
+use shared::webhook::preset::Scheme;
+use shared::webhook::sign::{Means, means};
+use shared::webhook::verify::{Arrival, Verifier};
 
 use super::{api_url, find};
 use crate::cli::{Global, SourcesTestArgs};
@@ -57,7 +57,7 @@ pub(super) async fn test(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     inbox.may_write("send test events")?;
     let source = find(&inbox.config, &args.source)?;
     let base = api_url(Some(&inbox), &args.api_at);
@@ -124,7 +124,7 @@ impl<'e> Ends<'e> {
             inbox,
             source,
             scheme,
-            http: shared::outbound::unguarded(ANSWER)?,
+            http: shared::aws::outbound::unguarded(ANSWER)?,
             url,
             signed_url,
             stored: live.to_vec(),
@@ -330,7 +330,10 @@ impl<'e> Ends<'e> {
 }
 
 /// The pair that `dev` has made. That of a provider is the provider's alone.
-async fn key_pair(inbox: &Inbox, source: &Source) -> anyhow::Result<shared::sign::KeyPair> {
+async fn key_pair(
+    inbox: &Inbox,
+    source: &Source,
+) -> anyhow::Result<shared::webhook::sign::KeyPair> {
     let pair = match &inbox.local {
         Some(local) => target::made_by_dev(local, &source.secret).await?,
         None => None,

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join_all, try_join_all};
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::ledger::{Ledger, Listed, Waiting};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Ledger, Listed, Waiting};
 
 use crate::output::table::thousands;
 use crate::place::Inbox;

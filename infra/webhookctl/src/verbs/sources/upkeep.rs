@@ -1,8 +1,8 @@
 //! What `sources show` says of a source's rhythm, its sync, and the outages that it survives.
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Source;
+use shared::base::clock::Millis;
+use shared::sources::Source;
 
 use crate::outage::Outage;
 use crate::output::table::thousands;

@@ -1,12 +1,12 @@
 //! What is counted: sources, types and a span of time.
 
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use crate::cli::SelectionArgs;
+use crate::glob;
 use crate::output::CliError;
 use crate::output::time::{duration, rfc3339};
 use crate::place::Inbox;
-use crate::selection::glob;
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 

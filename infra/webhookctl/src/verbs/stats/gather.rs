@@ -8,10 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use shared::clock::Millis;
-use shared::hours::{Arrived, Hour};
-use shared::ledger::{Brief, Cost, HourCount, State, Waiting};
-use shared::silence::Quiet;
+use shared::base::calendar::Hour;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Cost, State, Waiting};
+use shared::monitoring::hours::Arrived;
+use shared::monitoring::hours::{Brief, HourCount};
+use shared::monitoring::silence::Quiet;
 
 use super::chosen::Chosen;
 use super::is_finer;

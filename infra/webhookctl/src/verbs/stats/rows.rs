@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::hours::Hour;
-use shared::ledger::{Brief, State};
+use shared::base::calendar::Hour;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::State;
+use shared::monitoring::hours::Brief;
 
 use super::chosen::Chosen;
 use super::figures::{Count, Lags, fraction, seconds};

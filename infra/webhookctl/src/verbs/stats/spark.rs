@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use shared::clock::Millis;
-use shared::hours::Hour;
+use shared::base::calendar::Hour;
+use shared::base::clock::Millis;
 
 use super::gather::Arrivals;
 
@@ -61,7 +61,7 @@ fn bar(count: u64, most: u64) -> char {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shared::hours::Arrived;
+    use shared::monitoring::hours::Arrived;
 
     fn arrivals(counts: &[(i64, u64)]) -> Arrivals {
         let one = |(hour, events): &(i64, u64)| {

@@ -2,12 +2,14 @@
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::coverage::{Day, Delays, Gap};
-use shared::event::EventKey;
-use shared::ledger::{DayCount, Ledger};
-use shared::preset::SyncKind;
+use shared::base::calendar::Day;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Ledger;
+use shared::monitoring::coverage::DayCount;
+use shared::monitoring::coverage::{Delays, Gap};
+use shared::sources::Source;
+use shared::webhook::event::EventKey;
+use shared::webhook::preset::SyncKind;
 
 use super::facts::{percent, said};
 use super::span::Span;
@@ -57,7 +59,7 @@ pub(super) async fn coverage(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now();
     let days = Span::of(&args, now.0)?.days();
     let mut items = Vec::new();
@@ -257,7 +259,7 @@ fn columns() -> Vec<Column<'static, CoverageRow>> {
 
 #[cfg(test)]
 mod tests {
-    use shared::coverage::Counts;
+    use shared::monitoring::coverage::Counts;
 
     use super::*;
     use crate::output::Format;

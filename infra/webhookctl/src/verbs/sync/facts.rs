@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Source;
-use shared::coverage::{Counts, Day};
-use shared::ledger::{Ledger, SyncState};
-use shared::silence::{Quiet, Rhythm, Why};
-use shared::timing::SYNC_EVERY;
+use shared::base::calendar::Day;
+use shared::base::clock::Millis;
+use shared::base::timing::SYNC_EVERY;
+use shared::inbox::ledger::{Ledger, SyncState};
+use shared::monitoring::coverage::Counts;
+use shared::monitoring::silence::{Quiet, Rhythm, Why};
+use shared::sources::Source;
 
 use crate::output::time::{duration, rfc3339};
 

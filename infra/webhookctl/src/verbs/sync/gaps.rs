@@ -1,10 +1,11 @@
 //! `sync gaps`
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::coverage::{Day, Gap};
-use shared::event::EventKey;
-use shared::ledger::{Ledger, Lost};
+use shared::base::calendar::Day;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Ledger, Lost};
+use shared::monitoring::coverage::Gap;
+use shared::webhook::event::EventKey;
 
 use super::facts::said;
 use super::span::Span;
@@ -45,7 +46,7 @@ pub(super) async fn gaps(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now();
     let span = Span::of(&args, now.0)?;
     let mut items = Vec::new();
@@ -139,7 +140,7 @@ impl GapRow {
         };
         let seen = row.as_ref().and_then(|row| {
             let also = row.also.iter();
-            let mut webhooks = also.filter(|also| also.via == shared::event::Via::Webhook);
+            let mut webhooks = also.filter(|also| also.via == shared::webhook::event::Via::Webhook);
             webhooks.next().map(|also| also.at)
         });
         let webhook = seen.map_or("never".to_owned(), |at| later(at.0, gap.found.0));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use crate::cli::{Global, SyncRunArgs};
 use crate::output::{CliError, Exit, Printer};
@@ -52,7 +52,7 @@ pub(super) async fn run(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     if !args.dry_run {
         inbox.may_write("put events into the inbox")?;
     }

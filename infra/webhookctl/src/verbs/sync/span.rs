@@ -1,7 +1,7 @@
 //! The days that a command looks at.
 
-use shared::clock::Millis;
-use shared::coverage::Day;
+use shared::base::calendar::Day;
+use shared::base::clock::Millis;
 
 use crate::cli::SyncSpanArgs;
 use crate::output::CliError;

@@ -1,8 +1,8 @@
 //! `sync status`
 
 use serde::Serialize;
-use shared::clock::Millis;
-use shared::config::Source;
+use shared::base::clock::Millis;
+use shared::sources::Source;
 
 use super::facts::{Facts, Silence, percent, said, standing};
 use crate::cli::{Global, SyncStatusArgs};
@@ -53,7 +53,7 @@ pub(super) async fn status(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(global)?;
+    let inbox = Inbox::open(&global.target)?;
     let now = Millis::now();
     let mut items = Vec::new();
     for name in super::sources(&inbox, &args.source)? {

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use shared::event::Sha;
-use shared::preset::Location;
-use shared::verify::{Arrival, Compared, Message, Time, Tried};
+use shared::webhook::event::Sha;
+use shared::webhook::preset::Location;
+use shared::webhook::verify::{Arrival, Compared, Message, Time, Tried};
 
 use super::{Answer, mask, words};
 
@@ -135,13 +135,13 @@ pub(super) fn document(answer: &Answer) -> Document {
             text: near.text.clone(),
             secret: near.secret.clone(),
         }),
-        reason: answer.reason().map(shared::verify::Reason::as_str),
+        reason: answer.reason().map(shared::webhook::verify::Reason::as_str),
         verdict: words::verdict(answer),
     }
 }
 
 /// What a near miss means, and whose secret fits.
-pub(super) fn text_of(near: &shared::verify::NearMiss) -> String {
+pub(super) fn text_of(near: &shared::webhook::verify::NearMiss) -> String {
     match &near.secret {
         Some(secret) => format!("{} (secret {secret})", near.text),
         None => near.text.clone(),

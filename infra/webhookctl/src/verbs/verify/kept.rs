@@ -1,11 +1,11 @@
 //! Requests as they were kept: refused ones whole, events in part.
 
 use bytes::Bytes;
-use shared::clock::Millis;
-use shared::envelope::Envelope;
-use shared::event::Via;
-use shared::ledger::Row;
-use shared::verify::Verifier;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::Row;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::event::Via;
+use shared::webhook::verify::Verifier;
 
 use super::request::NOWHERE;
 use crate::cli::VerifyArgs;

@@ -1,6 +1,6 @@
 //! What of a request people may paste into a ticket.
 
-use shared::verify::{Message, Show};
+use shared::webhook::verify::{Message, Show};
 
 use crate::output::safe::safe_bytes;
 

@@ -6,12 +6,12 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use shared::clock::Millis;
-use shared::config::{Config, EMBEDDED};
-use shared::envelope::Envelope;
-use shared::preset::Preset;
-use shared::secrets::Secret;
-use shared::verify::{Other, Trust, Verifier};
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::sources::{Config, EMBEDDED};
+use shared::webhook::envelope::Envelope;
+use shared::webhook::preset::Preset;
+use shared::webhook::verify::{Other, Trust, Verifier};
 
 use super::kept::{again, kept};
 use super::secrets::{Secrets, secrets};
@@ -54,7 +54,7 @@ pub(super) async fn question(
     let needs_secret = verifier
         .preset
         .scheme(&verifier.variant)
-        .is_some_and(shared::preset::Scheme::needs_secret);
+        .is_some_and(shared::webhook::preset::Scheme::needs_secret);
     let source = named.unwrap_or_default();
     let secrets = match secrets(args, global, inbox.as_ref(), source).await? {
         Some(secrets) => secrets,
@@ -87,10 +87,10 @@ fn one_reader_of_stdin(args: &VerifyArgs) -> Result<(), CliError> {
 
 /// The inbox, where one is needed or named; without it all has to be given.
 fn inbox(args: &VerifyArgs, global: &Global) -> anyhow::Result<Option<Inbox>> {
-    let named = Chosen::is_named(global)?;
+    let named = Chosen::is_named(&global.target)?;
     let wanted = args.source.is_some() && (named || Local::find()?.is_some());
     if args.id.is_some() || wanted {
-        return Inbox::open(global).map(Some);
+        return Inbox::open(&global.target).map(Some);
     }
     Ok(None)
 }
@@ -155,7 +155,7 @@ fn usable(verifier: &Verifier) -> Result<(), CliError> {
         return Err(CliError::usage("verify.no_variant", message)
             .tip(format!("one of: {}", known.join(", "))));
     };
-    match scheme.unusable(&verifier.trust) {
+    match verifier.trust.unusable(scheme) {
         Some(reason) => Err(CliError::usage(
             "verify.unusable",
             format!("{}, variant '{}': {reason}", preset.id, verifier.variant),

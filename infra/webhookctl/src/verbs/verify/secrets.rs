@@ -3,9 +3,9 @@
 use std::io::Read as _;
 
 use anyhow::Context as _;
-use shared::config::Config;
-use shared::secrets::Secret;
-use shared::verify::{Of, Other};
+use shared::aws::secrets::Secret;
+use shared::sources::Config;
+use shared::webhook::verify::{Of, Other};
 
 use crate::cli::{Global, SecretFrom, VerifyArgs};
 use crate::output::CliError;
@@ -108,7 +108,7 @@ fn read(from: &SecretFrom) -> anyhow::Result<Secret> {
             (format!("file:{}", path.display()), text)
         }
         SecretFrom::Env(name) => {
-            let text = shared::settings::variable(name);
+            let text = shared::base::env::variable(name);
             let text = text.with_context(|| format!("{name} is not set"))?;
             (format!("env:{name}"), text)
         }
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_secret_belongs_to_who_reads_it_or_to_who_has_a_name_like_it() {
-        let config = Config::parse(shared::config::EMBEDDED).unwrap();
+        let config = Config::parse(shared::sources::EMBEDDED).unwrap();
         let of = |name: &str| owner(name, "stripe-main", &config);
         assert_eq!(of("github-main"), Of::Source("github-main".into()));
         assert_eq!(of("stripe-main-test"), Of::Itself);

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use shared::event::Sha;
-use shared::preset::{Kind, Scheme};
-use shared::verify::{Arrival, Compared, Steps, Time, Tried};
+use shared::webhook::event::Sha;
+use shared::webhook::preset::{Kind, Scheme};
+use shared::webhook::verify::{Arrival, Compared, Steps, Time, Tried};
 
 use super::document::{header, text_of};
 use super::{Answer, mask, words};

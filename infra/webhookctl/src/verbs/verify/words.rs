@@ -1,8 +1,8 @@
 //! The verdict in a sentence, and what to do next.
 
-use shared::envelope::Envelope;
-use shared::event::Proven;
-use shared::verify::{Arrival, Reason, Steps};
+use shared::webhook::envelope::Envelope;
+use shared::webhook::event::Proven;
+use shared::webhook::verify::{Arrival, Reason, Steps};
 
 use super::{Answer, mask};
 use crate::output::time::duration;

@@ -8,17 +8,17 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use futures::future::join_all;
 use serde_json::json;
-use shared::clock::Millis;
-use shared::config::{Config, Source};
-use shared::envelope::{Envelope, Headers};
-use shared::event::{Event, EventKey, Fetched, Via};
-use shared::ledger::{Claim, EffectRow, EffectState, Settlement};
-use shared::quarantine::{Kept, Quarantine, Refused};
-use shared::queue::{Doorbell, Queue};
-use shared::secrets::Secret;
-use shared::sign;
-use shared::timing::LEASE;
-use shared::verify::Reason;
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::base::timing::LEASE;
+use shared::inbox::ledger::{Claim, EffectRow, EffectState, Settlement};
+use shared::inbox::quarantine::{Kept, Quarantine, Refused};
+use shared::inbox::queue::{Queue, WorkMessage};
+use shared::sources::{Config, Source};
+use shared::webhook::envelope::{Envelope, Headers};
+use shared::webhook::event::{Event, EventKey, Fetched, Via};
+use shared::webhook::sign;
+use shared::webhook::verify::Reason;
 
 use crate::world::World;
 
@@ -95,7 +95,7 @@ impl World {
     }
 
     /// GitHub's API was down for three quarters of an hour, and a service of ours was too slow once.
-    /// Some doorbells were answered by nobody.
+    /// Some messages were answered by nobody.
     async fn an_outage(&self) {
         let keys = join_all((0..41).map(|number| self.dead_of_the_outage(number))).await;
         let slow = Died {
@@ -109,11 +109,11 @@ impl World {
             effect: (EffectState::Unknown, false),
         };
         self.dead(slow).await;
-        let dead = self.stack.queue_url("DeadDoorbells").unwrap();
+        let dead = self.stack.queue_url("WorkDeadLetters").unwrap();
         let queue = Queue::new(self.stack.clients().sqs, dead);
         for key in keys.into_iter().take(7) {
-            let bell = Doorbell { key, run: 0 };
-            queue.ring(&bell, Duration::ZERO).await.unwrap();
+            let bell = WorkMessage { key, run: 0 };
+            queue.send(&bell, Duration::ZERO).await.unwrap();
         }
     }
 

@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Value, json};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 pub(super) struct Server {
     pub(super) url: String,

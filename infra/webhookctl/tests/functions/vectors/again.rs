@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use shared::clock::Millis;
-use shared::envelope::Envelope;
-use shared::preset::{Location, Scheme};
-use shared::secrets::Secret;
-use shared::sign::{can_sign, signed};
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::webhook::envelope::Envelope;
+use shared::webhook::preset::{Location, Scheme};
+use shared::webhook::sign::{can_sign, signed};
 
 use super::file::{Post, Vector, has_timely_token, signs_url};
 

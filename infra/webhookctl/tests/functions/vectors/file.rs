@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
-use shared::preset::{Part, Preset, Scheme};
-use shared::verify::{Trust, Verifier};
+use shared::webhook::preset::{Part, Preset, Scheme};
+use shared::webhook::verify::{Trust, Verifier};
 
 use crate::support::{Headers, with};
 

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use aws_sdk_ssm::types::ParameterType;
 use futures::{StreamExt as _, stream};
+use local::Options;
 use serde_json::{Value, json};
-use webhookctl::stack::Options;
 
 use super::file::{Vector, params};
 use crate::support::{Inbox, options};

@@ -1,7 +1,7 @@
 //! Providers that list what has changed since a time.
 
 use serde_json::{Value, json};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use super::super::play::{Answer, Asked, KEY, Page, Play, Skip, time};
 use super::{is_basic, refused};

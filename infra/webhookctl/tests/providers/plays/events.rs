@@ -1,7 +1,7 @@
 //! Providers that list their events.
 
 use serde_json::{Value, json};
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 
 use super::super::play::{Answer, Asked, Happened, KEY, Play, Request, Skip, Webhook, secs, time};
 use super::{form, is_basic, refused};

@@ -1,7 +1,7 @@
 //! What happened to an event between two looks at its row.
 
-use shared::clock::Millis;
-use shared::ledger::{Moment, Row};
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Moment, Row};
 
 use super::Line;
 use crate::inspect::{Change, EventView, Status};
@@ -141,11 +141,11 @@ fn elapsed(millis: i64) -> String {
 #[cfg(test)]
 mod tests {
     use aws_sdk_dynamodb::types::AttributeValue;
-    use shared::config::{Config, EMBEDDED};
-    use shared::ledger::Item;
+    use shared::inbox::ledger::Item;
+    use shared::sources::{Config, EMBEDDED};
 
     use super::*;
-    use crate::verbs::view;
+    use crate::inspect::view;
 
     const NOW: i64 = 1_795_169_681_000;
 

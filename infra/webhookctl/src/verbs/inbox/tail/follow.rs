@@ -2,14 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use shared::event::EventKey;
-use shared::ledger::Stored;
+use shared::inbox::ledger::Stored;
+use shared::webhook::event::EventKey;
 
 use super::Line;
 use super::changes::{Known, changes};
+use crate::inspect::view;
 use crate::place::Inbox;
 use crate::selection::Selection;
-use crate::verbs::view;
 
 /// An index shows an event a moment after it was stored, and a catcher has a budget of seconds.
 const LATE_MS: i64 = 30_000;

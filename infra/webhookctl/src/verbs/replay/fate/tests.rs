@@ -1,5 +1,5 @@
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::ledger::{EffectRow, Item, Moment};
+use shared::inbox::ledger::{EffectRow, Item, Moment};
 
 use super::*;
 

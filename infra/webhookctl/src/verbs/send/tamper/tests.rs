@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
-use shared::preset::Preset;
-use shared::sign::KeyPair;
-use shared::verify::{Rejected, Verifier};
+use shared::webhook::preset::Preset;
+use shared::webhook::sign::KeyPair;
+use shared::webhook::verify::{Rejected, Verifier};
 
 use super::*;
 use crate::samples::{self, Signer};

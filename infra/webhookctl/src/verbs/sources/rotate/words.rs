@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use shared::config::Source;
-use shared::ledger::Notice;
-use shared::secrets::{FRESH, REREAD};
+use shared::aws::secrets::{FRESH, REREAD};
+use shared::inbox::ledger::Notice;
+use shared::sources::Source;
 
 use super::super::rotation::{LATELY, Rotation};
 use super::{Rotated, Told};

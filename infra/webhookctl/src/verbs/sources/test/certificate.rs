@@ -2,7 +2,7 @@
 
 use reqwest::Response;
 use reqwest::tls::TlsInfo;
-use shared::clock::Millis;
+use shared::base::clock::Millis;
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 

@@ -1,0 +1,118 @@
+//! What is done with an event.
+//!
+//! To add an action of your own, copy `open_issue.rs`, give it a name here, and name it in
+//! `infra/sources.toml`: `kind = "rust"`, `name = "open-issue"`. Whatever it does to the world
+//! goes through [`Effects::once`] or [`Effects::keyed`], each under a name of its own. With
+//! `destination = "tracker"` it is spared while that is down, and may have a rate.
+
+mod aws;
+mod confirm;
+mod document;
+mod eventbridge;
+mod http;
+mod lambda;
+mod open_issue;
+mod sqs;
+mod step_functions;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use shared::aws::outbound::{Answer, Outbound, Trouble};
+use shared::aws::secrets::{Secret, Secrets};
+use shared::base::clock::Clock;
+use shared::delivery::breaker::CallResult;
+use shared::delivery::effects::{Effect, Effects};
+use shared::inbox::ledger::Row;
+use shared::inbox::outcome::Outcome;
+use shared::sources::{Action, ActionKind};
+
+use crate::order::EntityHeaders;
+pub(crate) use aws::Clients;
+
+/// An event under a lease, and what an action may use.
+pub(crate) struct Work<'w> {
+    /// What the ledger knows of the event.
+    pub(crate) row: &'w Row,
+    /// The exact bytes that arrived, or the current state where the source fetches it.
+    pub(crate) body: &'w Bytes,
+    /// The entity that the body is about, where the source orders its events.
+    pub(crate) entity: Option<&'w EntityHeaders>,
+    pub(crate) effects: &'w Effects<'w>,
+    pub(crate) outbound: &'w Outbound,
+    pub(crate) clients: &'w Clients,
+    pub(crate) secrets: &'w Secrets,
+    pub(crate) clock: Clock,
+    pub(crate) pulse: &'w DestinationHealth,
+}
+
+/// What an action heard of its destination's health.
+#[derive(Debug, Default)]
+pub(crate) struct DestinationHealth(Mutex<Option<CallResult>>);
+
+impl Work<'_> {
+    /// Calls of AWS are in boxes, or every action would be as large as the largest of them.
+    pub(crate) async fn run(&self, action: &Action) -> Outcome {
+        let name = &action.name;
+        match &action.kind {
+            ActionKind::Keep => Outcome::Done,
+            ActionKind::Http { url, secret, keys } => {
+                http::forward(self, name, url, secret, *keys).await
+            }
+            ActionKind::Lambda {
+                function,
+                invocation,
+            } => Box::pin(lambda::invoke(self, name, function, *invocation)).await,
+            ActionKind::Sqs { url, group } => {
+                Box::pin(sqs::send(self, name, url, group.as_ref())).await
+            }
+            ActionKind::EventBridge {
+                bus,
+                source,
+                detail_type,
+            } => {
+                let detail_type = detail_type.as_deref();
+                Box::pin(eventbridge::put(self, name, bus, source, detail_type)).await
+            }
+            ActionKind::StepFunctions { state_machine } => {
+                Box::pin(step_functions::start(self, name, state_machine)).await
+            }
+            ActionKind::Rust { code, params } => self.run_code(code, params).await,
+        }
+    }
+
+    async fn run_code(&self, code: &str, params: &BTreeMap<String, String>) -> Outcome {
+        match code {
+            "open-issue" => open_issue::open_issue(self, params).await,
+            // After the attempts it is a dead letter, and a replay once the code is there.
+            _ => Outcome::retry(format!("this processor has no action {code:?}")),
+        }
+    }
+
+    /// The newest live secret of a name.
+    pub(crate) async fn secret(&self, name: &str) -> anyhow::Result<Secret> {
+        let live = self.secrets.live(name, (self.clock)()).await?;
+        live.first()
+            .cloned()
+            .with_context(|| format!("there is no secret {name:?}"))
+    }
+
+    /// What an answer says of the effect, and of the destination.
+    pub(crate) fn effect(&self, answer: Result<Answer, Trouble>) -> Effect {
+        self.pulse.note(http::heard(&answer));
+        http::effect(answer)
+    }
+}
+
+impl DestinationHealth {
+    pub(crate) fn note(&self, heard: CallResult) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(heard);
+    }
+
+    pub(crate) fn heard(&self) -> CallResult {
+        let heard = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.unwrap_or(CallResult::Nothing)
+    }
+}

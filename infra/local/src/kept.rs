@@ -1,0 +1,240 @@
+//! What stacks have kept in a folder, and an end to it.
+
+use std::{
+    fs::{self, File, Metadata},
+    io,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use anyhow::{Context, bail};
+
+/// Held as long as the folder is in use. Who has it not may be no folder of a stack.
+const LOCK: &str = "lock";
+
+/// What outlasts a stack. Logs, and what each start writes anew, stay where they are.
+const PARTS: [(&str, &[&str]); 3] = [
+    (
+        "the table",
+        &[
+            "dynamodb.sqlite",
+            "dynamodb.sqlite-wal",
+            "dynamodb.sqlite-shm",
+            "dynamodb.sqlite-journal",
+        ],
+    ),
+    ("the bucket", &["s3"]),
+    (
+        "the secrets",
+        &["ssm.json", "ssm.draft", "secrets.json", "secrets.draft"],
+    ),
+];
+
+/// What is kept in a folder that no stack uses now.
+pub struct Kept {
+    folder: PathBuf,
+    /// No stack begins here meanwhile.
+    _lock: File,
+}
+
+/// One of the things that are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    pub what: &'static str,
+    pub files: usize,
+    pub bytes: u64,
+    /// When it was written last, if that is known.
+    pub written_at: Option<SystemTime>,
+}
+
+impl Kept {
+    /// What is in the folder; `None` if no stack has used it yet.
+    pub fn find(folder: &Path) -> anyhow::Result<Option<Self>> {
+        let lock = match File::open(folder.join(LOCK)) {
+            Ok(lock) => lock,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => {
+                return Err(error).with_context(|| format!("look into {}", folder.display()));
+            }
+        };
+        lock_for_one(&lock, folder)?;
+        Ok(Some(Self {
+            folder: folder.to_owned(),
+            _lock: lock,
+        }))
+    }
+
+    /// What there is of it, none left out that has a file.
+    pub fn parts(&self) -> anyhow::Result<Vec<Part>> {
+        let mut parts = Vec::new();
+        for (what, names) in PARTS {
+            let mut part = Part {
+                what,
+                files: 0,
+                bytes: 0,
+                written_at: None,
+            };
+            for name in names {
+                let path = self.folder.join(name);
+                part.add(&path)
+                    .with_context(|| format!("look at {}", path.display()))?;
+            }
+            if part.files > 0 {
+                parts.push(part);
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Removes all of it.
+    pub fn remove(self) -> anyhow::Result<()> {
+        for name in PARTS.iter().flat_map(|(_, names)| *names) {
+            let path = self.folder.join(name);
+            let removed = match found(&path) {
+                Ok(Some(about)) if about.is_dir() => fs::remove_dir_all(&path),
+                Ok(Some(_)) => fs::remove_file(&path),
+                Ok(None) => Ok(()),
+                Err(error) => Err(error),
+            };
+            removed.with_context(|| format!("remove {}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    /// Counts a file, or those of a folder.
+    fn add(&mut self, path: &Path) -> io::Result<()> {
+        let Some(about) = found(path)? else {
+            return Ok(());
+        };
+        if about.is_dir() {
+            for entry in fs::read_dir(path)? {
+                self.add(&entry?.path())?;
+            }
+            return Ok(());
+        }
+        self.files += 1;
+        self.bytes += about.len();
+        self.written_at = self.written_at.max(about.modified().ok());
+        Ok(())
+    }
+}
+
+/// What is there under this name itself, wherever it may point to.
+fn found(path: &Path) -> io::Result<Option<Metadata>> {
+    match fs::symlink_metadata(path) {
+        Ok(about) => Ok(Some(about)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Secrets are for the owner's eyes.
+pub(super) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    use std::{io::Write, os::unix::fs::OpenOptionsExt};
+    let mut options = fs::OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Makes the lock of a folder, and holds it.
+pub(super) fn lock(folder: &Path) -> anyhow::Result<File> {
+    let lock = File::create(folder.join(LOCK))
+        .with_context(|| format!("make the state folder {}", folder.display()))?;
+    lock_for_one(&lock, folder)?;
+    Ok(lock)
+}
+
+/// Two at once would each believe to be alone with the files.
+fn lock_for_one(lock: &File, folder: &Path) -> anyhow::Result<()> {
+    if lock.try_lock().is_err() {
+        bail!(
+            "another local stack uses the state folder {}",
+            folder.display()
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::random_hex;
+
+    /// It goes when the test ends.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(files: &[&str]) -> Self {
+            let folder = std::env::temp_dir().join(format!("mitt-kept-{}", random_hex(8)));
+            for file in files {
+                let path = folder.join(file);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(&path, file).unwrap();
+            }
+            Self(folder)
+        }
+
+        fn has(&self, file: &str) -> bool {
+            self.0.join(file).exists()
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn what_is_kept_goes_and_what_else_is_there_stays() {
+        let kept = [
+            "dynamodb.sqlite",
+            "dynamodb.sqlite-wal",
+            "s3/bodies/a",
+            "s3/bodies/b",
+            "ssm.json",
+            "secrets.json",
+        ];
+        let others = ["lock", "logs/catcher.log", "sources.toml", "mine.txt"];
+        let folder = Folder::new(&[&kept[..], &others].concat());
+        let found = Kept::find(&folder.0).unwrap().unwrap();
+        let parts = found.parts().unwrap();
+        let parts = parts.iter().map(|part| (part.what, part.files));
+        assert_eq!(
+            parts.collect::<Vec<_>>(),
+            [("the table", 2), ("the bucket", 2), ("the secrets", 2)]
+        );
+        found.remove().unwrap();
+        assert!(kept.iter().all(|file| !folder.has(file)));
+        assert!(others.iter().all(|file| folder.has(file)));
+        let empty = Kept::find(&folder.0).unwrap().unwrap();
+        assert!(empty.parts().unwrap().is_empty());
+        empty.remove().unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_no_stack_has_used_keeps_nothing() {
+        let folder = Folder::new(&["s3/bodies/a", "dynamodb.sqlite"]);
+        assert!(Kept::find(&folder.0).unwrap().is_none());
+        assert!(Kept::find(&folder.0.join("none")).unwrap().is_none());
+        assert!(folder.has("s3/bodies/a"));
+    }
+
+    #[test]
+    fn a_folder_in_use_is_left_alone() {
+        let folder = Folder::new(&["ssm.json"]);
+        let used = lock(&folder.0).unwrap();
+        let error = Kept::find(&folder.0).err().unwrap().to_string();
+        assert!(error.starts_with("another local stack uses"), "{error}");
+        drop(used);
+        assert!(Kept::find(&folder.0).unwrap().is_some());
+    }
+}

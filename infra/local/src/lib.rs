@@ -1,0 +1,374 @@
+//! The local stack: the real functions and the real template in one process, on 127.0.0.1.
+//!
+//! [`Stack::start`] reads `template.yaml`, starts the emulated services, makes table, queues
+//! and bucket, and runs the function binaries as Lambda would. Nothing leaves the machine.
+//! [`Emulators`] are the services alone, and [`preflight`] proves that emulators, these or
+//! others, keep the promises the ledger stands on.
+
+mod about;
+pub mod clients;
+mod dynamodb;
+mod emulators;
+mod engine;
+mod front;
+mod invoke;
+mod json_service;
+mod kept;
+pub mod lambda;
+pub mod names;
+mod poller;
+pub mod preflight;
+mod rights;
+mod s3;
+pub mod schedule;
+mod secrets_manager;
+mod sqs;
+mod ssm;
+pub mod template;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+pub use clients::{Clients, Endpoints};
+pub use emulators::Emulators;
+use front::Front;
+use invoke::InvokeApi;
+pub use kept::{Kept, Part};
+pub use lambda::{FunctionError, Invocation, Outcome};
+use lambda::{FunctionSpec, Functions};
+use names::{ACCESS_KEY, REGION, SECRET_KEY};
+use poller::Poller;
+use rights::Guard;
+pub use rights::Rights;
+use template::FunctionDefinition;
+pub use template::{Naming, TableDefinition, Template, create_table};
+
+/// How to start a stack.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub template: PathBuf,
+    /// The folder with the executables `catcher`, `processor` and `backup-sync`.
+    pub binaries: PathBuf,
+    /// Where table, objects and parameters are kept; without it they end with the stack.
+    pub state: Option<PathBuf>,
+    /// The port of the HTTP API; 0 takes a free one.
+    pub port: u16,
+    /// Becomes `MITT_SOURCES_FILE`.
+    pub sources_file: Option<PathBuf>,
+    /// Values for the template's parameters, before their defaults.
+    pub parameters: BTreeMap<String, String>,
+    /// Whether the template's schedules run; tests and the demo invoke by hand.
+    pub schedules: bool,
+    /// Whether messages are polled; without, they stay in the queue.
+    pub mappings: bool,
+    /// How many processes a function may have at once, where the template does not say.
+    pub max_processes: usize,
+    /// Whether processes are stopped between invocations, as Lambda does.
+    pub freeze: bool,
+    /// More variables for every function, in place of the stack's own.
+    pub function_env: BTreeMap<String, String>,
+    /// Whether a function may do what its role in the template permits, and no more.
+    pub rights: Option<Rights>,
+}
+
+impl Options {
+    /// Everything else as tests want it: in memory, any port, mappings but no schedules.
+    pub fn new(template: impl Into<PathBuf>, binaries: impl Into<PathBuf>) -> Self {
+        Self {
+            template: template.into(),
+            binaries: binaries.into(),
+            state: None,
+            port: 0,
+            sources_file: None,
+            parameters: BTreeMap::new(),
+            schedules: false,
+            mappings: true,
+            max_processes: 10,
+            freeze: false,
+            function_env: BTreeMap::new(),
+            rights: None,
+        }
+    }
+}
+
+/// A running stack. Dropping it ends everything; [`Stack::stop`] does so in order.
+pub struct Stack {
+    options: Options,
+    template: Template,
+    functions: Functions,
+    front: Front,
+    invoke: InvokeApi,
+    tasks: Vec<JoinHandle<()>>,
+    /// What the functions call: the services, or the gates before them.
+    function_endpoints: Endpoints,
+    // Last, because all of the above runs on it.
+    emulators: Emulators,
+}
+
+impl Stack {
+    pub async fn start(options: Options) -> anyhow::Result<Self> {
+        let emulators = Emulators::start(options.state.as_deref())?;
+        let template = load(&options.template, &options, &emulators)?;
+        emulators.provision(&template).await?;
+        let handle = emulators.engine.handle();
+        let guard = options.rights.as_ref();
+        let guard = guard.map(|rights| Guard::new(rights, &template.roles));
+        let guard: Option<Arc<Guard>> = guard.transpose()?;
+        let function_endpoints = match &guard {
+            Some(guard) => guard.stand_before(&handle, emulators.endpoints())?,
+            None => emulators.endpoints().clone(),
+        };
+        let specs = template
+            .functions
+            .keys()
+            .map(|id| spec(id, &template, &options, &emulators, &function_endpoints))
+            .collect::<anyhow::Result<_>>()?;
+        let functions = Functions::new(handle.clone(), specs);
+        let front = Front::serve(&handle, options.port, &template.routes, functions.clone())?;
+        let invoke = InvokeApi::serve(&handle, &template, functions.clone())?;
+        let mut tasks = Vec::new();
+        for mapping in template.mappings.iter().filter(|_| options.mappings) {
+            let queue = template.queue(&mapping.queue)?;
+            // Lambda polls with the rights of the function.
+            let role = access_key(template.function(&mapping.function)?, &options);
+            let poller = Poller {
+                client: clients::sqs_as(role, &function_endpoints.sqs),
+                queue_url: queue.url.clone(),
+                queue_arn: queue.arn.clone(),
+                mapping: mapping.clone(),
+                functions: functions.clone(),
+            };
+            for _ in 0..mapping.max_concurrency.unwrap_or(options.max_processes) {
+                tasks.push(handle.spawn(poller.clone().run()));
+            }
+        }
+        for schedule in template.schedules.iter().filter(|_| options.schedules) {
+            tasks.push(handle.spawn(schedule::run(schedule.clone(), functions.clone())));
+        }
+        Ok(Self {
+            options,
+            template,
+            functions,
+            front,
+            invoke,
+            tasks,
+            function_endpoints,
+            emulators,
+        })
+    }
+
+    /// `http://127.0.0.1:<port>`, before `/in/{source}`.
+    pub fn front_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.front.port)
+    }
+
+    /// Where Lambda's `Invoke` is answered.
+    pub fn lambda_url(&self) -> &str {
+        &self.invoke.url
+    }
+
+    pub fn endpoints(&self) -> &Endpoints {
+        self.emulators.endpoints()
+    }
+
+    /// What the functions are told to call, which holds their calls against their roles where
+    /// [`Options::rights`] says so.
+    pub fn function_endpoints(&self) -> &Endpoints {
+        &self.function_endpoints
+    }
+
+    /// Fresh clients, for the runtime they are used on.
+    pub fn clients(&self) -> Clients {
+        self.emulators.clients()
+    }
+
+    pub fn template(&self) -> &Template {
+        &self.template
+    }
+
+    /// The table's name.
+    pub fn table(&self) -> anyhow::Result<&str> {
+        Ok(&self.template.table_definition()?.name)
+    }
+
+    /// The URL of a queue by its logical id: `WorkMessage`, `WorkDeadLetters`, `Spill`.
+    pub fn queue_url(&self, id: &str) -> anyhow::Result<&str> {
+        Ok(&self.template.queue(id)?.url)
+    }
+
+    /// The name of a bucket by its logical id: `Bodies`.
+    pub fn bucket(&self, id: &str) -> anyhow::Result<&str> {
+        let name = self.template.buckets.get(id);
+        Ok(name.with_context(|| format!("the template has no bucket {id}"))?)
+    }
+
+    /// A function's variables as the template gives them, with the names of this machine.
+    pub fn environment(&self, function: &str) -> anyhow::Result<&BTreeMap<String, String>> {
+        Ok(&self.template.function(function)?.environment)
+    }
+
+    /// The SSM path of a function's secrets.
+    pub fn secrets_path(&self, function: &str) -> anyhow::Result<&str> {
+        let path = self.environment(function)?.get("MITT_SECRETS_PATH");
+        Ok(path.with_context(|| format!("{function} has no MITT_SECRETS_PATH"))?)
+    }
+
+    /// Runs a function once: `stack.invoke("BackupSync", &json!({"task": "sweep"}))`.
+    pub async fn invoke(&self, function: &str, payload: &Value) -> anyhow::Result<Invocation> {
+        self.functions
+            .invoke(function, payload.to_string().into())
+            .await
+    }
+
+    /// Changes a function while it runs, as a deployment does: what `binaries` has of it is run with
+    /// what `template` says of it. Invocations that are under way end where they began. Everything
+    /// else of the stack stays as it is.
+    pub fn deploy(&self, function: &str, template: &Path, binaries: &Path) -> anyhow::Result<()> {
+        let template = load(template, &self.options, &self.emulators)?;
+        let options = Options {
+            binaries: binaries.to_owned(),
+            ..self.options.clone()
+        };
+        let endpoints = &self.function_endpoints;
+        let spec = spec(function, &template, &options, &self.emulators, endpoints)?;
+        self.functions.deploy(spec)
+    }
+
+    /// Kills the function's processes; whatever they were doing fails. Returns how many.
+    pub async fn kill_function_processes(&self, function: &str) -> anyhow::Result<usize> {
+        self.functions.kill(function).await
+    }
+
+    /// The ids of the function's processes.
+    pub fn function_processes(&self, function: &str) -> anyhow::Result<Vec<u32>> {
+        self.functions.process_ids(function)
+    }
+
+    /// The executables that these run, by the ids of the processes.
+    pub fn function_executables(&self, function: &str) -> anyhow::Result<BTreeMap<u32, PathBuf>> {
+        self.functions.executables(function)
+    }
+
+    /// Where the function's output goes.
+    pub fn log_file(&self, function: &str) -> anyhow::Result<PathBuf> {
+        self.functions.log_file(function)
+    }
+
+    /// The folder of the state, or a passing one.
+    pub fn folder(&self) -> &Path {
+        self.emulators.folder()
+    }
+
+    /// Ends everything and waits for the processes.
+    pub async fn stop(self) {
+        self.front.close();
+        self.invoke.close();
+        for task in &self.tasks {
+            task.abort();
+        }
+        self.functions.close().await;
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        self.functions.close_now();
+    }
+}
+
+/// What a function signs with: the name of its role, where its rights are looked at.
+fn access_key<'a>(function: &'a FunctionDefinition, options: &Options) -> &'a str {
+    match (&options.rights, &function.role) {
+        (Some(_), Some(role)) => role,
+        _ => ACCESS_KEY,
+    }
+}
+
+/// A template with the names of this machine.
+fn load(path: &Path, options: &Options, emulators: &Emulators) -> anyhow::Result<Template> {
+    let naming = Naming {
+        queue_base: emulators.endpoints().sqs.clone(),
+        parameters: options.parameters.clone(),
+        ..Naming::default()
+    };
+    Template::load(path, &naming)
+}
+
+fn spec(
+    id: &str,
+    template: &Template,
+    options: &Options,
+    emulators: &Emulators,
+    endpoints: &Endpoints,
+) -> anyhow::Result<FunctionSpec> {
+    let function = template.function(id)?;
+    let executable = options.binaries.join(&function.binary);
+    // A process is started elsewhere than where the caller stands.
+    let Ok(executable) = executable.canonicalize() else {
+        bail!(
+            "the function {id} is not built: there is no {}",
+            executable.display()
+        );
+    };
+    let mut environment = function.environment.clone();
+    if let Some(file) = &options.sources_file {
+        let file = file
+            .canonicalize()
+            .with_context(|| format!("find the sources {}", file.display()))?;
+        environment.insert(
+            "MITT_SOURCES_FILE".into(),
+            file.to_string_lossy().into_owned(),
+        );
+    }
+    let log_level = function.log_level.as_deref().unwrap_or("INFO");
+    let memory = function.memory_mb.to_string();
+    environment.extend(
+        [
+            ("AWS_REGION", REGION),
+            ("AWS_DEFAULT_REGION", REGION),
+            ("AWS_ACCESS_KEY_ID", access_key(function, options)),
+            ("AWS_SECRET_ACCESS_KEY", SECRET_KEY),
+            ("AWS_SESSION_TOKEN", "local"),
+            // A service that is not here must not be looked for at AWS.
+            ("AWS_ENDPOINT_URL", "http://127.0.0.1:9"),
+            ("AWS_ENDPOINT_URL_DYNAMODB", &endpoints.dynamodb),
+            ("AWS_ENDPOINT_URL_SQS", &endpoints.sqs),
+            ("AWS_ENDPOINT_URL_S3", &endpoints.s3),
+            ("AWS_ENDPOINT_URL_SSM", &endpoints.ssm),
+            ("AWS_LAMBDA_FUNCTION_NAME", &function.name),
+            ("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST"),
+            ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", &memory),
+            ("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand"),
+            ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
+            ("AWS_LAMBDA_LOG_LEVEL", log_level),
+            ("_HANDLER", "bootstrap"),
+            ("LANG", "en_US.UTF-8"),
+            ("PATH", "/usr/local/bin:/usr/bin:/bin"),
+            ("TZ", ":UTC"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned())),
+    );
+    environment.extend(options.function_env.clone());
+    Ok(FunctionSpec {
+        id: id.to_owned(),
+        arn: function.arn.clone(),
+        executable,
+        timeout: function.timeout,
+        environment,
+        max_processes: function
+            .reserved_concurrency
+            .unwrap_or(options.max_processes),
+        log_file: emulators
+            .folder()
+            .join("logs")
+            .join(format!("{}.log", function.binary)),
+        freeze: options.freeze,
+    })
+}

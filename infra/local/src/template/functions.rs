@@ -1,0 +1,215 @@
+//! CloudFormation's functions and what they refer to.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use anyhow::{Context, bail};
+use saphyr::{SafelyIndex, YamlDataOwned};
+use serde_json::Value;
+
+use super::document::{Document, Node, function_arn, pairs, scalar_text, text};
+use crate::names::{ACCOUNT, REGION, arn};
+
+/// A function and its argument, in the short form (`!Ref x`) or the long one.
+pub(super) fn called(node: &Node) -> Option<(&str, Cow<'_, Node>)> {
+    if let YamlDataOwned::Tagged(tag, inner) = &node.data {
+        return Some((tag.suffix.as_str(), Cow::Borrowed(inner.as_ref())));
+    }
+    let pairs = pairs(node)?;
+    let [(key, argument)] = pairs.as_slice() else {
+        return None;
+    };
+    let name = match *key {
+        "Ref" | "Condition" => *key,
+        other => other.strip_prefix("Fn::")?,
+    };
+    Some((name, Cow::Borrowed(*argument)))
+}
+
+impl Document<'_> {
+    pub(super) fn call(
+        &self,
+        name: &str,
+        argument: &Node,
+        depth: usize,
+    ) -> anyhow::Result<Option<Value>> {
+        let items = || -> anyhow::Result<&[Node]> {
+            argument
+                .data
+                .as_sequence()
+                .map(Vec::as_slice)
+                .context("needs a list")
+        };
+        let string = |node: &Node| -> anyhow::Result<String> {
+            let value = self.resolve(node, depth)?.context("has no value")?;
+            scalar_text(&value).context("needs a text")
+        };
+        Ok(Some(match name {
+            "Ref" => return self.reference(text(argument).context("needs a name")?, depth),
+            "Condition" => {
+                Value::Bool(self.condition(text(argument).context("needs a name")?, depth)?)
+            }
+            "GetAtt" => match argument.data.as_sequence() {
+                Some(parts) => {
+                    let parts: Vec<_> = parts.iter().filter_map(text).collect();
+                    self.attribute(&parts.join("."), depth)?.into()
+                }
+                None => self
+                    .attribute(text(argument).context("needs a name")?, depth)?
+                    .into(),
+            },
+            "Sub" => self.substitute(argument, depth)?.into(),
+            "Join" => match items()? {
+                [separator, list] => {
+                    let list = self.resolve(list, depth)?.context("has no list")?;
+                    let list = list.as_array().context("needs a list")?;
+                    let parts: Option<Vec<_>> = list.iter().map(scalar_text).collect();
+                    parts
+                        .context("needs texts")?
+                        .join(&string(separator)?)
+                        .into()
+                }
+                _ => bail!("needs a separator and a list"),
+            },
+            "Select" => match items()? {
+                [at, list] => {
+                    let at: usize = string(at)?.parse().context("needs a number")?;
+                    let list = self.resolve(list, depth)?.context("has no list")?;
+                    list.get(at).cloned().context("the list is too short")?
+                }
+                _ => bail!("needs a number and a list"),
+            },
+            "Split" => match items()? {
+                [separator, whole] => {
+                    let whole = string(whole)?;
+                    whole.split(&string(separator)?).collect::<Vec<_>>().into()
+                }
+                _ => bail!("needs a separator and a text"),
+            },
+            "FindInMap" => match items()? {
+                [map, first, second] => self
+                    .root
+                    .get("Mappings")
+                    .and_then(|all| all.get(string(map).ok()?))
+                    .and_then(|all| all.get(string(first).ok()?))
+                    .and_then(|all| all.get(string(second).ok()?))
+                    .map(|node| self.resolve(node, depth))
+                    .context("finds nothing")??
+                    .context("has no value")?,
+                _ => bail!("needs a map and two keys"),
+            },
+            "If" => match items()? {
+                [condition, yes, no] => {
+                    let truth = self.condition(text(condition).context("needs a name")?, depth)?;
+                    return self.resolve(if truth { yes } else { no }, depth);
+                }
+                _ => bail!("needs a condition and two values"),
+            },
+            "Equals" => match items()? {
+                [one, other] => (string(one)? == string(other)?).into(),
+                _ => bail!("needs two values"),
+            },
+            "Not" => match items()? {
+                [one] => (!self.truth(one, depth)?).into(),
+                _ => bail!("needs one condition"),
+            },
+            "And" | "Or" => {
+                let truths: Vec<_> = items()?
+                    .iter()
+                    .map(|one| self.truth(one, depth))
+                    .collect::<Result<_, _>>()?;
+                let all = truths.iter().all(|truth| *truth);
+                (if name == "And" {
+                    all
+                } else {
+                    truths.contains(&true)
+                })
+                .into()
+            }
+            other => bail!("the local stack does not know the function {other}"),
+        }))
+    }
+
+    fn reference(&self, name: &str, depth: usize) -> anyhow::Result<Option<Value>> {
+        let pseudo = match name {
+            "AWS::NoValue" => return Ok(None),
+            "AWS::StackName" => Some(self.naming.stack_name.as_str()),
+            "AWS::StackId" => Some("arn:aws:cloudformation:us-east-1:000000000000:stack/local/1"),
+            "AWS::Region" => Some(REGION),
+            "AWS::AccountId" => Some(ACCOUNT),
+            "AWS::Partition" => Some("aws"),
+            "AWS::URLSuffix" => Some("amazonaws.com"),
+            _ => None,
+        };
+        if let Some(value) = pseudo {
+            return Ok(Some(value.into()));
+        }
+        if let Some(parameter) = self.root.get("Parameters").and_then(|all| all.get(name)) {
+            if let Some(value) = self.naming.parameters.get(name) {
+                return Ok(Some(value.as_str().into()));
+            }
+            let default = parameter
+                .get("Default")
+                .with_context(|| format!("the parameter {name} has no default and no value"))?;
+            return self.resolve(default, depth);
+        }
+        let kind = self.kind(name)?;
+        let physical = self.physical_name(name, depth)?;
+        Ok(Some(match kind {
+            "AWS::SQS::Queue" => self.url_of_queue(&physical).into(),
+            _ => physical.into(),
+        }))
+    }
+
+    fn attribute(&self, path: &str, depth: usize) -> anyhow::Result<String> {
+        let (id, attribute) = path.split_once('.').context("needs Resource.Attribute")?;
+        let kind = self.kind(id)?;
+        let name = self.physical_name(id, depth)?;
+        Ok(match (kind, attribute) {
+            ("AWS::SQS::Queue", "Arn") => arn("sqs", &name),
+            ("AWS::SQS::Queue", "QueueName") => name,
+            ("AWS::SQS::Queue", "QueueUrl") => self.url_of_queue(&name),
+            ("AWS::S3::Bucket", "Arn") => format!("arn:aws:s3:::{name}"),
+            ("AWS::DynamoDB::Table" | "AWS::DynamoDB::GlobalTable", "Arn") => {
+                arn("dynamodb", &format!("table/{name}"))
+            }
+            ("AWS::Serverless::Function" | "AWS::Lambda::Function", "Arn") => function_arn(&name),
+            ("AWS::IAM::Role", "Arn") => format!("arn:aws:iam::{ACCOUNT}:role/{name}"),
+            (_, "Arn") => arn("local", &name),
+            _ => bail!("the local stack does not know {path} of a {kind}"),
+        })
+    }
+
+    fn substitute(&self, argument: &Node, depth: usize) -> anyhow::Result<String> {
+        let (template, extra) = match argument.data.as_sequence().map(Vec::as_slice) {
+            None => (text(argument), BTreeMap::new()),
+            Some([template, values]) => (
+                text(template),
+                pairs(values).unwrap_or_default().into_iter().collect(),
+            ),
+            Some(_) => bail!("needs a text, or a text and values"),
+        };
+        let mut rest = template.context("needs a text")?;
+        let mut result = String::new();
+        while let Some((before, after)) = rest.split_once("${") {
+            result.push_str(before);
+            let (name, after) = after.split_once('}').context("a ${ without its }")?;
+            rest = after;
+            let name = name.trim();
+            if let Some(literal) = name.strip_prefix('!') {
+                result.push_str("${");
+                result.push_str(literal);
+                result.push('}');
+                continue;
+            }
+            let value = match extra.get(name) {
+                Some(node) => self.resolve(node, depth)?,
+                None if name.contains('.') => Some(self.attribute(name, depth)?.into()),
+                None => self.reference(name, depth)?,
+            };
+            let value = value.as_ref().and_then(scalar_text);
+            result.push_str(&value.with_context(|| format!("{name} is not a text"))?);
+        }
+        result.push_str(rest);
+        Ok(result)
+    }
+}

@@ -1,0 +1,265 @@
+//! The demo: webhooks of every fate, sent to a running deployment and followed to their end.
+//!
+//! What is told of a webhook is read back from the ledger and from what the downstream saw,
+//! never from what was sent. The journey test asserts on the same fates.
+
+mod cases;
+pub mod downstream;
+mod drift;
+pub mod provider;
+mod trouble;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::Duration;
+
+use anyhow::Context;
+use futures::future::BoxFuture;
+use shared::aws::secrets::Secret;
+use shared::base::clock::Millis;
+use shared::inbox::ledger::{Ledger, Row};
+use shared::inbox::quarantine::Quarantine;
+use shared::inbox::queue::Queue;
+use shared::sources::Config;
+use shared::webhook::event::EventKey;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::samples::random_hex;
+use downstream::Downstream;
+use provider::Provider;
+pub use trouble::{Crash, Outage, Trouble};
+
+const SOURCES: &str = include_str!("demo/sources.toml");
+
+/// Those for a downstream in trouble.
+const SOURCES_IN_TROUBLE: &str = include_str!("demo/trouble.toml");
+
+/// How long a webhook may take to its end.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The secrets of the demo, made anew each time.
+#[derive(Clone, Debug)]
+pub struct DemoSecrets(BTreeMap<String, String>);
+
+/// Where the demo's webhooks go, and where it looks what became of them.
+pub struct Deployment<'d> {
+    /// `{url}/in/{source}` is the address of a source.
+    pub url: String,
+    pub ledger: Ledger,
+    pub quarantine: Quarantine,
+    pub secrets: DemoSecrets,
+    /// Rings for what a repair puts in.
+    pub queue: Queue,
+    /// Runs a task of backup-sync, such as `sync`, as its schedule would.
+    pub task: &'d (dyn Fn(&'static str) -> BoxFuture<'d, anyhow::Result<()>> + Sync),
+}
+
+/// The provider's API and the downstream, as servers on this machine.
+pub struct StandIns {
+    pub downstream: Downstream,
+    pub provider: Provider,
+    /// The file of sources that points at them.
+    pub sources: String,
+    servers: Vec<JoinHandle<()>>,
+}
+
+/// What became of one webhook, and whether that is what should have.
+#[derive(Clone, Debug)]
+pub struct Fate {
+    pub at: Millis,
+    /// `good`, `duplicate`, `forged`, `flaky`, `poison`, `missed` or `drift`.
+    pub case: &'static str,
+    pub preset: &'static str,
+    pub kind: &'static str,
+    /// The catcher's answer; `None` for what was never delivered.
+    pub status: Option<u16>,
+    pub took: Duration,
+    /// `done`, `dropped`, `refused`, `dead_letter`
+    pub end: &'static str,
+    pub detail: String,
+    pub key: Option<EventKey>,
+    /// What should have been otherwise.
+    pub wrong: Vec<String>,
+}
+
+impl DemoSecrets {
+    pub fn random() -> anyhow::Result<Self> {
+        let mut secrets = BTreeMap::new();
+        for name in [
+            "stripe-main",
+            "github-main",
+            "slack-main",
+            "fireflies-main",
+            "acme",
+        ] {
+            secrets.insert(format!("ingress/{name}"), random_hex(20)?);
+        }
+        // 24 bytes in base64 need no padding, as the secrets of Standard Webhooks do not.
+        let downstream =
+            base64::Engine::encode(&base64::engine::general_purpose::STANDARD, random_hex(12)?);
+        secrets.insert(
+            "egress/downstream".to_owned(),
+            format!("whsec_{downstream}"),
+        );
+        secrets.insert("provider-api/app".to_owned(), random_hex(20)?);
+        secrets.insert(
+            "provider-api/stripe-main".to_owned(),
+            format!("rk_test_{}", random_hex(12)?),
+        );
+        Ok(Self(secrets))
+    }
+
+    /// The same from `path/name=value` lines.
+    pub fn parse(lines: &str) -> anyhow::Result<Self> {
+        let secrets = lines
+            .lines()
+            .filter(|line| !line.is_empty())
+            .map(|line| {
+                line.split_once('=')
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            })
+            .collect::<Option<_>>();
+        Ok(Self(
+            secrets.context("a line of secrets is path/name=value")?,
+        ))
+    }
+
+    /// `(path below the stack, name, value)`
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        self.0.iter().filter_map(|(full, value)| {
+            let (path, name) = full.split_once('/')?;
+            Some((path, name, value.as_str()))
+        })
+    }
+
+    fn get(&self, full: &str) -> anyhow::Result<Secret> {
+        let value = self
+            .0
+            .get(full)
+            .with_context(|| format!("the demo has no secret {full}"))?;
+        Ok(Secret::new("demo", value))
+    }
+}
+
+impl StandIns {
+    /// Starts both on 127.0.0.1; port 0 takes a free one.
+    pub fn start(
+        secrets: &DemoSecrets,
+        downstream_port: u16,
+        provider_port: u16,
+    ) -> anyhow::Result<Self> {
+        Self::start_with(SOURCES, secrets, downstream_port, provider_port)
+    }
+
+    /// The same with sources whose attempts outlast what is wrong with the downstream.
+    pub fn in_trouble(secrets: &DemoSecrets) -> anyhow::Result<Self> {
+        Self::start_with(SOURCES_IN_TROUBLE, secrets, 0, 0)
+    }
+
+    fn start_with(
+        sources: &str,
+        secrets: &DemoSecrets,
+        downstream_port: u16,
+        provider_port: u16,
+    ) -> anyhow::Result<Self> {
+        let (egress, app) = (
+            secrets.get("egress/downstream")?,
+            secrets.get("provider-api/app")?,
+        );
+        let downstream = Downstream::new(egress, app);
+        let provider = Provider::new(secrets.get("provider-api/stripe-main")?.expose());
+        let (downstream_url, one) = serve(downstream_port, downstream.router())?;
+        let (provider_url, two) = serve(provider_port, provider.router())?;
+        let sources = sources
+            .replace("{downstream}", &downstream_url)
+            .replace("{provider}", &provider_url);
+        Config::parse(&sources).context("the sources of the demo")?;
+        Ok(Self {
+            downstream,
+            provider,
+            sources,
+            servers: vec![one, two],
+        })
+    }
+}
+
+impl Drop for StandIns {
+    fn drop(&mut self) {
+        self.servers.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// Serves on 127.0.0.1 until the task is aborted; the URL.
+pub(crate) fn serve(port: u16, router: axum::Router) -> anyhow::Result<(String, JoinHandle<()>)> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+        .with_context(|| format!("listen on 127.0.0.1:{port}"))?;
+    listener.set_nonblocking(true)?;
+    let url = format!("http://127.0.0.1:{}", listener.local_addr()?.port());
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let server = tokio::spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!(error = %error, "a stand-in ended");
+        }
+    });
+    Ok((url, server))
+}
+
+/// Sends every webhook of the demo and tells each fate as it is known. Afterwards, the keys of
+/// the events that are in the ledger.
+pub async fn run<'d>(
+    deployment: &'d Deployment<'d>,
+    stand_ins: &'d StandIns,
+    mut tell: impl FnMut(&Fate) -> anyhow::Result<()>,
+) -> anyhow::Result<Vec<Fate>> {
+    let config = Config::parse(&stand_ins.sources)?;
+    let (fates, mut heard) = mpsc::unbounded_channel();
+    let http = shared::aws::outbound::unguarded(Duration::from_secs(30))?;
+    let demo = cases::Demo {
+        deployment,
+        stand_ins,
+        config,
+        http,
+        fates,
+    };
+    let mut all = Box::pin(demo.run());
+    let mut told = Vec::new();
+    let mut ended = None;
+    loop {
+        tokio::select! {
+            result = &mut all, if ended.is_none() => ended = Some(result),
+            fate = heard.recv() => match fate {
+                Some(fate) => {
+                    tell(&fate)?;
+                    told.push(fate);
+                }
+                None => break,
+            },
+        }
+    }
+    ended.unwrap_or(Ok(())).map(|()| told)
+}
+
+/// Waits until an event is where `there` says, and gives its row.
+async fn wait_for(
+    ledger: &Ledger,
+    key: &EventKey,
+    there: impl Fn(&Row) -> bool,
+) -> anyhow::Result<Row> {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    loop {
+        let row = ledger.event(key).await?;
+        match row {
+            Some(row) if there(&row) => return Ok(row),
+            row if tokio::time::Instant::now() > deadline => {
+                let stands =
+                    row.map_or("not in the ledger".to_owned(), |row| row.state.to_string());
+                anyhow::bail!(
+                    "event {key} is still {stands} after {} s",
+                    PATIENCE.as_secs()
+                );
+            }
+            _ => tokio::time::sleep(Duration::from_millis(40)).await,
+        }
+    }
+}

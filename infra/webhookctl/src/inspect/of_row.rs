@@ -1,0 +1,267 @@
+//! A row of the ledger as people look at it.
+
+use shared::inbox::ledger::{EffectState as Stored, Moment as Stage, Row, State};
+use shared::sources::Config;
+
+use crate::fingerprint::{Fingerprint, error_text};
+use crate::inspect::{
+    Body, Effect, EffectState, EventView, LastError, Moment, Replay, Status, later,
+};
+
+/// What the processor notes of an event that a newer one of its entity has overtaken.
+const SKIPPED_STALE: &str = "skipped_stale";
+
+/// What is shown of an event. The configuration says how many attempts its source has.
+pub fn view(row: &Row, config: &Config) -> EventView {
+    let source = config.source(row.key.source());
+    let last = row.history.iter().rfind(|stage| !is_a_humans(stage));
+    EventView {
+        id: row.id().as_str().to_owned(),
+        provider: row.provider.clone(),
+        source: row.key.source().to_owned(),
+        event_type: row.kind.clone(),
+        status: status(row.state),
+        attempt_count: row.attempts,
+        max_attempts: source
+            .map_or_else(shared::base::backoff::Backoff::default, |source| {
+                source.backoff.clone()
+            })
+            .attempts,
+        dedupe_key: row.key.id().to_owned(),
+        claimed_by: row
+            .owner
+            .clone()
+            .or_else(|| last.map(|stage| stage.owner.clone())),
+        // An attempt that failed gave its lease back; when it would have ended is in the history.
+        claimed_until: row
+            .lease_until
+            .or_else(|| last.filter(|_| row.state == State::Failed)?.lease_until)
+            .map(|until| until.0),
+        due: row.due.map(|due| due.0),
+        last_error: error_text(row).map(|text| LastError {
+            text: text.to_owned(),
+            fingerprint: Fingerprint::of(text).short().to_owned(),
+            retryable: row.state == State::Failed
+                || row.reason.as_deref() == Some("attempts_exhausted"),
+        }),
+        effects: row
+            .effects
+            .iter()
+            .map(|(name, effect)| Effect {
+                name: name.clone(),
+                key: effect.key.clone(),
+                state: match effect.state {
+                    Stored::Intent => EffectState::Intent,
+                    Stored::Done => EffectState::Committed,
+                    Stored::Not | Stored::Refused => EffectState::NotCommitted,
+                    Stored::Unknown => EffectState::Unknown,
+                },
+                keyed: effect.keyed,
+                at: Some(effect.at.0),
+            })
+            .collect(),
+        received_at: row.received_at.0,
+        via: row.via.as_str().to_owned(),
+        also: row
+            .also
+            .iter()
+            .map(|also| (also.via.as_str().to_owned(), also.at.0))
+            .collect(),
+        body: Body {
+            bytes: row.body_len,
+            content_type: row.content_type.clone().unwrap_or_default(),
+            sha256: row.sha.map(|sha| sha.hex()).unwrap_or_default(),
+        },
+        proven: row.proven.as_str().to_owned(),
+        secret: row.secret.clone(),
+        thin: false,
+        source_paused: false,
+        replays: replays(row),
+        superseded: is_superseded(row),
+        superseded_by: None,
+        timeline: timeline(row),
+    }
+}
+
+/// The plans that ran it again. Who and why stands in each plan.
+fn replays(row: &Row) -> Vec<Replay> {
+    let replayed = row.history.iter().filter(|stage| stage.what == "replayed");
+    let replays = replayed.map(|stage| Replay {
+        plan: stage.note.clone(),
+        at: stage.at.0,
+        by: None,
+        reason: None,
+    });
+    replays.collect()
+}
+
+fn timeline(row: &Row) -> Vec<Moment> {
+    let received = Moment {
+        at: row.received_at.0,
+        what: "stored".into(),
+        detail: format!("by {}", row.via),
+    };
+    // Between the two the ledger was not to be had.
+    let received = match row.drained_at {
+        None => vec![received],
+        Some(drained_at) => vec![
+            Moment {
+                what: "spilled".into(),
+                ..received.clone()
+            },
+            Moment {
+                at: drained_at.0,
+                what: "stored".into(),
+                detail: "drained from the spill queue".into(),
+            },
+        ],
+    };
+    let stages = row.history.iter().map(stage_moment);
+    let mut timeline: Vec<Moment> = received.into_iter().chain(stages).collect();
+    for also in &row.also {
+        let behind = timeline.iter().position(|moment| moment.at > also.at.0);
+        let seen = Moment {
+            at: also.at.0,
+            what: "also seen".into(),
+            detail: format!("via {}, {}", also.via, later(also.at.0, row.received_at.0)),
+        };
+        timeline.insert(behind.unwrap_or(timeline.len()), seen);
+    }
+    timeline
+}
+
+/// What a worker did is one of its attempts; what a human did has a name and a person.
+fn stage_moment(stage: &Stage) -> Moment {
+    let some = |before: &str, text: &str| match text {
+        "" => String::new(),
+        text => format!("{before}{text}"),
+    };
+    let (owner, note) = (some("by ", &stage.owner), some(": ", &stage.note));
+    let (what, detail) = match stage.what.as_str() {
+        "kept_apart" => ("kept apart".to_owned(), stage.note.clone()),
+        // The plan that it names knows who.
+        "replayed" => ("replayed".to_owned(), format!("by {}", stage.note)),
+        what @ ("released" | "discarded" | "erased") => (what.to_owned(), [owner, note].concat()),
+        what => (
+            format!("attempt {}", stage.attempt),
+            [what, &some(" ", &owner), &note].concat(),
+        ),
+    };
+    Moment {
+        at: stage.at.0,
+        what,
+        detail,
+    }
+}
+
+fn is_a_humans(stage: &Stage) -> bool {
+    let what = stage.what.as_str();
+    matches!(
+        what,
+        "kept_apart" | "released" | "discarded" | "erased" | "replayed"
+    )
+}
+
+fn status(state: State) -> Status {
+    match state {
+        State::Received => Status::Received,
+        State::Processing => Status::Processing,
+        State::Done => Status::Done,
+        State::Failed => Status::Failed,
+        State::DeadLetter => Status::DeadLetter,
+        State::Quarantined => Status::Quarantined,
+    }
+}
+
+/// Whether it was done without its actions, because a newer event of its entity came before.
+pub(crate) fn is_superseded(row: &Row) -> bool {
+    let ended = row.history.iter().rfind(|moment| moment.what == "done");
+    ended.is_some_and(|moment| moment.note.contains(SKIPPED_STALE))
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::AttributeValue;
+    use shared::inbox::ledger::Item;
+    use shared::sources::EMBEDDED;
+
+    use super::*;
+    use crate::inspect::seven_lines;
+
+    /// A row as a third failed attempt leaves it: the lease given back, its end in the history,
+    /// and the next attempt due.
+    fn row() -> Item {
+        let text = |text: &str| AttributeValue::S(text.to_owned());
+        let number = |number: i64| AttributeValue::N(number.to_string());
+        let effect = Item::from([
+            ("s".to_owned(), text("not")),
+            ("k".to_owned(), text("wh_key")),
+            ("h".to_owned(), number(1)),
+            ("at".to_owned(), number(1_795_169_638_000)),
+        ]);
+        let failed = "1795169638000|failed|3|1795169640000|processor/7f3c|GitHub API 502";
+        Item::from([
+            ("pk".to_owned(), text("E#example-provider#evt_01JX9M9M7S7")),
+            ("sk".to_owned(), text("M")),
+            ("sv".to_owned(), number(1)),
+            ("st".to_owned(), text("failed")),
+            ("epoch".to_owned(), number(3)),
+            ("run".to_owned(), number(0)),
+            ("att".to_owned(), number(3)),
+            ("cr".to_owned(), number(0)),
+            ("rcv".to_owned(), number(1_795_165_924_118)),
+            ("due".to_owned(), number(1_795_169_680_000)),
+            ("bref".to_owned(), text("d")),
+            ("pvd".to_owned(), text("example-provider")),
+            (
+                "err".to_owned(),
+                text("GitHub API 502 during issue creation"),
+            ),
+            (
+                "fx".to_owned(),
+                AttributeValue::M(Item::from([(
+                    "open-issue".to_owned(),
+                    AttributeValue::M(effect),
+                )])),
+            ),
+            ("h".to_owned(), AttributeValue::L(vec![text(failed)])),
+        ])
+    }
+
+    #[test]
+    fn a_row_is_told_in_these_seven_lines() {
+        let config = Config::parse(EMBEDDED).unwrap();
+        let event = view(&Row::read(&row()).unwrap(), &config);
+        let expected = "\
+provider       example-provider
+status         failed
+attempt_count  3
+dedupe_key     evt_01JX9M9M7S7
+claimed_until  expired 41s ago
+last_error     GitHub API 502 during issue creation
+next_action    retry-safe, side effect not committed
+";
+        assert_eq!(seven_lines(&event, 1_795_169_681_000), expected);
+    }
+
+    #[test]
+    fn an_event_that_came_a_second_way_says_so_in_its_place() {
+        let mut row = row();
+        let received = 1_795_165_924_118_i64;
+        let late = AttributeValue::N((received + 12 * 60_000).to_string());
+        row.insert("via".into(), AttributeValue::S("backup_sync".into()));
+        row.insert("also_webhook".into(), late);
+        let config = Config::parse(EMBEDDED).unwrap();
+        let event = view(&Row::read(&row).unwrap(), &config);
+        let whats: Vec<&str> = event.timeline.iter().map(|m| m.what.as_str()).collect();
+        assert_eq!(whats, ["stored", "also seen", "attempt 3"]);
+        assert_eq!(event.timeline[1].detail, "via webhook, 12m later");
+        let text = crate::inspect::full(&event, received);
+        assert!(
+            text.contains("by backup_sync; also seen via webhook, 12m later\n"),
+            "{text}"
+        );
+        let json = serde_json::to_value(crate::inspect::document(&event, received)).unwrap();
+        assert_eq!(json["also_seen"][0]["later_s"], 720);
+    }
+}

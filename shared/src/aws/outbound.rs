@@ -1,0 +1,331 @@
+//! Calls to hosts outside: destinations of events, and providers' APIs.
+//!
+//! Hosts come from the configuration, never from an event. Names are resolved here, and an
+//! address of a private network, of this machine or of the cloud's metadata service is refused
+//! after the resolution and before the connection. Redirects are not followed.
+
+mod guard;
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bytes::{Bytes, BytesMut};
+use futures::future::BoxFuture;
+use reqwest::Url;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LINK, RETRY_AFTER};
+
+use crate::base::clock::Millis;
+pub use crate::webhook::preset::Method;
+use guard::Guard;
+
+/// One request, whole.
+#[derive(Clone, Debug)]
+pub struct Call<'c> {
+    pub method: Method,
+    pub url: &'c str,
+    /// Encoded here, and added to what the URL has.
+    pub query: &'c [(String, String)],
+    pub headers: &'c [(&'c str, &'c str)],
+    pub body: Option<Bytes>,
+}
+
+/// How long a call may take: less than an effect may.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How much of an answer is read. What a provider answers can become the body of an event, so this is no
+/// more than is kept of one.
+const LARGEST_ANSWER: usize = crate::webhook::event::LARGEST_BODY;
+
+/// A client that reaches only what it may reach.
+#[derive(Clone)]
+pub struct Outbound {
+    guard: Guard,
+    clients: Arc<Clients>,
+    inside: Option<Inside>,
+}
+
+/// Made at the first call that needs one: to read the system's roots of trust takes longer than a
+/// call, and many a process calls nobody outside, or nobody but this machine.
+#[derive(Default)]
+struct Clients {
+    /// For plain HTTP, which needs no roots.
+    plain: OnceLock<reqwest::Client>,
+    secure: OnceLock<reqwest::Client>,
+}
+
+/// Answers calls inside this process, where a simulation stands in for the world.
+pub type Inside =
+    Arc<dyn Fn(reqwest::Request) -> BoxFuture<'static, Result<Answer, Trouble>> + Send + Sync>;
+
+/// A client without the guard, for a person who says where to: never for a URL that a request, a
+/// row or a provider named. Its answers know the certificate that they came under.
+pub fn unguarded(timeout: Duration) -> anyhow::Result<reqwest::Client> {
+    choose_tls();
+    let client = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .timeout(timeout)
+        .tls_info(true)
+        .build();
+    client.context("make an HTTP client")
+}
+
+/// The same for a program on this machine: no proxy stands between, and `localhost` is this machine
+/// whatever a name server says. For a URL of plain HTTP the certificates of the system are not
+/// read, which takes longer than a request.
+pub fn to_this_machine(url: &str, timeout: Duration) -> anyhow::Result<reqwest::Client> {
+    choose_tls();
+    // Port 0 leaves the one of the URL.
+    let here = [
+        SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+        SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
+    ];
+    let mut client = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .resolve_to_addrs("localhost", &here)
+        .timeout(timeout);
+    if url.starts_with("http://") {
+        client = client.tls_certs_only([]);
+    }
+    client.build().context("make an HTTP client")
+}
+
+/// *ring* does the cryptography of TLS here as in the AWS SDK.
+fn choose_tls() {
+    // Fails when one is installed, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+/// What came back.
+#[derive(Debug, Default)]
+pub struct Answer {
+    pub status: u16,
+    pub retry_after: Option<Duration>,
+    /// The `Link` headers, joined by commas.
+    pub link: Option<String>,
+    /// It is the stored answer to an earlier request under the same idempotency key.
+    pub replayed: bool,
+    /// At most 16 MiB of it; `None` when there was more.
+    pub body: Option<Bytes>,
+}
+
+/// Why nothing came back. The texts name host and cause, and neither path nor content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The request was not sent.
+    NotSent(String),
+    /// It may have been received.
+    Unclear(String),
+}
+
+impl Outbound {
+    /// `allow_loopback` is for the local stack and for tests.
+    pub fn new(allow_loopback: bool) -> Self {
+        Self {
+            guard: Guard { allow_loopback },
+            clients: Arc::default(),
+            inside: None,
+        }
+    }
+
+    /// Reaches nobody outside: every call that the guard lets pass is answered by `inside`.
+    pub fn to_inside(inside: Inside) -> Self {
+        Self {
+            inside: Some(inside),
+            ..Self::new(false)
+        }
+    }
+
+    /// Posts a body.
+    pub async fn post(
+        &self,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: Bytes,
+        now: Millis,
+    ) -> Result<Answer, Trouble> {
+        let url = self.target(url, &[])?;
+        let request = self.client(&url)?.post(url);
+        self.send(request.headers(header_map(headers)?).body(body), now)
+            .await
+    }
+
+    /// Asks for a resource. Query values are encoded here.
+    pub async fn get(
+        &self,
+        url: &str,
+        query: &[(String, String)],
+        headers: &[(&str, &str)],
+        now: Millis,
+    ) -> Result<Answer, Trouble> {
+        let url = self.target(url, query)?;
+        let request = self.client(&url)?.get(url);
+        self.send(request.headers(header_map(headers)?), now).await
+    }
+
+    /// Sends any request.
+    pub async fn call(&self, call: Call<'_>, now: Millis) -> Result<Answer, Trouble> {
+        let url = self.target(call.url, call.query)?;
+        let method = match call.method {
+            Method::Get => reqwest::Method::GET,
+            Method::Post => reqwest::Method::POST,
+            Method::Put => reqwest::Method::PUT,
+            Method::Patch => reqwest::Method::PATCH,
+        };
+        let mut request = self.client(&url)?.request(method, url);
+        request = request.headers(header_map(call.headers)?);
+        if let Some(body) = call.body {
+            request = request.body(body);
+        }
+        self.send(request, now).await
+    }
+
+    fn client(&self, url: &Url) -> Result<&reqwest::Client, Trouble> {
+        let is_plain = url.scheme() == "http";
+        let client = if is_plain {
+            &self.clients.plain
+        } else {
+            &self.clients.secure
+        };
+        if let Some(client) = client.get() {
+            return Ok(client);
+        }
+        let made = self.guarded(is_plain).map_err(trouble)?;
+        Ok(client.get_or_init(|| made))
+    }
+
+    fn guarded(&self, is_plain: bool) -> reqwest::Result<reqwest::Client> {
+        choose_tls();
+        let mut client = reqwest::Client::builder()
+            .dns_resolver(Arc::new(self.guard.clone()))
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .connect_timeout(Duration::from_secs(5))
+            .timeout(TIMEOUT)
+            .user_agent(concat!("Mitt/", env!("CARGO_PKG_VERSION")));
+        if is_plain {
+            client = client.tls_certs_only([]);
+        }
+        client.build()
+    }
+
+    fn target(&self, url: &str, query: &[(String, String)]) -> Result<Url, Trouble> {
+        let mut url =
+            Url::parse(url).map_err(|error| Trouble::NotSent(format!("no URL: {error}")))?;
+        self.guard.check(&url).map_err(Trouble::NotSent)?;
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        Ok(url)
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder, now: Millis) -> Result<Answer, Trouble> {
+        if let Some(inside) = &self.inside {
+            return inside(request.build().map_err(trouble)?).await;
+        }
+        let mut response = request.send().await.map_err(trouble)?;
+        let status = response.status().as_u16();
+        let retry_after = response
+            .headers()
+            .get(RETRY_AFTER)
+            .and_then(|value| retry_after(value, now));
+        // Said so by Stripe, among others. <https://docs.stripe.com/error-low-level#idempotency>
+        let replayed = response
+            .headers()
+            .get("idempotent-replayed")
+            .is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"));
+        let links = response.headers().get_all(LINK).iter();
+        let links: Vec<&str> = links.filter_map(|value| value.to_str().ok()).collect();
+        let link = (!links.is_empty()).then(|| links.join(", "));
+        let mut body = BytesMut::new();
+        while let Some(chunk) = response.chunk().await.map_err(trouble)? {
+            if body.len() + chunk.len() > LARGEST_ANSWER {
+                return Ok(Answer {
+                    status,
+                    retry_after,
+                    link,
+                    replayed,
+                    body: None,
+                });
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Answer {
+            status,
+            retry_after,
+            link,
+            replayed,
+            body: Some(body.freeze()),
+        })
+    }
+}
+
+/// The cause without the URL, whose query may hold what is nobody's business.
+fn trouble(error: reqwest::Error) -> Trouble {
+    let sent = !(error.is_connect() || error.is_builder());
+    let host = error
+        .url()
+        .and_then(Url::host_str)
+        .unwrap_or("the host")
+        .to_owned();
+    let error = anyhow::Error::new(error.without_url());
+    let cause = error
+        .chain()
+        .last()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    if sent {
+        Trouble::Unclear(format!("{host} gave no answer: {cause}"))
+    } else {
+        Trouble::NotSent(format!("{host} cannot be reached: {cause}"))
+    }
+}
+
+fn header_map(headers: &[(&str, &str)]) -> Result<HeaderMap, Trouble> {
+    headers
+        .iter()
+        .map(|(name_text, value)| {
+            let name = HeaderName::try_from(*name_text).map_err(|_| *name_text)?;
+            let mut value = HeaderValue::try_from(*value).map_err(|_| *name_text)?;
+            value.set_sensitive(true);
+            Ok((name, value))
+        })
+        .collect::<Result<_, &str>>()
+        .map_err(|name| Trouble::NotSent(format!("a value of the header {name} cannot be sent")))
+}
+
+/// Seconds, or a date. <https://www.rfc-editor.org/rfc/rfc9110#field.retry-after>
+fn retry_after(value: &HeaderValue, now: Millis) -> Option<Duration> {
+    let text = value.to_str().ok()?.trim();
+    if let Ok(secs) = text.parse() {
+        return Some(Duration::from_secs(secs));
+    }
+    let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+    Some(Millis(at.as_millisecond()).since(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let read = |text: &str| {
+            retry_after(
+                &HeaderValue::from_str(text).unwrap(),
+                Millis(1_795_169_681_000),
+            )
+        };
+        assert_eq!(read("120"), Some(Duration::from_secs(120)));
+        assert_eq!(
+            read("Fri, 20 Nov 2026 10:15:41 GMT"),
+            Some(Duration::from_secs(60))
+        );
+        assert_eq!(read("Fri, 20 Nov 2026 10:00:00 GMT"), Some(Duration::ZERO));
+        for bad in ["", "soon", "-1", "99999999999999999999999"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The secrets of the sources, read from SSM Parameter Store or from AWS Secrets Manager and kept
+//! for a while.
+//!
+//! In Parameter Store a secret is a name with one or more slots below one path:
+//! `<path>/<name>/<slot>`. In Secrets Manager it is `<prefix>/<name>`, with the versions that have
+//! a label. Each value is live, so that a rotation has old and new side by side for as long as it
+//! takes.
+
+mod managed;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use aws_sdk_ssm::operation::delete_parameter::DeleteParameterError;
+use aws_sdk_ssm::operation::put_parameter::PutParameterError;
+use aws_sdk_ssm::types::ParameterType;
+
+use crate::aws::Lazy;
+use crate::base::clock::Millis;
+pub use crate::webhook::secret::{Live, Secret};
+pub use managed::{Managed, is_same, short};
+
+/// How long read secrets are used before they are read again.
+pub const FRESH: Duration = Duration::from_secs(300);
+
+/// How long they are used while the store cannot be reached.
+const STALE: Duration = Duration::from_secs(24 * 3600);
+
+/// A failed match reads the secrets again at most this often: a flood of forged requests must
+/// not become a flood of calls.
+pub const REREAD: Duration = Duration::from_secs(30);
+
+/// The slot of a secret that a sender has set.
+const HANDSHAKE: &str = "handshake";
+
+/// The secrets below one path, and those that are kept in Secrets Manager instead.
+pub struct Secrets {
+    ssm: Lazy<aws_sdk_ssm::Client>,
+    path: String,
+    managed: Managed,
+    /// What was read, by name. Each name is read by itself: to read all of them takes a call for every ten, and
+    /// a request waits for it.
+    caches: Mutex<BTreeMap<String, Cache>>,
+}
+
+#[derive(Clone)]
+struct Cache {
+    read_at: Millis,
+    /// When reading failed last. A store that hangs must not cost each request its wait.
+    failed_at: Option<Millis>,
+    live: Live,
+}
+
+/// A value of the parameter store: its name, when it was stored in seconds, and itself.
+type Found = (String, i64, Secret);
+
+impl Secrets {
+    pub fn new(ssm: impl Into<Lazy<aws_sdk_ssm::Client>>, path: impl Into<String>) -> Self {
+        Self {
+            ssm: ssm.into(),
+            path: path.into(),
+            managed: Managed::default(),
+            caches: Mutex::default(),
+        }
+    }
+
+    /// The same, with these in Secrets Manager.
+    #[must_use]
+    pub fn with_managed(self, managed: Managed) -> Self {
+        Self { managed, ..self }
+    }
+
+    /// What a secret is called in Secrets Manager, if it is kept there.
+    pub fn managed(&self, name: &str) -> anyhow::Result<Option<String>> {
+        self.managed
+            .has(name)
+            .then(|| self.managed.id(name))
+            .transpose()
+    }
+
+    /// The live values of a name; empty when there are none. An error means that nobody can say:
+    /// the store is down and nothing was read in the last 24 hours.
+    pub async fn live(&self, name: &str, now: Millis) -> anyhow::Result<Live> {
+        self.no_older_than(FRESH, name, now).await
+    }
+
+    /// The live values once more, as they are now, for a request that matched none of them: a
+    /// secret may have been rotated a moment ago. Reads at most every 30 s.
+    pub async fn live_again(&self, name: &str, now: Millis) -> anyhow::Result<Live> {
+        self.no_older_than(REREAD, name, now).await
+    }
+
+    /// Stores a secret that a sender has set by a handshake, in a slot of its own, if no slot has a
+    /// value yet: `false` means that one has. All slots are read for it, because what is in the cache
+    /// may be older than what an operator has stored. The store decides between two senders, so that
+    /// only one of them is first.
+    pub async fn set_first(&self, name: &str, secret: &Secret) -> anyhow::Result<bool> {
+        self.has_slots(name)?;
+        if !self.stored(name).await?.is_empty() {
+            self.forget();
+            return Ok(false);
+        }
+        self.put(name, HANDSHAKE, secret)
+            .await
+            .context("store the secret that the sender has set")
+    }
+
+    /// Stores a secret in a slot that is free; `false` means that it is not.
+    pub async fn put(&self, name: &str, slot: &str, secret: &Secret) -> anyhow::Result<bool> {
+        self.has_slots(name)?;
+        let put = self
+            .ssm
+            .put_parameter()
+            .name(self.parameter(name, slot))
+            .value(secret.expose())
+            .r#type(ParameterType::SecureString)
+            .overwrite(false)
+            .send()
+            .await;
+        match put {
+            Ok(_) => {
+                self.forget();
+                Ok(true)
+            }
+            Err(error)
+                if error
+                    .as_service_error()
+                    .is_some_and(PutParameterError::is_parameter_already_exists) =>
+            {
+                Ok(false)
+            }
+            // The error of the SDK names the parameter and never its value.
+            Err(error) => Err(error).context("store a secret"),
+        }
+    }
+
+    /// Deletes what is in a slot. A slot with nothing in it is as good.
+    pub async fn delete(&self, name: &str, slot: &str) -> anyhow::Result<()> {
+        self.has_slots(name)?;
+        let deleted = self
+            .ssm
+            .delete_parameter()
+            .name(self.parameter(name, slot))
+            .send()
+            .await;
+        self.forget();
+        match deleted {
+            Err(error)
+                if !error
+                    .as_service_error()
+                    .is_some_and(DeleteParameterError::is_parameter_not_found) =>
+            {
+                Err(error).context("delete a secret")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The full name of what is in a slot.
+    pub fn parameter(&self, name: &str, slot: &str) -> String {
+        format!("{}/{name}/{slot}", self.path)
+    }
+
+    /// All live values by name: those below the path, also of names that no source has, and those
+    /// from Secrets Manager.
+    pub async fn all(&self) -> anyhow::Result<BTreeMap<String, Live>> {
+        let mut names: BTreeMap<String, Vec<Found>> = BTreeMap::new();
+        for found in self.below(&self.path).await? {
+            names.entry(found.0.clone()).or_default().push(found);
+        }
+        names.retain(|name, _| !self.managed.has(name));
+        let live = |(name, found)| (name, live(found));
+        let mut all: BTreeMap<String, Live> = names.into_iter().map(live).collect();
+        for name in self.managed.names() {
+            let found = self.stored(name).await?;
+            if !found.is_empty() {
+                all.insert(name.to_owned(), crate::aws::secrets::live(found));
+            }
+        }
+        Ok(all)
+    }
+
+    /// What has labels in place of slots is written by whoever rotates it.
+    fn has_slots(&self, name: &str) -> anyhow::Result<()> {
+        ensure!(
+            !self.managed.has(name),
+            "the secret {name} is kept in Secrets Manager and has no slots"
+        );
+        Ok(())
+    }
+
+    fn forget(&self) {
+        let caches = self.caches.lock();
+        caches.unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    async fn no_older_than(&self, age: Duration, name: &str, now: Millis) -> anyhow::Result<Live> {
+        let cached = self
+            .caches
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(name)
+            .cloned();
+        if let Some(cache) = &cached
+            && (now.since(cache.read_at) <= age || cache.failed_lately(now))
+        {
+            return Ok(cache.live.clone());
+        }
+        match self.stored(name).await {
+            Ok(found) => {
+                let cache = Cache {
+                    read_at: now,
+                    failed_at: None,
+                    live: live(found),
+                };
+                self.remember(name, cache.clone());
+                Ok(cache.live)
+            }
+            Err(error) => match cached {
+                Some(cache) if now.since(cache.read_at) <= STALE => {
+                    tracing::warn!(
+                        error = format!("{error:#}"),
+                        "using the secrets read before"
+                    );
+                    let live = cache.live.clone();
+                    let failed_at = Some(now);
+                    self.remember(name, Cache { failed_at, ..cache });
+                    Ok(live)
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
+    fn remember(&self, name: &str, cache: Cache) {
+        let caches = self.caches.lock();
+        caches
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(name.to_owned(), cache);
+    }
+
+    /// Reads the values of a name, as they are now.
+    async fn stored(&self, name: &str) -> anyhow::Result<Vec<Found>> {
+        if self.managed.has(name) {
+            let id = self.managed.id(name)?;
+            let live = Box::pin(managed::read(&self.ssm, &id)).await?;
+            let live = live.into_iter();
+            return Ok(live
+                .map(|(at, secret)| (name.to_owned(), at, secret))
+                .collect());
+        }
+        let mut found = self.below(&format!("{}/{name}", self.path)).await?;
+        found.retain(|(of, _, _)| of == name);
+        Ok(found)
+    }
+
+    /// The values in all slots below a path, which is ours or of one name.
+    async fn below(&self, path: &str) -> anyhow::Result<Vec<Found>> {
+        let mut found: Vec<Found> = Vec::new();
+        let mut token = None;
+        loop {
+            let page = self
+                .ssm
+                .get_parameters_by_path()
+                .path(path)
+                .recursive(true)
+                .with_decryption(true)
+                .set_next_token(token)
+                .send()
+                .await
+                .context("read the secrets from the parameter store")?;
+            for parameter in page.parameters() {
+                let (Some(full), Some(value)) = (parameter.name(), parameter.value()) else {
+                    continue;
+                };
+                let Some((name, slot)) = full
+                    .strip_prefix(&self.path)
+                    .and_then(|rest| rest.trim_start_matches('/').split_once('/'))
+                else {
+                    continue;
+                };
+                let at = parameter
+                    .last_modified_date()
+                    .map_or(0, aws_smithy_types::DateTime::secs);
+                let label = format!("{slot}.{}", parameter.version());
+                let since = (at > 0).then(|| Millis(at * 1000));
+                let secret = Secret::stored(label, value, since);
+                found.push((name.to_owned(), at, secret));
+            }
+            token = page
+                .next_token()
+                .filter(|token| !token.is_empty())
+                .map(str::to_owned);
+            if token.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+}
+
+/// The live values of a name, newest first.
+///
+/// What a handshake set is live only where it is the oldest: a handshake that came after an operator
+/// had stored a secret is a stranger's.
+fn live(mut found: Vec<Found>) -> Live {
+    let set_by_handshake = |secret: &Secret| secret.slot() == HANDSHAKE;
+    let others = found.iter().filter(|(_, _, one)| !set_by_handshake(one));
+    let oldest = others.map(|(_, at, _)| *at).min().unwrap_or(i64::MAX);
+    found.retain(|(_, at, secret)| !set_by_handshake(secret) || *at < oldest);
+    found.sort_by_key(|(_, at, _)| std::cmp::Reverse(*at));
+    found.into_iter().map(|(_, _, secret)| secret).collect()
+}
+
+impl Cache {
+    /// Only what is not too old to be used at all is used without asking again.
+    fn failed_lately(&self, now: Millis) -> bool {
+        self.failed_at
+            .is_some_and(|failed| now.since(failed) <= REREAD)
+            && now.since(self.read_at) <= STALE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_is_that_of_the_value_alone() {
+        let print = |label: &str, value: &str| Secret::new(label, value).fingerprint();
+        let one = print("current.1", "whsec_one");
+        assert_eq!(one, print("previous.2", "whsec_one"));
+        assert_ne!(one, print("current.1", "whsec_one "));
+        assert!(one.len() == 11 && one.starts_with("fp:"), "{one}");
+    }
+
+    #[test]
+    fn a_handshake_after_an_operators_secret_is_not_live() {
+        let labels = |slots: &[(&str, i64)]| {
+            let found = |(slot, at): &(&str, i64)| {
+                let secret = Secret::new(format!("{slot}.1"), "value");
+                ("name".to_owned(), *at, secret)
+            };
+            let live = live(slots.iter().map(found).collect());
+            live.iter()
+                .map(|secret| secret.slot().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(labels(&[("handshake", 7)]), ["handshake"]);
+        assert_eq!(labels(&[("current", 7), ("handshake", 8)]), ["current"]);
+        assert_eq!(labels(&[("current", 7), ("handshake", 7)]), ["current"]);
+        // A secret that an operator stores later is one of a rotation.
+        let rotated = labels(&[("handshake", 7), ("current", 9)]);
+        assert_eq!(rotated, ["current", "handshake"]);
+        let rotated = labels(&[("current", 9), ("handshake", 8), ("previous", 7)]);
+        assert_eq!(rotated, ["current", "previous"]);
+    }
+}

@@ -1,0 +1,11 @@
+//! What knows no domain.
+
+pub mod backoff;
+pub mod calendar;
+pub mod clock;
+pub mod env;
+pub mod json_path;
+pub mod random;
+pub(crate) mod string_enum;
+pub mod timing;
+pub mod toml_error;

@@ -1,0 +1,104 @@
+//! When a failed attempt is repeated.
+
+use std::time::Duration;
+
+/// Waits between attempts, and how many attempts there are in one run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    pub attempts: u32,
+    /// The last one repeats.
+    pub waits: Vec<Duration>,
+}
+
+/// The longest wait that a downstream may ask for with `Retry-After`.
+pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(2 * 3600);
+
+/// Attempts that may end without an answer before the event is taken for one that kills its
+/// worker.
+pub const CRASHES: u32 = 3;
+
+impl Default for Backoff {
+    /// Nine waits of together 10 h 36 min: they end inside the 24 hours for which downstreams
+    /// such as Stripe remember an idempotency key.
+    fn default() -> Self {
+        Self {
+            attempts: 10,
+            waits: [10, 60, 300, 1800, 7200].map(Duration::from_secs).into(),
+        }
+    }
+}
+
+impl Backoff {
+    /// How long to wait after the given attempt (from 1). `jitter` in 0..=1 adds up to a fifth,
+    /// so that events that failed together do not come back together. It is never early, also
+    /// not against what the downstream asked for.
+    pub fn wait(&self, attempt: u32, asked: Option<Duration>, jitter: f64) -> Duration {
+        let index = (attempt.max(1) as usize - 1).min(self.waits.len().saturating_sub(1));
+        let wait = self.waits.get(index).copied().unwrap_or_default();
+        let asked = asked.unwrap_or_default().min(LONGEST_RETRY_AFTER);
+        wait.max(asked).mul_f64(1.0 + 0.2 * jitter.clamp(0.0, 1.0))
+    }
+}
+
+/// A number in 0..1 for [`Backoff::wait`].
+pub fn jitter() -> f64 {
+    let mut bytes = [0; 2];
+    // Without randomness the wait is the plain one: late together is better than not at all.
+    if crate::base::random::fill(&mut bytes).is_err() {
+        return 0.0;
+    }
+    f64::from(u16::from_le_bytes(bytes)) / 65536.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_follow_the_schedule_and_are_never_early() {
+        let backoff = Backoff::default();
+        let plain: Vec<u64> = (1..=7)
+            .map(|n| backoff.wait(n, None, 0.0).as_secs())
+            .collect();
+        assert_eq!(plain, [10, 60, 300, 1800, 7200, 7200, 7200]);
+        for attempt in 0..20 {
+            for jitter in [0.0, 0.3, 1.0, 7.0, -3.0] {
+                let (wait, base) = (
+                    backoff.wait(attempt, None, jitter),
+                    backoff.wait(attempt, None, 0.0),
+                );
+                assert!(base <= wait && wait <= base.mul_f64(1.2001));
+            }
+        }
+        let total: u64 = (1..backoff.attempts)
+            .map(|n| backoff.wait(n, None, 0.0).as_secs())
+            .sum();
+        assert_eq!(total, 10 * 3600 + 36 * 60 + 10);
+    }
+
+    #[test]
+    fn what_the_downstream_asks_for_is_honoured_up_to_two_hours() {
+        let backoff = Backoff::default();
+        assert_eq!(
+            backoff
+                .wait(1, Some(Duration::from_secs(120)), 0.0)
+                .as_secs(),
+            120
+        );
+        assert_eq!(
+            backoff.wait(1, Some(Duration::from_secs(3)), 0.0).as_secs(),
+            10
+        );
+        assert_eq!(backoff.wait(1, Some(Duration::MAX), 0.0).as_secs(), 7200);
+    }
+
+    #[test]
+    fn what_failed_together_is_spread_over_the_whole_of_the_extra_wait() {
+        let drawn: Vec<f64> = (0..1_000).map(|_| jitter()).collect();
+        assert!(drawn.iter().all(|jitter| (0.0..1.0).contains(jitter)));
+        for tenth in 0..10 {
+            let part = f64::from(tenth) / 10.0..f64::from(tenth + 1) / 10.0;
+            assert!(drawn.iter().any(|jitter| part.contains(jitter)), "{part:?}");
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! The environment of the process.
+
+/// The value of an environment variable; `None` where it is not set or empty.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the environment"
+)]
+pub fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}

@@ -1,0 +1,201 @@
+//! Why a file is refused, and where, without what stands there: somebody may have pasted a key into
+//! the wrong place, and errors are logged, printed and sent to others.
+
+use std::fmt;
+
+use toml::Value;
+
+/// Longer texts may be keys, where they are no words.
+const LONGEST_SHOWN: usize = 16;
+
+/// What is wrong with the TOML, such as `line 7: max_body: invalid type: string …, expected usize`.
+/// The error's own text shows the whole line.
+pub fn refusal(error: &toml::de::Error, text: &str) -> String {
+    let why = without_value(error.message());
+    let Some(span) = error.span() else {
+        return why;
+    };
+    let before = text.get(..span.start).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    match field(before) {
+        Some(field) => format!("line {line}: {field}: {why}"),
+        None => format!("line {line}: {why}"),
+    }
+}
+
+/// What is wrong with what the TOML says, with its line where a value of the file was left out.
+pub(crate) fn refused(error: &anyhow::Error, text: &str) -> String {
+    let mut said = format!("{error:#}");
+    let name = error.downcast_ref::<NotAName>();
+    let mut line = name.and_then(|refused| line_of(text, &refused.name));
+    for value in long_texts(text) {
+        let escaped = value.escape_debug().to_string();
+        for form in [&value, &escaped] {
+            if said.contains(form.as_str()) {
+                said = said.replace(form.as_str(), "…");
+                line = line.or_else(|| line_of(text, &value));
+            }
+        }
+    }
+    match line {
+        Some(line) => format!("line {line}: {said}"),
+        None => said,
+    }
+}
+
+/// A name that is none. Secrets are named where they might be written, so it is never shown.
+pub(crate) struct NotAName {
+    what: &'static str,
+    name: String,
+}
+
+impl NotAName {
+    pub(crate) fn new(what: &'static str, name: &str) -> Self {
+        Self {
+            what,
+            name: name.to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for NotAName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = self.what;
+        write!(f, "{what} is 1 to 40 of a-z, 0-9 and -, which this is not")
+    }
+}
+
+impl fmt::Debug for NotAName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NotAName({})", self.what)
+    }
+}
+
+impl std::error::Error for NotAName {}
+
+/// The message, with nothing of the file in it but words. What was expected is ours.
+fn without_value(message: &str) -> String {
+    let (said, expected) = message
+        .rfind(", expected ")
+        .map_or((message, ""), |at| message.split_at(at));
+    let quotes = ['"', '`'];
+    let (Some(from), Some(to)) = (said.find(quotes), said.rfind(quotes)) else {
+        return message.to_owned();
+    };
+    let quoted = said.get(from + 1..to).unwrap_or_default();
+    if is_word(quoted) {
+        return message.to_owned();
+    }
+    let (before, after) = (&said[..from], &said[to + 1..]);
+    format!("{before}…{after}{expected}")
+}
+
+/// The key that the value is of, behind which an error begins.
+fn field(before: &str) -> Option<&str> {
+    let line = before.rsplit('\n').next()?;
+    let (key, _) = line.rsplit_once('=')?;
+    // A sign within a text is none.
+    let is_within = |quote: char| key.matches(quote).count() % 2 == 1;
+    if is_within('"') || is_within('\'') {
+        return None;
+    }
+    let begins = |c: char| c.is_whitespace() || ".,{[".contains(c);
+    let key = key.trim_end().rsplit(begins).next()?;
+    is_word(key).then_some(key)
+}
+
+/// Names of settings, and what they are set to, are words. A key is longer, or holds a digit.
+fn is_word(text: &str) -> bool {
+    (1..=24).contains(&text.len()) && text.chars().all(is_of_word)
+}
+
+fn is_of_word(c: char) -> bool {
+    c.is_ascii_lowercase() || c == '_' || c == '-'
+}
+
+fn line_of(text: &str, value: &str) -> Option<usize> {
+    let at = text.find(value).filter(|_| !value.is_empty())?;
+    Some(text[..at].matches('\n').count() + 1)
+}
+
+/// The texts of the file that may be keys, the longest first.
+fn long_texts(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    if let Ok(table) = toml::from_str::<toml::Table>(text) {
+        collect(Value::Table(table), &mut found);
+    }
+    let plain = |c: char| c.is_ascii_lowercase() || c == '-';
+    found.retain(|text| text.chars().count() > LONGEST_SHOWN && !text.chars().all(plain));
+    found.sort_by_key(|text| std::cmp::Reverse(text.len()));
+    found
+}
+
+fn collect(value: Value, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) => found.push(text),
+        Value::Array(values) => {
+            for value in values {
+                collect(value, found);
+            }
+        }
+        Value::Table(table) => {
+            for (key, value) in table {
+                found.push(key);
+                collect(value, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_meant_is_said_and_what_stands_there_is_not() {
+        for (message, said) in [
+            (
+                "unknown field `presett`, expected one of `name`, `preset`",
+                "unknown field `presett`, expected one of `name`, `preset`",
+            ),
+            (
+                "unknown field `sk_live_51`, expected `name`",
+                "unknown field …, expected `name`",
+            ),
+            (
+                "invalid type: string \"hunter2\", expected usize",
+                "invalid type: string …, expected usize",
+            ),
+            (
+                "invalid type: string \"a\\\", expected hunter2\", expected usize",
+                "invalid type: string …, expected usize",
+            ),
+            (
+                "unknown variant `a`hunter2`, expected `b`",
+                "unknown variant …, expected `b`",
+            ),
+            ("missing field `name`", "missing field `name`"),
+            (
+                "string values must be quoted",
+                "string values must be quoted",
+            ),
+        ] {
+            assert_eq!(without_value(message), said);
+        }
+    }
+
+    #[test]
+    fn the_key_before_a_value_is_its_field() {
+        for (before, expected) in [
+            ("a = 1\nmax_body = ", Some("max_body")),
+            ("retry = { attempts = 3, waits = [\"1s\", ", Some("waits")),
+            ("source.secret = ", Some("secret")),
+            ("[forward]\n", None),
+            ("waits = [\"hunter=", None),
+            ("51_live = ", None),
+        ] {
+            assert_eq!(field(before), expected, "{before}");
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! Makes effects at least once, under one idempotency key.
+
+pub mod breaker;
+pub mod effects;
+pub mod pause;
+pub mod rates;

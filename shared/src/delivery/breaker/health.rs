@@ -1,0 +1,99 @@
+//! How the calls of one process to one destination end: pure.
+
+use std::time::Duration;
+
+use crate::base::clock::Millis;
+
+/// Failures in a row that no luck explains.
+const IN_A_ROW: u32 = 5;
+
+/// Calls of a minute from which a share of failures says something.
+const ENOUGH: u32 = 20;
+
+/// Calls of a minute from which on it shows that a destination has trouble.
+const SOME: u32 = 10;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Health {
+    in_a_row: u32,
+    minute: Millis,
+    calls: u32,
+    failures: u32,
+}
+
+impl Health {
+    /// Counts a call; whether the destination is to be taken for down.
+    pub(super) fn note(&mut self, well: bool, now: Millis) -> bool {
+        if now.since(self.minute) >= MINUTE {
+            (self.minute, self.calls, self.failures) = (now, 0, 0);
+        }
+        self.calls += 1;
+        if well {
+            self.in_a_row = 0;
+            return false;
+        }
+        self.in_a_row += 1;
+        self.failures += 1;
+        self.in_a_row >= IN_A_ROW || (self.calls >= ENOUGH && self.failures * 2 >= self.calls)
+    }
+
+    /// Whether so many calls of the last minute failed that what can wait should: a fifth.
+    pub(super) fn is_strained(&self, now: Millis) -> bool {
+        let recent = now.since(self.minute) < MINUTE;
+        recent && self.calls >= SOME && self.failures * 5 >= self.calls
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Millis = Millis(1_900_000_000_000);
+
+    /// The call, counted from 1, that trips it.
+    fn trips(calls: impl Iterator<Item = bool>, every: Duration) -> Option<usize> {
+        let (mut health, mut now) = (Health::default(), NOW);
+        let mut tripped = calls.map(|well| {
+            now = now + every;
+            health.note(well, now)
+        });
+        tripped.position(|tripped| tripped).map(|index| index + 1)
+    }
+
+    #[test]
+    fn five_failures_in_a_row_trip_it_however_rare() {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(trips([false; 9].into_iter(), hour), Some(5));
+        let mended = [false, false, false, false, true, false, false, false, false];
+        assert_eq!(trips(mended.into_iter(), hour), None);
+    }
+
+    #[test]
+    fn a_fifth_of_ten_strains_it_for_its_minute() {
+        let of = |failures: u32, calls: u32| {
+            let mut health = Health::default();
+            for call in 0..calls {
+                health.note(call >= failures, NOW);
+            }
+            health
+        };
+        assert!(of(2, 10).is_strained(NOW));
+        assert!(!of(1, 10).is_strained(NOW));
+        assert!(!of(4, 9).is_strained(NOW));
+        assert!(!of(2, 10).is_strained(NOW + MINUTE));
+    }
+
+    #[test]
+    fn half_of_twenty_in_a_minute_trip_it() {
+        let second = Duration::from_secs(1);
+        // Every second one fails.
+        let half = (0..60).map(|call| call % 2 == 0);
+        assert_eq!(trips(half.clone(), second), Some(20));
+        // Twenty of them take longer than a minute.
+        assert_eq!(trips(half, Duration::from_secs(4)), None);
+        let third = (0..600).map(|call| call % 3 != 0);
+        assert_eq!(trips(third, second), None);
+    }
+}

@@ -1,0 +1,343 @@
+//! Certificates and key sets that providers publish: fetched by backup-sync, read by whoever
+//! verifies.
+//!
+//! The catcher never fetches: what it has no certificate for it answers with 503, and notes what the
+//! request names (see [`Named`](crate::inbox::quarantine::Named)): that is fetched. One item for each source that needs such documents:
+//!
+//! | pk | sk | |
+//! |---|---|---|
+//! | `K#{source}` | `K` | `got` by name: text `t`, fetched at `at`, `ok` if a genuine request was proven by it; `bad` by name: last try `at`, tries `n`, of documents that no note stands for; `seen`: how far the quarantine was worked through; `rev` grows with each write |
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use crate::base::clock::Millis;
+use crate::inbox::ledger::{Item, SCHEMA, item};
+use crate::webhook::verify::{Verifier, Wanted};
+
+/// The largest document that is kept, in bytes.
+pub const LARGEST: usize = 16 * 1024;
+
+/// Documents of one source. The first to go is one that has proven no request, and of those the one
+/// that was fetched longest ago: a stranger who names other documents of the provider does not take
+/// away the one that is in use.
+const MOST: usize = 16;
+
+/// Documents of one source that could not be had.
+const MOST_FAILED: usize = 32;
+
+/// How long documents are used before they are read again.
+const FRESH: Duration = Duration::from_secs(300);
+
+/// A request that cannot be judged reads them again at most this often.
+const REREAD: Duration = Duration::from_secs(30);
+
+/// The table, and what this process has read of it.
+#[derive(Debug)]
+pub struct Keyring {
+    dynamodb: aws_sdk_dynamodb::Client,
+    table: String,
+    read_at: Mutex<HashMap<String, Millis>>,
+}
+
+/// What was fetched for a source, and what could not be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    documents: BTreeMap<String, Document>,
+    failures: BTreeMap<String, Failure>,
+    /// Requests that were put aside up to this time have been judged, or wait for nothing.
+    pub seen: Option<Millis>,
+    rev: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Document {
+    text: String,
+    at: Millis,
+    /// A genuine request was proven by it.
+    proved: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Failure {
+    at: Millis,
+    tries: u32,
+}
+
+impl Keyring {
+    pub fn new(dynamodb: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
+        Self {
+            dynamodb,
+            table: table.into(),
+            read_at: Mutex::default(),
+        }
+    }
+
+    /// Lets a verifier know what was fetched for its source, if it needs any of it. Reads at most
+    /// every five minutes.
+    pub async fn teach(&self, verifier: &Verifier, now: Millis) -> anyhow::Result<()> {
+        self.teach_older_than(FRESH, verifier, now).await.map(drop)
+    }
+
+    /// The same for a request that could not be judged; whether anything was read. Reads at most
+    /// every 30 s.
+    pub async fn teach_again(&self, verifier: &Verifier, now: Millis) -> anyhow::Result<bool> {
+        self.teach_older_than(REREAD, verifier, now).await
+    }
+
+    async fn teach_older_than(
+        &self,
+        age: Duration,
+        verifier: &Verifier,
+        now: Millis,
+    ) -> anyhow::Result<bool> {
+        if !verifier.fetches() || !self.is_older_than(age, &verifier.source, now) {
+            return Ok(false);
+        }
+        let fetched = self.read(&verifier.source).await?;
+        verifier.trust.learn(fetched.documents());
+        Ok(true)
+    }
+
+    /// Counts the try before it is made: a table that is down is asked no more often.
+    fn is_older_than(&self, age: Duration, source: &str, now: Millis) -> bool {
+        let mut read_at = self.read_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = read_at
+            .get(source)
+            .is_none_or(|read_at| now.since(*read_at) > age);
+        if old {
+            read_at.insert(source.to_owned(), now);
+        }
+        old
+    }
+
+    /// What was fetched for a source.
+    pub async fn read(&self, source: &str) -> anyhow::Result<Fetched> {
+        let answer = self
+            .dynamodb
+            .get_item()
+            .table_name(&self.table)
+            .key("pk", item::s(pk(source)))
+            .key("sk", item::s("K"))
+            .send()
+            .await
+            .with_context(|| format!("read the fetched keys of {source}"))?;
+        Ok(answer
+            .item
+            .as_ref()
+            .map(Fetched::from_item)
+            .unwrap_or_default())
+    }
+
+    /// Writes what was read and changed; `false` when somebody else has written meanwhile.
+    pub async fn write(&self, source: &str, fetched: &Fetched) -> anyhow::Result<bool> {
+        let answer = self
+            .dynamodb
+            .put_item()
+            .table_name(&self.table)
+            .set_item(Some(fetched.to_item(source)))
+            .condition_expression("attribute_not_exists(pk) OR rev = :rev")
+            .expression_attribute_values(":rev", item::n(fetched.rev))
+            .send()
+            .await;
+        match answer {
+            Ok(_) => Ok(true),
+            Err(error)
+                if error
+                    .as_service_error()
+                    .is_some_and(PutItemError::is_conditional_check_failed_exception) =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(error).with_context(|| format!("write the fetched keys of {source}")),
+        }
+    }
+}
+
+impl Fetched {
+    /// Name and text of each document.
+    pub fn documents(&self) -> impl Iterator<Item = (&str, &str)> {
+        let documents = self.documents.iter();
+        documents.map(|(url, document)| (url.as_str(), document.text.as_str()))
+    }
+
+    /// When a document was fetched.
+    pub fn fetched_at(&self, wanted: &Wanted) -> Option<Millis> {
+        Some(self.documents.get(wanted.name().as_ref())?.at)
+    }
+
+    /// How often a document was asked for in vain, and when last.
+    pub fn failed(&self, wanted: &Wanted) -> Option<(u32, Millis)> {
+        let failure = self.failures.get(wanted.name().as_ref())?;
+        Some((failure.tries, failure.at))
+    }
+
+    pub fn add(&mut self, wanted: &Wanted, text: String, at: Millis) {
+        self.failures.remove(wanted.name().as_ref());
+        let name = wanted.name().into_owned();
+        let before = self.documents.get(&name);
+        let proved = before.is_some_and(|document| document.proved);
+        self.documents.insert(name, Document { text, at, proved });
+        while self.documents.len() > MOST {
+            let oldest = self
+                .documents
+                .iter()
+                .min_by_key(|(_, document)| (document.proved, document.at));
+            let Some(url) = oldest.map(|(url, _)| url.clone()) else {
+                break;
+            };
+            self.documents.remove(&url);
+        }
+    }
+
+    /// A genuine request was proven by this document.
+    pub fn add_proof(&mut self, wanted: &Wanted) {
+        if let Some(document) = self.documents.get_mut(wanted.name().as_ref()) {
+            document.proved = true;
+        }
+    }
+
+    pub fn add_failure(&mut self, wanted: &Wanted, at: Millis) {
+        let url = wanted.name().into_owned();
+        let failure = self.failures.entry(url).or_insert(Failure { at, tries: 0 });
+        failure.at = at;
+        failure.tries = failure.tries.saturating_add(1);
+        while self.failures.len() > MOST_FAILED {
+            let oldest = self.failures.iter().min_by_key(|(_, failure)| failure.at);
+            let Some(url) = oldest.map(|(url, _)| url.clone()) else {
+                break;
+            };
+            self.failures.remove(&url);
+        }
+    }
+
+    fn to_item(&self, source: &str) -> Item {
+        let documents = self.documents.iter().map(|(url, document)| {
+            let mut stored = Item::from([
+                ("t".to_owned(), item::s(&document.text)),
+                ("at".to_owned(), item::ms(document.at)),
+            ]);
+            // Documents that older code fetched have none, and go first.
+            if document.proved {
+                stored.insert("ok".to_owned(), item::n(1));
+            }
+            (url.clone(), AttributeValue::M(stored))
+        });
+        let failures = self.failures.iter().map(|(url, failure)| {
+            let failure = Item::from([
+                ("at".to_owned(), item::ms(failure.at)),
+                ("n".to_owned(), item::n(failure.tries)),
+            ]);
+            (url.clone(), AttributeValue::M(failure))
+        });
+        let mut stored = Item::from([
+            ("pk".to_owned(), item::s(pk(source))),
+            ("sk".to_owned(), item::s("K")),
+            ("sv".to_owned(), item::n(SCHEMA)),
+            ("rev".to_owned(), item::n(self.rev.saturating_add(1))),
+            ("got".to_owned(), AttributeValue::M(documents.collect())),
+            ("bad".to_owned(), AttributeValue::M(failures.collect())),
+        ]);
+        stored.extend(self.seen.map(|seen| ("seen".to_owned(), item::ms(seen))));
+        stored
+    }
+
+    /// What cannot be read of it is fetched again.
+    fn from_item(stored: &Item) -> Self {
+        let entries = |name: &str| {
+            let map = stored.get(name).and_then(|map| map.as_m().ok());
+            let entries = map.into_iter().flatten();
+            entries.filter_map(|(url, entry)| Some((url.clone(), entry.as_m().ok()?)))
+        };
+        let document = |entry: &Item| {
+            Some(Document {
+                text: item::text(entry, "t")?.to_owned(),
+                at: item::time(entry, "at")?,
+                proved: item::number::<u8>(entry, "ok") == Some(1),
+            })
+        };
+        let failure = |entry: &Item| {
+            Some(Failure {
+                at: item::time(entry, "at")?,
+                tries: item::number(entry, "n")?,
+            })
+        };
+        Self {
+            documents: entries("got")
+                .filter_map(|(url, entry)| Some((url, document(entry)?)))
+                .collect(),
+            failures: entries("bad")
+                .filter_map(|(url, entry)| Some((url, failure(entry)?)))
+                .collect(),
+            seen: item::time(stored, "seen"),
+            rev: item::number(stored, "rev").unwrap_or(0),
+        }
+    }
+}
+
+fn pk(source: &str) -> String {
+    format!("K#{source}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Millis = Millis(1_795_169_681_000);
+
+    fn wanted(n: usize) -> Wanted {
+        Wanted::Certificate(format!("https://api.paypal.com/v1/notifications/certs/{n}"))
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let mut fetched = Fetched {
+            seen: Some(NOW),
+            ..Fetched::default()
+        };
+        fetched.add(&wanted(1), "text".into(), NOW);
+        fetched.add(&wanted(3), "text".into(), NOW);
+        fetched.add_proof(&wanted(3));
+        fetched.add_failure(&wanted(2), NOW);
+        let read = Fetched::from_item(&fetched.to_item("paypal"));
+        assert_eq!(read, Fetched { rev: 1, ..fetched });
+        assert_eq!(Fetched::from_item(&Item::new()), Fetched::default());
+    }
+
+    #[test]
+    fn documents_and_failures_are_few() {
+        let mut fetched = Fetched::default();
+        for n in 0..100 {
+            let at = NOW + Duration::from_secs(n as u64);
+            fetched.add(&wanted(n), "text".into(), at);
+            fetched.add_failure(&wanted(n + 1_000), at);
+        }
+        assert_eq!(fetched.documents().count(), MOST);
+        assert!(fetched.fetched_at(&wanted(99)).is_some());
+        assert!(fetched.fetched_at(&wanted(0)).is_none());
+        assert_eq!(fetched.failures.len(), MOST_FAILED);
+        assert!(fetched.failed(&wanted(1_099)).is_some());
+    }
+
+    #[test]
+    fn other_documents_do_not_push_out_one_that_proved() {
+        let mut fetched = Fetched::default();
+        fetched.add(&wanted(0), "text".into(), NOW);
+        fetched.add_proof(&wanted(0));
+        for n in 1..100 {
+            let at = NOW + Duration::from_secs(n as u64);
+            fetched.add(&wanted(n), "text".into(), at);
+        }
+        assert!(fetched.fetched_at(&wanted(0)).is_some());
+        assert_eq!(fetched.documents().count(), MOST);
+        // Fetched once more, it is still the one that proved.
+        fetched.add(&wanted(0), "newer".into(), NOW);
+        fetched.add(&wanted(1), "text".into(), NOW);
+        assert!(fetched.fetched_at(&wanted(0)).is_some());
+    }
+}

@@ -1,0 +1,27 @@
+//! How often a provider was asked to deliver an event again.
+
+use std::time::Duration;
+
+use super::{Ledger, Write, transition};
+use crate::base::clock::Millis;
+use crate::webhook::event::EventKey;
+
+/// For longer than any provider lists its deliveries.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+impl Ledger {
+    /// Counts one more time that an event is asked for; `false`, and nothing is counted, when that
+    /// was done so many times already.
+    pub async fn may_ask_again(
+        &self,
+        key: &EventKey,
+        most: u64,
+        now: Millis,
+    ) -> anyhow::Result<bool> {
+        let change = transition::ask_again(most, now + KEPT);
+        let pk = format!("SYNC#{}", key.source());
+        let sk = format!("ASKED#{}", key.id());
+        let answer = self.change_item(&pk, &sk, change).await?;
+        Ok(matches!(answer, Write::Applied(_)))
+    }
+}

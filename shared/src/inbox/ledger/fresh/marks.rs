@@ -1,0 +1,225 @@
+//! How far the sweep has gone, and what it saw of the hours that are not checked yet.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use crate::base::calendar::Hour;
+use crate::base::clock::Millis;
+use crate::base::timing::{LAST_LOOK, MARKS_FROM};
+use crate::inbox::ledger::transition;
+use crate::inbox::ledger::{Item, Ledger, SCHEMA, item};
+use crate::webhook::event::EventKey;
+
+const PK: &str = "SYS";
+const SK: &str = "FRESH";
+
+/// How far the sweep has gone over what came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// All that was received until then was looked at.
+    pub at: Millis,
+    /// The first hour of which it is not known whether all of it was seen.
+    pub hour: Hour,
+    /// What was seen of each hour since.
+    seen: BTreeMap<Hour, Sum>,
+    /// The sources that were looked at.
+    sources: BTreeSet<String>,
+    /// Those that are configured no more, and when that was seen. What came for them is still
+    /// looked at.
+    gone: BTreeMap<String, Millis>,
+}
+
+/// A fingerprint of some events, in any order: of the same events it is the same, and of others,
+/// or of one of them twice, as good as never.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sum(u64);
+
+impl Marks {
+    /// Where an inbox begins that was never swept so.
+    pub fn new(now: Millis) -> Self {
+        Self {
+            at: now - MARKS_FROM,
+            hour: Hour::of(now - MARKS_FROM),
+            seen: BTreeMap::new(),
+            sources: BTreeSet::new(),
+            gone: BTreeMap::new(),
+        }
+    }
+
+    /// Every source that is to be looked at, now that these are configured.
+    pub fn sources<'s>(
+        &mut self,
+        configured: impl Iterator<Item = &'s str>,
+        now: Millis,
+    ) -> Vec<String> {
+        let configured: BTreeSet<String> = configured.map(str::to_owned).collect();
+        for source in self.sources.difference(&configured) {
+            self.gone.entry(source.clone()).or_insert(now);
+        }
+        // Until the hour is checked in which another function may still have known it.
+        self.gone.retain(|source, since| {
+            !configured.contains(source) && now.since(*since) < 3 * LAST_LOOK
+        });
+        self.sources.clone_from(&configured);
+        configured
+            .into_iter()
+            .chain(self.gone.keys().cloned())
+            .collect()
+    }
+
+    /// These were seen, of this hour.
+    pub fn saw(&mut self, hour: Hour, sum: Sum) {
+        let seen = self.seen.entry(hour).or_default();
+        *seen = seen.and(sum);
+    }
+
+    /// An hour is checked: whether this is what was seen of it.
+    pub fn was_all_of(&mut self, hour: Hour, sum: Sum) -> bool {
+        self.seen.remove(&hour).unwrap_or_default() == sum
+    }
+
+    fn read(item: &Item) -> Option<Self> {
+        let seen = item.get("seen").and_then(|seen| seen.as_m().ok());
+        let seen = seen.into_iter().flatten().filter_map(|(hour, sum)| {
+            Some((Hour::parse(hour)?, Sum(sum.as_n().ok()?.parse().ok()?)))
+        });
+        let gone = item.get("gone").and_then(|gone| gone.as_m().ok());
+        let gone = gone.into_iter().flatten().filter_map(|(source, since)| {
+            Some((source.clone(), Millis(since.as_n().ok()?.parse().ok()?)))
+        });
+        let sources = item.get("src").and_then(|sources| sources.as_l().ok());
+        let sources = sources.into_iter().flatten();
+        let sources = sources.filter_map(|source| source.as_s().ok().cloned());
+        Some(Self {
+            at: item::time(item, "at")?,
+            hour: Hour::parse(item::text(item, "hour")?)?,
+            seen: seen.collect(),
+            sources: sources.collect(),
+            gone: gone.collect(),
+        })
+    }
+
+    fn write(&self) -> Item {
+        let mut item = Item::from([
+            ("pk".to_owned(), item::s(PK)),
+            ("sk".to_owned(), item::s(SK)),
+            ("sv".to_owned(), item::n(SCHEMA)),
+            ("at".to_owned(), item::ms(self.at)),
+            ("hour".to_owned(), item::s(self.hour.name())),
+        ]);
+        if !self.seen.is_empty() {
+            let seen = self.seen.iter();
+            let seen = seen.map(|(hour, sum)| (hour.name(), item::n(sum.0)));
+            item.insert("seen".to_owned(), AttributeValue::M(seen.collect()));
+        }
+        if !self.sources.is_empty() {
+            let sources = self.sources.iter().map(item::s).collect();
+            item.insert("src".to_owned(), AttributeValue::L(sources));
+        }
+        if !self.gone.is_empty() {
+            let gone = self.gone.iter();
+            let gone = gone.map(|(source, since)| (source.clone(), item::ms(*since)));
+            item.insert("gone".to_owned(), AttributeValue::M(gone.collect()));
+        }
+        item
+    }
+}
+
+impl Sum {
+    /// Some of which it is not known whether they were seen.
+    pub const UNSURE: Self = Self(1);
+
+    pub fn of<'k>(keys: impl IntoIterator<Item = &'k EventKey>) -> Self {
+        let keys = keys.into_iter();
+        keys.fold(Self::default(), |sum, key| {
+            sum.and(Self(transition::hash(&key.pk())))
+        })
+    }
+
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0.wrapping_add(other.0))
+    }
+}
+
+impl Ledger {
+    /// How far the sweep has gone; `None` before its first time.
+    pub async fn marks(&self) -> anyhow::Result<Option<Marks>> {
+        let item = self.get(PK, SK).await?;
+        Ok(item.as_ref().and_then(Marks::read))
+    }
+
+    /// Stores where the sweep of an inbox begins, unless another sweep has begun, and returns it.
+    pub async fn begin_marks(&self, now: Millis) -> anyhow::Result<Marks> {
+        let marks = Marks::new(now);
+        let absent = ("attribute_not_exists(pk)", Item::new());
+        self.put("store where the sweep begins", marks.write(), Some(absent))
+            .await?;
+        Ok(marks)
+    }
+
+    /// Notes how far it has gone. Of two sweeps at once either may be last: what it notes was all
+    /// looked at.
+    pub async fn keep_marks(&self, marks: &Marks) -> anyhow::Result<()> {
+        self.put("note how far the sweep has gone", marks.write(), None)
+            .await?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const NOW: Millis = Millis(1_795_219_195_000);
+
+    #[test]
+    fn marks_are_read_as_they_were_written() {
+        let mut marks = Marks::new(NOW);
+        assert_eq!(Marks::read(&marks.write()), Some(marks.clone()));
+        marks.sources(["a", "b"].into_iter(), NOW);
+        marks.sources(["b"].into_iter(), NOW);
+        marks.saw(Hour::of(NOW), Sum(u64::MAX));
+        assert_eq!(Marks::read(&marks.write()), Some(marks));
+        assert_eq!(Marks::read(&Item::new()), None);
+    }
+
+    #[test]
+    fn a_source_that_is_configured_no_more_is_looked_at_until_its_last_hour_is_checked() {
+        let mut marks = Marks::new(NOW);
+        let mut at = |configured: &[&str], minutes: u64| {
+            let now = NOW + Duration::from_secs(60 * minutes);
+            marks.sources(configured.iter().copied(), now)
+        };
+        assert_eq!(at(&["a", "b"], 0), ["a", "b"]);
+        assert_eq!(at(&["b"], 1), ["b", "a"]);
+        assert_eq!(at(&["b"], 180), ["b", "a"]);
+        assert_eq!(at(&["b"], 181), ["b"]);
+        assert_eq!(at(&["a", "b"], 182), ["a", "b"]);
+    }
+
+    #[test]
+    fn an_hour_was_all_seen_if_each_of_its_events_was_seen_once() {
+        let keys: Vec<_> = (0..5)
+            .map(|n| EventKey::new("s", &format!("evt_{n}")))
+            .collect();
+        let hour = Hour::of(NOW);
+        let check = |parts: &[&[EventKey]]| {
+            let mut marks = Marks::new(NOW);
+            for part in parts {
+                marks.saw(hour, Sum::of(*part));
+            }
+            marks.was_all_of(hour, Sum::of(keys.iter().rev()))
+        };
+        assert!(check(&[&keys]) && check(&[&keys[3..], &keys[..3]]));
+        assert!(!check(&[&keys[1..]]) && !check(&[]));
+        assert!(!check(&[&keys, &keys[..1]]) && !check(&[&keys[1..], &keys[1..2]]));
+        let mut marks = Marks::new(NOW);
+        marks.saw(hour, Sum::of(&keys).and(Sum::UNSURE));
+        assert!(!marks.was_all_of(hour, Sum::of(&keys)));
+        assert!(marks.was_all_of(hour, Sum::default()), "nothing came");
+    }
+}

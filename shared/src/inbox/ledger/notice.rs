@@ -1,0 +1,134 @@
+//! What operators have put up: that a source is paused, that a secret is being rotated.
+//!
+//! | pk | sk | |
+//! |---|---|---|
+//! | `SYS` | `PAUSE#{source}`, `ROTATION#{secret}` | `nid` names the notice, `who` put it up, `why` and when; `doc` says more. Without `nid` none is up |
+//!
+//! One is up at a time, and only the one that was read is taken down: of two operators at once the
+//! second is told of the first.
+
+use anyhow::Context as _;
+
+use super::transition::notice as transition;
+use super::{Item, Ledger, Write, item};
+use crate::base::clock::Millis;
+use crate::webhook::event::EventKey;
+
+/// The notice itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Random: no two notices share it.
+    pub id: String,
+    pub who: String,
+    pub why: String,
+    pub at: Millis,
+    /// What there is to know beside that, as its writer writes it.
+    pub doc: String,
+}
+
+/// What a notice is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum About<'n> {
+    /// The events of this source wait.
+    Pause(&'n str),
+    /// The secret of this name has a new value beside the old ones.
+    Rotation(&'n str),
+}
+
+/// What became of a notice that was to be put up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Posted {
+    Up,
+    /// This one is up already.
+    Another(Notice),
+}
+
+impl Notice {
+    pub fn new(
+        who: impl Into<String>,
+        why: impl Into<String>,
+        doc: impl Into<String>,
+        now: Millis,
+    ) -> anyhow::Result<Self> {
+        let mut id = [0; 8];
+        crate::base::random::fill(&mut id)?;
+        Ok(Self {
+            id: hex::encode(id),
+            who: who.into(),
+            why: why.into(),
+            at: now,
+            doc: doc.into(),
+        })
+    }
+
+    fn read(stored: &Item) -> Option<Self> {
+        let text = |name| item::text(stored, name).unwrap_or_default().to_owned();
+        Some(Self {
+            id: item::text(stored, "nid")?.to_owned(),
+            who: text("who"),
+            why: text("why"),
+            at: item::time(stored, "at").unwrap_or_default(),
+            doc: text("doc"),
+        })
+    }
+}
+
+impl About<'_> {
+    fn sk(self) -> String {
+        match self {
+            Self::Pause(source) => format!("PAUSE#{source}"),
+            Self::Rotation(secret) => format!("ROTATION#{secret}"),
+        }
+    }
+}
+
+impl Ledger {
+    /// The notice that is up.
+    pub async fn notice(&self, about: About<'_>) -> anyhow::Result<Option<Notice>> {
+        let stored = self.get("SYS", &about.sk()).await;
+        let stored = stored.context("read a notice")?;
+        Ok(stored.as_ref().and_then(Notice::read))
+    }
+
+    /// Puts a notice up where none is.
+    pub async fn put_up(&self, about: About<'_>, notice: &Notice) -> anyhow::Result<Posted> {
+        let change = transition::put_up(notice);
+        let stored = match self.change_item("SYS", &about.sk(), change).await? {
+            Write::Applied(_) => return Ok(Posted::Up),
+            Write::Refused(stored) => stored.context("a notice is up and cannot be seen")?,
+        };
+        let up = Notice::read(&stored).context("a notice is up and cannot be read")?;
+        // Our own write, its answer lost.
+        if up.id == notice.id {
+            return Ok(Posted::Up);
+        }
+        Ok(Posted::Another(up))
+    }
+
+    /// Takes a notice down. `false`: another one is up in its place. Who finds none up has nothing
+    /// left to do.
+    pub async fn take_down(&self, about: About<'_>, notice: &Notice) -> anyhow::Result<bool> {
+        let change = transition::take_down(&notice.id);
+        let answer = self.change_item("SYS", &about.sk(), change).await?;
+        Ok(match answer {
+            Write::Applied(_) => true,
+            Write::Refused(stored) => stored.as_ref().and_then(Notice::read).is_none(),
+        })
+    }
+
+    /// Has the next sweep look at an open event, where it has nothing to wait for but a look.
+    /// `false` when somebody is at work on it, its retry is not due, or it was moved on since
+    /// `seen`.
+    pub async fn look_now(
+        &self,
+        key: &EventKey,
+        seen: Millis,
+        now: Millis,
+    ) -> anyhow::Result<bool> {
+        let change = transition::look_now(seen, now);
+        Ok(matches!(
+            self.change(&key.pk(), change).await?,
+            Write::Applied(_)
+        ))
+    }
+}

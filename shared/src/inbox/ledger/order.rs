@@ -1,0 +1,434 @@
+//! Who goes first among the events of an entity.
+//!
+//! A worker holds the *lock* of an entity while it works on one of its events. The *guard* is the
+//! newest version that was worked on. In strict order each event that arrives leaves a *pointer*
+//! before its row is written, so that none is acknowledged and not seen; it goes when the event is
+//! settled. A pointer whose row never came, or is settled, stands in nobody's way.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use aws_sdk_dynamodb::types::AttributeValue;
+use sha2::{Digest as _, Sha256};
+
+use super::transition::{Fence, order as transition};
+use super::{BadRow, Body, Item, Ledger, Placed, Row, State, Write, item};
+use crate::base::clock::Millis;
+use crate::base::timing::{KEEP_ORDER, POINTER_GRACE};
+use crate::sources::Config;
+use crate::sources::ordering::{Entity, Mode, Place, Version};
+use crate::webhook::event::{Event, EventKey};
+
+/// Pointers that are looked at in one request.
+const PAGE: i32 = 25;
+
+/// Requests for pointers of one attempt. More of them than this are cleaned up by the next.
+const PAGES: u32 = 20;
+
+/// When the second in line looks again. Whoever goes first calls the next one up, so this is for a
+/// call that was lost.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
+/// How much later each place further behind looks, for whom more than one call would have to be
+/// lost, and when the last of a long line does.
+const LATER_BY_PLACE: Duration = Duration::from_secs(60);
+const LATEST: Duration = Duration::from_secs(15 * 60);
+
+/// The right to work on the events of an entity, until a time.
+#[derive(Debug)]
+pub struct EntityLock {
+    entity: Entity,
+    owner: String,
+    epoch: u64,
+}
+
+/// The place of an event in the line of its entity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    pub entity: Entity,
+    pub event: EventKey,
+    sk: String,
+}
+
+/// Whether the guard was raised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raised {
+    /// Nothing newer was worked on.
+    Newest,
+    /// Something newer was.
+    Older,
+}
+
+/// An event that goes first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// `None`: it has a pointer, and its row is not there yet.
+    pub event: Option<EventKey>,
+    /// When it is worth to look again.
+    pub until: Millis,
+}
+
+/// What a pointer says of the way.
+#[derive(Debug, PartialEq, Eq)]
+enum Standing {
+    /// It stands for nothing that is still to be done.
+    Gone,
+    Waits(Ahead),
+}
+
+impl Pointer {
+    pub fn new(entity: Entity, version: &Version, event: &EventKey) -> Self {
+        // A space is less than anything in a version: what begins alike stays in order.
+        let hash = hex::encode(&Sha256::digest(event.pk())[..8]);
+        Self {
+            sk: format!("P#{} {hash}", version.sorted()),
+            entity,
+            event: event.clone(),
+        }
+    }
+}
+
+impl Ahead {
+    /// For one that stands behind others as well.
+    fn behind(self, others: usize) -> Self {
+        let others = u32::try_from(others).unwrap_or(u32::MAX);
+        Self {
+            until: self.until + LATER_BY_PLACE.saturating_mul(others).min(LATEST),
+            ..self
+        }
+    }
+}
+
+impl EntityLock {
+    fn fence(&self) -> Fence<'_> {
+        Fence {
+            epoch: self.epoch,
+            owner: &self.owner,
+        }
+    }
+}
+
+impl Ledger {
+    /// The same ledger, which gives the events of sources in strict order their pointers.
+    #[must_use]
+    pub fn ordering(mut self, config: &Config) -> Self {
+        let ordered = config.sources().filter_map(|source| {
+            let order = source.order.clone()?;
+            matches!(order.mode, Mode::Strict).then(|| (source.name.clone(), order))
+        });
+        self.strict = ordered.collect::<std::collections::BTreeMap<_, _>>().into();
+        self
+    }
+
+    /// The place in the line that an event asks for, if its source has lines.
+    pub(super) fn pointer(&self, event: &Event) -> Option<Pointer> {
+        let order = self.strict.get(event.key.source())?;
+        let source = event.key.source();
+        let place = order.place(source, &event.headers, &event.body, event.received_at)?;
+        Some(Pointer::new(place.entity, &place.version?, &event.key))
+    }
+
+    /// The same for an event that may have come out of the spill queue with a reference to its body.
+    pub(super) async fn pointer_of(
+        &self,
+        event: &Event,
+        placed: &Placed,
+    ) -> anyhow::Result<Option<Pointer>> {
+        let has_line = self.strict.contains_key(event.key.source());
+        if !has_line || !event.body.is_empty() {
+            return Ok(self.pointer(event));
+        }
+        let body = self.placed_body(placed, &event.sha).await?;
+        // Without a body nothing will be worked on, and nobody has to wait for it.
+        Ok(body.and_then(|Body(body)| {
+            self.pointer(&Event {
+                body,
+                ..event.clone()
+            })
+        }))
+    }
+
+    /// Lets an event stand in the line of its entity. One that stands there keeps its place.
+    pub async fn line_up(&self, pointer: &Pointer, now: Millis) -> anyhow::Result<()> {
+        let written = Item::from([
+            ("pk".to_owned(), item::s(pointer.entity.pk())),
+            ("sk".to_owned(), item::s(&pointer.sk)),
+            ("ek".to_owned(), item::s(pointer.event.pk())),
+            ("at".to_owned(), item::ms(now)),
+            ("ttl".to_owned(), item::n((now + KEEP_ORDER).secs())),
+        ]);
+        let condition = ("attribute_not_exists(pk)", Item::new());
+        self.put("note the place of an event", written, Some(condition))
+            .await?;
+        Ok(())
+    }
+
+    /// Takes an event out of the line.
+    pub async fn step_out(&self, pointer: &Pointer) -> anyhow::Result<()> {
+        self.forget(&pointer.entity, &pointer.sk).await
+    }
+
+    /// Takes the lock of an entity for `lease` from `now`; `None` when another worker holds it.
+    /// `owner` is a name that no other claim has.
+    pub async fn lock_entity(
+        &self,
+        entity: &Entity,
+        owner: &str,
+        now: Millis,
+        lease: Duration,
+    ) -> anyhow::Result<Option<EntityLock>> {
+        let change = transition::lock(owner, now, now + lease);
+        let item = match self.change_item(&entity.pk(), "L", change).await? {
+            Write::Applied(Some(item)) => item,
+            // Our own lock, its answer lost.
+            Write::Refused(Some(item)) if item::text(&item, "own") == Some(owner) => item,
+            Write::Applied(None) | Write::Refused(_) => return Ok(None),
+        };
+        Ok(Some(EntityLock {
+            entity: entity.clone(),
+            owner: owner.to_owned(),
+            epoch: item::number(&item, "epoch").context("the lock of an entity has no epoch")?,
+        }))
+    }
+
+    /// Gives a lock back. `false`: another worker had taken it over.
+    pub async fn unlock_entity(&self, lock: EntityLock) -> anyhow::Result<bool> {
+        let change = transition::unlock(lock.fence());
+        let answer = self.change_item(&lock.entity.pk(), "L", change).await?;
+        Ok(match answer {
+            Write::Applied(_) => true,
+            // Our own write, its answer lost: nobody has taken it since.
+            Write::Refused(item) => item.is_some_and(|item| {
+                item::number(&item, "epoch") == Some(lock.epoch) && !item.contains_key("own")
+            }),
+        })
+    }
+
+    /// Notes the version that is about to be worked on, unless a newer one was. An equal one is
+    /// not older: clocks of providers count seconds.
+    ///
+    /// It comes before the effect. After it, a worker that dies in between would leave the way
+    /// open for an older event; and when the newer one is tried again, its destination honours
+    /// the key and leaves the older state as it is.
+    pub async fn raise(
+        &self,
+        entity: &Entity,
+        version: &Version,
+        event: &EventKey,
+        now: Millis,
+    ) -> anyhow::Result<Raised> {
+        let change = transition::raise(version, &event.pk(), now);
+        Ok(match self.change_item(&entity.pk(), "V", change).await? {
+            Write::Applied(_) => Raised::Newest,
+            Write::Refused(_) => Raised::Older,
+        })
+    }
+
+    /// Whether a newer version of the entity was worked on. It says what would become of the event
+    /// now; nothing is written by it.
+    pub async fn is_overtaken(&self, place: &Place) -> anyhow::Result<bool> {
+        let Some(version) = &place.version else {
+            return Ok(false);
+        };
+        let newest = self.get(&place.entity.pk(), "V").await?;
+        let newest = newest.as_ref().and_then(|newest| item::text(newest, "ver"));
+        Ok(newest.is_some_and(|newest| newest > version.sorted()))
+    }
+
+    /// The event whose version of the entity is the newest that was worked on, for as long as that is
+    /// kept.
+    pub async fn newest_of(&self, entity: &Entity) -> anyhow::Result<Option<EventKey>> {
+        let newest = self.get(&entity.pk(), "V").await?;
+        let newest = newest.as_ref().and_then(|newest| item::text(newest, "ek"));
+        Ok(newest.and_then(EventKey::from_pk))
+    }
+
+    /// The event that goes before this one, if any. Whoever asks holds the lock.
+    pub async fn ahead_of(&self, pointer: &Pointer, now: Millis) -> anyhow::Result<Option<Ahead>> {
+        for _ in 0..PAGES {
+            let page = self.pointers(&pointer.entity, &pointer.sk, PAGE).await?;
+            let mut stands = false;
+            for (place, (sk, event, at)) in page.iter().enumerate() {
+                if *sk == pointer.sk {
+                    stands = true;
+                } else if let Standing::Waits(ahead) =
+                    self.standing(pointer, event, *at, now).await?
+                {
+                    // What waits must be seen by those behind it.
+                    self.line_up(pointer, now).await?;
+                    let between = page.iter().skip(place + 1);
+                    let between = between.filter(|(sk, ..)| *sk != pointer.sk);
+                    return Ok(Some(ahead.behind(between.count())));
+                } else {
+                    self.forget(&pointer.entity, sk).await?;
+                }
+            }
+            if stands {
+                return Ok(None);
+            }
+            if page.len() < usize::try_from(PAGE).unwrap_or(0) {
+                // It came without a pointer: it is replayed, or its source became strict since.
+                self.line_up(pointer, now).await?;
+                return Ok(None);
+            }
+        }
+        let until = now + LOOK_AGAIN;
+        Ok(Some(Ahead { event: None, until }))
+    }
+
+    /// The first event in the line of an entity, called up: it is due now if it was put off.
+    pub async fn call_up_next(
+        &self,
+        entity: &Entity,
+        now: Millis,
+    ) -> anyhow::Result<Option<EventKey>> {
+        // Greater than any pointer.
+        let first = self.pointers(entity, "P$", 1).await?;
+        let Some((_, event, _)) = first.into_iter().next() else {
+            return Ok(None);
+        };
+        self.change(&event.pk(), transition::call_up(now)).await?;
+        Ok(Some(event))
+    }
+
+    async fn standing(
+        &self,
+        mine: &Pointer,
+        event: &EventKey,
+        at: Millis,
+        now: Millis,
+    ) -> anyhow::Result<Standing> {
+        if *event == mine.event {
+            // The same event said something else before.
+            return Ok(Standing::Gone);
+        }
+        match self.event(event).await {
+            Ok(row) => Ok(standing(row.as_ref(), at, now)),
+            // Those behind it wait for somebody to mend it, at the cost of no attempt.
+            Err(error) if error.is::<BadRow>() => {
+                tracing::error!(event.key = %event, error = format!("{error:#}"), "events wait behind {event}, which cannot be read");
+                Ok(Standing::Waits(Ahead {
+                    event: None,
+                    until: now + LOOK_AGAIN,
+                }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Pointers up to and with a sort key, the lowest first.
+    async fn pointers(
+        &self,
+        entity: &Entity,
+        to: &str,
+        limit: i32,
+    ) -> anyhow::Result<Vec<(String, EventKey, Millis)>> {
+        let values = Item::from([
+            (":pk".to_owned(), item::s(entity.pk())),
+            (":from".to_owned(), item::s("P#")),
+            (":to".to_owned(), AttributeValue::S(to.to_owned())),
+        ]);
+        let answer = self
+            .dynamodb
+            .query()
+            .table_name(&self.table)
+            .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
+            .set_expression_attribute_values(Some(values))
+            .consistent_read(true)
+            .limit(limit)
+            .send()
+            .await
+            .context("read the line of an entity")?;
+        let pointers = answer.items().iter().filter_map(|item| {
+            let event = EventKey::from_pk(item::text(item, "ek")?)?;
+            let sk = item::text(item, "sk")?.to_owned();
+            Some((sk, event, item::time(item, "at")?))
+        });
+        Ok(pointers.collect())
+    }
+
+    async fn forget(&self, entity: &Entity, sk: &str) -> anyhow::Result<()> {
+        self.dynamodb
+            .delete_item()
+            .table_name(&self.table)
+            .key("pk", item::s(entity.pk()))
+            .key("sk", item::s(sk))
+            .send()
+            .await
+            .context("remove the place of an event")?;
+        Ok(())
+    }
+}
+
+/// What a pointer from `at` says, given its row.
+fn standing(row: Option<&Row>, at: Millis, now: Millis) -> Standing {
+    let soon = now + LOOK_AGAIN;
+    match row {
+        // The row is written right behind the pointer, or its sender sends it again.
+        None if now.since(at) < POINTER_GRACE => Standing::Waits(Ahead {
+            event: None,
+            until: soon,
+        }),
+        None => Standing::Gone,
+        Some(row) if !row.is_open() => Standing::Gone,
+        Some(row) => Standing::Waits(Ahead {
+            event: Some(row.key.clone()),
+            until: match (row.state, row.due) {
+                (State::Failed, Some(due)) => soon.max(due + Duration::from_secs(1)),
+                _ => soon,
+            },
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::webhook::preset::Compare;
+
+    #[test]
+    fn the_line_is_in_the_order_of_the_versions() {
+        let pointer = |version: &str, compare| {
+            let version = Version::read(version, compare).unwrap();
+            Pointer::new(
+                Entity::new("s", "e"),
+                &version,
+                &EventKey::new("s", version.sorted()),
+            )
+            .sk
+        };
+        for (compare, versions) in [
+            (Compare::Number, ["0", "9", "10", "10.5", "11"]),
+            (Compare::Text, ["a", "a!", "aa", "ab", "b"]),
+        ] {
+            let sorted: Vec<_> = versions.iter().map(|v| pointer(v, compare)).collect();
+            assert!(sorted.is_sorted(), "{sorted:?}");
+            assert!(sorted.iter().all(|sk| sk.as_str() < "P$"));
+        }
+    }
+
+    #[test]
+    fn the_last_of_a_long_line_looks_again_all_the_same() {
+        let ahead = |others| {
+            let first = Ahead {
+                event: None,
+                until: Millis(0),
+            };
+            first.behind(others).until
+        };
+        let minutes = |count: i64| Millis(count * 60_000);
+        for (others, after) in [(0, 0), (1, 1), (15, 15), (16, 15), (usize::MAX, 15)] {
+            assert_eq!(ahead(others), minutes(after), "{others}");
+        }
+    }
+
+    #[test]
+    fn a_pointer_without_a_row_stands_for_a_while() {
+        let at = Millis(1_000_000);
+        let waits = |now: Millis| matches!(standing(None, at, now), Standing::Waits(_));
+        assert!(waits(at) && waits(at + POINTER_GRACE - Duration::from_millis(1)));
+        assert!(!waits(at + POINTER_GRACE));
+        // The clock of who wrote it may be ahead.
+        assert!(waits(at - Duration::from_secs(3)));
+    }
+}

@@ -1,0 +1,215 @@
+//! Reads of many rows, and what they cost. Each way to read them is written once, here.
+
+use std::ops::AddAssign;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use aws_sdk_dynamodb::types::{ConsumedCapacity, KeysAndAttributes, ReturnConsumedCapacity};
+
+use super::read::{TIME_SHARDS, Waiting};
+use super::transition::WORK_SHARDS;
+use super::{Item, Ledger, item};
+use crate::base::clock::Millis;
+use crate::webhook::event::EventKey;
+
+/// The most items that one request may name.
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchGetItem.html>
+pub(super) const MOST_AT_ONCE: usize = 100;
+
+/// How often keys are asked for that DynamoDB did not get to.
+const TRIES: u32 = 8;
+
+/// What reads cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    pub calls: u64,
+    pub read_units: f64,
+}
+
+/// One part of the `time` index: a share of the events of a source in one hour of UTC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HourPart {
+    source: String,
+    from: Millis,
+    to: Millis,
+    shard: u8,
+}
+
+/// What one request found, and where the next one goes on.
+#[derive(Debug)]
+pub struct Page<T> {
+    pub found: Vec<T>,
+    pub next: Option<Next>,
+    pub cost: Cost,
+}
+
+/// A place in an index.
+#[derive(Clone, Debug)]
+pub struct Next(Item);
+
+impl HourPart {
+    /// The parts that hold the events of a source from one time to another, both inclusive and
+    /// within one hour of UTC.
+    pub fn of(source: &str, from: Millis, to: Millis) -> impl Iterator<Item = Self> {
+        (0..TIME_SHARDS).map(move |shard| Self {
+            source: source.to_owned(),
+            from,
+            to,
+            shard,
+        })
+    }
+}
+
+impl<T> Page<T> {
+    /// The same of what can be read.
+    pub(super) fn read<U>(self, read: impl Fn(&T) -> Option<U>) -> Page<U> {
+        Page {
+            found: self.found.iter().filter_map(read).collect(),
+            next: self.next,
+            cost: self.cost,
+        }
+    }
+}
+
+impl Ledger {
+    /// The next entries of a part of the `time` index, by the time at which they were received;
+    /// without a limit, as many as one answer holds.
+    pub(crate) async fn of_hour(
+        &self,
+        part: &HourPart,
+        forward: bool,
+        limit: Option<i32>,
+        start: Option<Next>,
+    ) -> anyhow::Result<Page<Item>> {
+        let name = format!("T#{}#{}#{}", part.source, part.from.hour(), part.shard);
+        let from = format!("{:013}", part.from.0.max(0));
+        let to = format!("{:013}#\u{10FFFF}", part.to.0.max(0));
+        let query = self.dynamodb.query().index_name("time");
+        let query = query
+            .key_condition_expression("tpk = :part AND tsk BETWEEN :from AND :to")
+            .projection_expression("pk, tsk")
+            .expression_attribute_values(":part", item::s(name))
+            .expression_attribute_values(":from", item::s(from))
+            .expression_attribute_values(":to", item::s(to))
+            .scan_index_forward(forward)
+            .set_limit(limit);
+        let page = self.page(query, start).await;
+        page.context("list the events of an hour")
+    }
+
+    /// The next events in one part of the `work` index, whatever their source; without a limit, as
+    /// many as one answer holds. What was received at `since` or later is looked at again, or died,
+    /// after that; the rest may be left out.
+    pub async fn waiting_page(
+        &self,
+        what: Waiting,
+        shard: u8,
+        since: Millis,
+        limit: Option<i32>,
+        start: Option<Next>,
+    ) -> anyhow::Result<Page<EventKey>> {
+        let kind = match what {
+            Waiting::Open => "W",
+            Waiting::Dead => "D",
+        };
+        let name = format!("{kind}#{}", shard % WORK_SHARDS);
+        let query = self.dynamodb.query().index_name("work");
+        let query = query
+            .key_condition_expression("gpk = :part AND gsk >= :since")
+            .projection_expression("pk")
+            .expression_attribute_values(":part", item::s(name))
+            .expression_attribute_values(":since", item::ms(since))
+            .set_limit(limit);
+        let page = self.page(query, start).await;
+        Ok(page.context("list the events that wait")?.read(key_of))
+    }
+
+    /// The next page of a query.
+    pub(crate) async fn page(
+        &self,
+        query: QueryFluentBuilder,
+        start: Option<Next>,
+    ) -> anyhow::Result<Page<Item>> {
+        let query = query
+            .table_name(&self.table)
+            .set_exclusive_start_key(start.map(|next| next.0))
+            .return_consumed_capacity(ReturnConsumedCapacity::Total);
+        // Who reads page after page is not to carry it along.
+        let answer = Box::pin(query.send()).await?;
+        Ok(Page {
+            cost: Cost::of(answer.consumed_capacity()),
+            found: answer.items.unwrap_or_default(),
+            next: answer.last_evaluated_key.map(Next),
+        })
+    }
+
+    /// These attributes of the state rows of events, or all, in no order, as they were a moment
+    /// ago; what has no row is left out.
+    pub(crate) async fn state_rows(
+        &self,
+        keys: &[EventKey],
+        attributes: Option<&str>,
+    ) -> anyhow::Result<(Vec<Item>, Cost)> {
+        let (mut rows, mut cost) = (Vec::with_capacity(keys.len()), Cost::default());
+        for keys in keys.chunks(MOST_AT_ONCE) {
+            let (mut left, mut tries) = (keys.iter().map(row_of).collect::<Vec<_>>(), 0);
+            while !left.is_empty() {
+                let count = left.len();
+                ensure!(tries < TRIES, "DynamoDB does not get to {count} rows");
+                if tries > 0 {
+                    // What is left of a batch comes sooner to who waits.
+                    tokio::time::sleep(Duration::from_millis(25 << tries)).await;
+                }
+                tries += 1;
+                let asked = KeysAndAttributes::builder()
+                    .set_keys(Some(left))
+                    .set_projection_expression(attributes.map(str::to_owned));
+                let answer = self
+                    .dynamodb
+                    .batch_get_item()
+                    .request_items(&self.table, asked.build()?)
+                    .return_consumed_capacity(ReturnConsumedCapacity::Total)
+                    .send()
+                    .await
+                    .context("read rows of the ledger")?;
+                cost += Cost::of(answer.consumed_capacity().first());
+                let found = answer.responses.unwrap_or_default();
+                rows.extend(found.into_values().flatten());
+                let unread = answer.unprocessed_keys.unwrap_or_default();
+                left = unread.into_values().flat_map(|keys| keys.keys).collect();
+            }
+        }
+        Ok((rows, cost))
+    }
+}
+
+/// The event that an item is of.
+pub(super) fn key_of(item: &Item) -> Option<EventKey> {
+    EventKey::from_pk(item::text(item, "pk")?)
+}
+
+fn row_of(key: &EventKey) -> Item {
+    Item::from([
+        ("pk".to_owned(), item::s(key.pk())),
+        ("sk".to_owned(), item::s("M")),
+    ])
+}
+
+impl Cost {
+    /// Of one call.
+    pub(super) fn of(used: Option<&ConsumedCapacity>) -> Self {
+        let units = used.and_then(ConsumedCapacity::capacity_units);
+        Self {
+            calls: 1,
+            read_units: units.unwrap_or(0.0),
+        }
+    }
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.read_units += other.read_units;
+    }
+}

@@ -1,0 +1,160 @@
+//! Reads for people. Every one of them names a key or an index.
+
+use anyhow::Context as _;
+
+use super::pages::HourPart;
+use super::transition::WORK_SHARDS;
+use super::{Body, Item, Ledger, NoBody, Row, item};
+use crate::base::clock::Millis;
+use crate::webhook::event::{EventId, EventKey};
+
+/// Parts of an hour of a source in the `time` index.
+pub(crate) const TIME_SHARDS: u8 = 4;
+
+const HOUR_MS: i64 = 3_600_000;
+
+/// An event as the `time` index knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    pub id: EventId,
+    pub key: EventKey,
+    pub received_at: Millis,
+    pub kind: String,
+}
+
+/// What the `work` index holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// Events that are not settled.
+    Open,
+    /// Dead letters.
+    Dead,
+}
+
+impl Waiting {
+    /// The parts of the index.
+    pub const SHARDS: u8 = WORK_SHARDS;
+}
+
+impl Ledger {
+    /// The events in one part of the `work` index, whatever their source, and whether there are
+    /// more than `limit`.
+    pub async fn waiting(
+        &self,
+        what: Waiting,
+        shard: u8,
+        limit: i32,
+    ) -> anyhow::Result<(Vec<EventKey>, bool)> {
+        let page = self.waiting_page(what, shard, Millis(0), Some(limit), None);
+        let page = page.await?;
+        Ok((page.found, page.next.is_some()))
+    }
+
+    /// The state row of an event.
+    pub async fn event(&self, key: &EventKey) -> anyhow::Result<Option<Row>> {
+        let Some(item) = self.get(&key.pk(), "M").await? else {
+            return Ok(None);
+        };
+        Ok(Some(Row::read(&item)?))
+    }
+
+    /// Whether there is a row for an event. Nothing may be decided by it: it reads what was true
+    /// a moment ago, at half the price.
+    pub async fn has(&self, key: &EventKey) -> anyhow::Result<bool> {
+        let answer = self
+            .dynamodb
+            .get_item()
+            .table_name(&self.table)
+            .key("pk", item::s(key.pk()))
+            .key("sk", item::s("M"))
+            .projection_expression("pk")
+            .send()
+            .await
+            .context("look an event up")?;
+        Ok(answer.item.is_some())
+    }
+
+    /// The exact body of an event.
+    pub async fn event_body(&self, key: &EventKey) -> anyhow::Result<Option<Result<Body, NoBody>>> {
+        let Some(item) = self.get(&key.pk(), "M").await? else {
+            return Ok(None);
+        };
+        let row = Row::read(&item)?;
+        self.body(&row, &item).await.map(Some)
+    }
+
+    /// The events of a source received from `from` to `to`, both inclusive and within one hour
+    /// of UTC, newest first. At most `limit`.
+    pub async fn received_in_hour(
+        &self,
+        source: &str,
+        from: Millis,
+        to: Millis,
+        limit: usize,
+    ) -> anyhow::Result<Vec<Listed>> {
+        let (mut found, at_once) = (Vec::new(), i32::try_from(limit.clamp(1, 1000))?);
+        for part in HourPart::of(source, from, to) {
+            let (mut start, mut of_part) = (None, 0);
+            loop {
+                let page = self.of_hour(&part, false, Some(at_once), start).await?;
+                of_part += page.found.len();
+                found.extend(page.found.iter().filter_map(listed));
+                start = page.next;
+                if start.is_none() || of_part >= limit {
+                    break;
+                }
+            }
+        }
+        found.sort_by(|a: &Listed, b: &Listed| b.id.cmp(&a.id));
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// The events of the given sources whose id begins with `prefix`, which must name at least
+    /// the hour. At most `limit`.
+    pub async fn with_id_prefix(
+        &self,
+        sources: &[&str],
+        prefix: &str,
+        limit: usize,
+    ) -> anyhow::Result<Vec<Listed>> {
+        let Some((from, to)) = EventId::times(prefix) else {
+            return Ok(Vec::new());
+        };
+        let text = prefix
+            .strip_prefix("evt_")
+            .unwrap_or(prefix)
+            .to_ascii_uppercase();
+        let mut found = Vec::new();
+        for source in sources {
+            let mut at = from;
+            while at <= to {
+                let end = Millis((at.0.div_euclid(HOUR_MS) + 1) * HOUR_MS - 1).min(to);
+                let listed = self.received_in_hour(source, at, end, 1000).await?;
+                found.extend(
+                    listed
+                        .into_iter()
+                        .filter(|e| e.id.as_str()[4..].starts_with(&text)),
+                );
+                at = Millis(end.0 + 1);
+                if found.len() >= limit {
+                    break;
+                }
+            }
+        }
+        found.truncate(limit);
+        Ok(found)
+    }
+}
+
+pub(super) fn listed(keys: &Item) -> Option<Listed> {
+    let key = EventKey::from_pk(item::text(keys, "pk")?)?;
+    let (time, kind) = item::text(keys, "tsk")?.split_once('#')?;
+    let received_at = Millis(time.parse().ok()?);
+    Some(Listed {
+        id: EventId::new(received_at, &key),
+        key,
+        received_at,
+        kind: kind.to_owned(),
+    })
+}

@@ -1,0 +1,369 @@
+//! An event enters the ledger, once.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::apart::Why;
+use super::body::Placed;
+use super::transition::{QUARANTINED, work_partition};
+use super::{Item, Ledger, Row, SCHEMA, State, Watched, Write, item};
+use crate::base::clock::Millis;
+use crate::base::timing::FIRST_LOOK;
+use crate::webhook::event::{Event, EventKey, Sha, Via};
+
+/// A duplicate of an open event is rung for again unless somebody rang this recently.
+const RUNG_RECENTLY: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// What became of an event that arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// It was not known.
+    New,
+    /// It is known and not settled. `silent` when nobody rang for it in the last seconds: the
+    /// first delivery may have died between its row and its message.
+    Open { silent: bool, run: u64 },
+    /// It is known and settled.
+    Settled,
+    /// Another body came before under the same id, or the same signature with another id or body.
+    /// It is quarantined under this key, until a human decides.
+    Conflict(EventKey),
+    /// The same conflict once more: what it carries is in the row with this key, and this copy was
+    /// counted.
+    Repeated(EventKey),
+}
+
+/// What an event is in its first row.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum New<'n> {
+    Received(Watched),
+    /// Kept apart, for this reason.
+    Apart(&'n str),
+}
+
+impl New<'_> {
+    fn state(self) -> State {
+        match self {
+            Self::Received(_) => State::Received,
+            Self::Apart(_) => State::Quarantined,
+        }
+    }
+}
+
+/// What a refused put means.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// Our own put, applied before its answer was lost.
+    Own,
+    Known(Received),
+    OtherBody,
+}
+
+impl Ledger {
+    /// Writes the event once. A second delivery of it is an answer, not an error.
+    ///
+    /// After this returns, the event is durable: it may be acknowledged.
+    pub async fn receive(&self, event: &Event, now: Millis) -> anyhow::Result<Received> {
+        let placed = self.place(event).await?;
+        self.receive_placed(event, &placed, Watched::ByIndex, now)
+            .await
+    }
+
+    /// The same for an event whose body is ready.
+    pub async fn receive_placed(
+        &self,
+        event: &Event,
+        placed: &Placed,
+        watched: Watched,
+        now: Millis,
+    ) -> anyhow::Result<Received> {
+        if let Some(mark) = &event.once
+            && !self.is_first_with(mark, event, now).await?
+        {
+            let why = if *mark == event.content {
+                Why::KnownBody(*mark)
+            } else {
+                Why::KnownSignature(*mark)
+            };
+            // In a box, for it is rare, and what is waited for in it is deep.
+            return Box::pin(self.keep_apart(event, placed, why, now)).await;
+        }
+        if let Some(pointer) = self.pointer_of(event, placed).await? {
+            self.line_up(&pointer, now).await?;
+        }
+        match self
+            .put_event(event, &event.key, placed, New::Received(watched), now)
+            .await?
+        {
+            None | Some(Refusal::Own) => Ok(Received::New),
+            Some(Refusal::Known(known)) => Ok(known),
+            Some(Refusal::OtherBody) => {
+                Box::pin(self.keep_apart(event, placed, Why::OtherBody, now)).await
+            }
+        }
+    }
+
+    /// Body first, then the row that points to it.
+    pub(super) async fn put_event(
+        &self,
+        event: &Event,
+        key: &EventKey,
+        placed: &Placed,
+        new: New<'_>,
+        now: Millis,
+    ) -> anyhow::Result<Option<Refusal>> {
+        let event = &event.under(key.clone());
+        let write_id = write_id()?;
+        let mut row = state_row(event, placed.len, new, &write_id, now);
+        let held = matches!(new, New::Apart(_));
+        self.keep_body(event, placed, &mut row, held, now).await?;
+        let condition = ("attribute_not_exists(pk)", Item::new());
+        match self
+            .put("put an event into the ledger", row, Some(condition))
+            .await?
+        {
+            Write::Applied(_) => Ok(None),
+            Write::Refused(old) => {
+                let old = old.unwrap_or_default();
+                let refusal = refusal(&old, event, &write_id, now);
+                if let Ok(row) = Row::read(&old) {
+                    self.hold_again(&row, now).await;
+                    if matches!(refusal, Refusal::Known(_)) {
+                        self.note_other_way(&row, event).await;
+                    }
+                }
+                Ok(Some(refusal))
+            }
+        }
+    }
+
+    /// Whether no other event had this mark. Written before the event, so that of two ids with
+    /// one mark only one is first; the same id may come again.
+    async fn is_first_with(&self, mark: &Sha, event: &Event, now: Millis) -> anyhow::Result<bool> {
+        let keep = self.retention(event.key.source()).rows;
+        let marker = Item::from([
+            (
+                "pk".to_owned(),
+                item::s(format!("E#{}#~{}", event.key.source(), mark.hex())),
+            ),
+            ("sk".to_owned(), item::s("S")),
+            ("ek".to_owned(), item::s(event.key.pk())),
+            ("sv".to_owned(), item::n(SCHEMA)),
+            ("ttl".to_owned(), item::n((now + keep).secs())),
+        ]);
+        let same = Item::from([(":ek".to_owned(), item::s(event.key.pk()))]);
+        let condition = ("attribute_not_exists(pk) OR ek = :ek", same);
+        let answer = self
+            .put(
+                "note what was signed in the ledger",
+                marker,
+                Some(condition),
+            )
+            .await?;
+        Ok(matches!(answer, Write::Applied(_)))
+    }
+}
+
+impl Event {
+    /// The same under another key.
+    pub(super) fn under(&self, key: EventKey) -> Self {
+        Self {
+            key,
+            ..self.clone()
+        }
+    }
+}
+
+/// What the item that stands in the way says of our put.
+fn refusal(old: &Item, event: &Event, write_id: &str, now: Millis) -> Refusal {
+    if item::text(old, "wid") == Some(write_id) {
+        return Refusal::Own;
+    }
+    let fetched = |via: Option<Via>| via == Some(Via::BackupSync);
+    let old_via = item::text(old, "via").and_then(Via::parse);
+    // What the provider's API lists is the event, but not the bytes that it posts.
+    let comparable = !fetched(old_via) && !fetched(Some(event.via));
+    let old_content = item::bytes(old, "same").or_else(|| item::bytes(old, "sha"));
+    let same = old_content == Some(event.content.0.as_slice());
+    if comparable && !same {
+        return Refusal::OtherBody;
+    }
+    match Row::read(old) {
+        Ok(row) if row.is_open() => {
+            let rung = row.sent_at.unwrap_or(row.received_at);
+            Refusal::Known(Received::Open {
+                silent: now.since(rung) > RUNG_RECENTLY,
+                run: row.run,
+            })
+        }
+        Ok(_) => Refusal::Known(Received::Settled),
+        // It is there and durable. A ring does no harm and brings the trouble to light.
+        Err(_) => Refusal::Known(Received::Open {
+            silent: true,
+            run: 0,
+        }),
+    }
+}
+
+fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: Millis) -> Item {
+    let pk = event.key.pk();
+    let received = event.received_at;
+    let mut row = Item::from([
+        ("pk".to_owned(), item::s(&pk)),
+        ("sk".to_owned(), item::s("M")),
+        ("sv".to_owned(), item::n(SCHEMA)),
+        ("st".to_owned(), item::s(new.state().as_str())),
+        ("epoch".to_owned(), item::n(0)),
+        ("run".to_owned(), item::n(0)),
+        ("gen".to_owned(), item::n(0)),
+        ("att".to_owned(), item::n(0)),
+        ("cr".to_owned(), item::n(0)),
+        ("rcv".to_owned(), item::ms(received)),
+        ("wid".to_owned(), item::s(write_id)),
+        ("sha".to_owned(), item::b(event.sha.0)),
+        ("len".to_owned(), item::n(len)),
+        ("via".to_owned(), item::s(event.via.as_str())),
+        ("ty".to_owned(), item::s(&event.kind)),
+        ("pvd".to_owned(), item::s(&event.provider)),
+        ("pre".to_owned(), item::s(&event.preset)),
+        ("prv".to_owned(), item::s(event.proven.as_str())),
+        ("cfg".to_owned(), item::s(&event.config)),
+        ("fx".to_owned(), AttributeValue::M(HashMap::new())),
+        ("h".to_owned(), AttributeValue::L(Vec::new())),
+        (
+            "tpk".to_owned(),
+            item::s(time_partition(&event.key, received)),
+        ),
+        (
+            "tsk".to_owned(),
+            item::s(format!("{:013}#{}", received.0.max(0), event.kind)),
+        ),
+    ]);
+    match new {
+        New::Received(watched) => {
+            row.insert("enq".into(), item::ms(now));
+            if watched == Watched::ByIndex {
+                row.insert("gpk".into(), item::s(work_partition(&pk)));
+                row.insert("gsk".into(), item::ms(now + FIRST_LOOK));
+            }
+        }
+        New::Apart(reason) => {
+            row.insert("reason".into(), item::s(reason));
+            row.insert("gpk".into(), item::s(QUARANTINED));
+            row.insert("gsk".into(), item::ms(now));
+        }
+    }
+    let headers: HashMap<_, _> = event
+        .headers
+        .iter()
+        .map(|(k, v)| (k.clone(), item::s(v)))
+        .collect();
+    if !headers.is_empty() {
+        row.insert("hdr".into(), AttributeValue::M(headers));
+    }
+    // Of most events it is the hash of the body.
+    if event.content != event.sha {
+        row.insert("same".into(), item::b(event.content.0));
+    }
+    if let Some(batch) = &event.of {
+        row.insert("bat".into(), item::s(batch.written()));
+    }
+    if let Some(drained_at) = event.drained_at {
+        row.insert("spl".into(), item::ms(drained_at));
+    }
+    let optional = [
+        ("ct", &event.content_type),
+        ("dlv", &event.delivery),
+        ("kid", &event.secret),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            row.insert(name.into(), item::s(value));
+        }
+    }
+    row
+}
+
+/// The part of the `time` index that an event is in: source, hour and one of four.
+pub(super) fn time_partition(key: &EventKey, at: Millis) -> String {
+    format!(
+        "T#{}#{}#{}",
+        key.source(),
+        at.hour(),
+        super::transition::shard(&key.pk()) % super::read::TIME_SHARDS
+    )
+}
+
+/// Tells this put from every other one. Without it, an SDK's second try of a put that had been
+/// applied would look like a duplicate.
+pub(crate) fn write_id() -> anyhow::Result<String> {
+    let mut bytes = [0; 9];
+    crate::base::random::fill(&mut bytes)?;
+    Ok(hex::encode(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Packed;
+    use super::*;
+
+    fn event(body: &'static [u8], via: Via) -> Event {
+        let mut event = Event::fetched(crate::webhook::event::Fetched {
+            source: "s",
+            provider: "p",
+            preset: "p",
+            id: "1",
+            kind: "k",
+            body: body.into(),
+            now: Millis(1_000_000),
+            via,
+            config: "c",
+        });
+        event.via = via;
+        event
+    }
+
+    fn row(event: &Event, state: State) -> Item {
+        let new = New::Received(Watched::ByIndex);
+        let mut row = state_row(event, 0, new, "first", event.received_at);
+        row.insert("st".into(), item::s(state.as_str()));
+        row.insert("bref".into(), item::s("i"));
+        row
+    }
+
+    #[test]
+    fn a_refused_put_is_read_from_what_stands_there() {
+        let (one, two) = (event(b"one", Via::Webhook), event(b"two", Via::Webhook));
+        let (now, later) = (Millis(1_000_000), Millis(1_010_000));
+        let open = row(&one, State::Received);
+        assert_eq!(refusal(&open, &one, "first", now), Refusal::Own);
+        let known = |silent| Refusal::Known(Received::Open { silent, run: 0 });
+        assert_eq!(refusal(&open, &one, "second", now), known(false));
+        assert_eq!(refusal(&open, &one, "second", later), known(true));
+        assert_eq!(refusal(&open, &two, "second", now), Refusal::OtherBody);
+        let done = row(&one, State::Done);
+        assert_eq!(
+            refusal(&done, &one, "second", now),
+            Refusal::Known(Received::Settled)
+        );
+    }
+
+    #[test]
+    fn what_the_api_lists_and_what_was_posted_are_one_event() {
+        let (posted, listed) = (event(b"{}", Via::Webhook), event(b"{ }", Via::BackupSync));
+        for (first, second) in [(&posted, &listed), (&listed, &posted)] {
+            let old = row(first, State::Done);
+            assert_eq!(
+                refusal(&old, second, "x", Millis(0)),
+                Refusal::Known(Received::Settled)
+            );
+        }
+    }
+
+    #[test]
+    fn a_small_event_with_its_body_fits_one_write_unit() {
+        let mut small = row(&event(b"{\"id\":\"evt_1\"}", Via::Webhook), State::Received);
+        assert!(Packed::new(b"{\"id\":\"evt_1\"}").inline(&mut small));
+        assert!(item::size(&small) <= 1024, "{}", item::size(&small));
+    }
+}

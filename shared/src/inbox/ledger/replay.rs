@@ -1,0 +1,303 @@
+//! Settled events are taken up again, each once for a plan that names it.
+//!
+//! A plan keeps one item for each of its events, under `R#{plan}`, `I#{pk of the event}`. That
+//! item and the state row change in one transaction, so that whoever applies the plan may be
+//! stopped anywhere and begin anew: what the plan has taken up, it does not take up again.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::{
+    CancellationReason, PutRequest, TransactWriteItem, Update, WriteRequest,
+};
+
+use super::transition::replay::{APPLIED, PLANNED};
+use super::transition::{Change, replay as transition};
+use super::{Item, Ledger, NEWEST_SCHEMA, Row, State, item};
+use crate::base::clock::Millis;
+use crate::base::timing::FIRST_LOOK;
+use crate::webhook::event::EventKey;
+
+/// The most items that one request may put.
+/// <https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_BatchWriteItem.html>
+const LARGEST_BATCH: usize = 25;
+
+/// How often a write is tried that met another on the same item.
+const TRIES: u32 = 5;
+
+/// How an event is taken up again.
+#[derive(Clone, Copy, Debug)]
+pub struct Again<'a> {
+    /// The plan that names the event.
+    pub plan: &'a str,
+    /// The fencing token of the event when it was planned.
+    pub seen: u64,
+    /// Whether what is known of its effects is forgotten, and new idempotency keys are used.
+    pub new_effects: bool,
+}
+
+/// What became of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replayed {
+    /// It is received again, and waits for its message.
+    Again,
+    /// This plan has taken it up before.
+    Before,
+    /// It is not settled, has moved since it was planned, or has no content any more.
+    Moved,
+    /// There is no such event any more.
+    Gone,
+}
+
+/// An event of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    pub key: EventKey,
+    /// The fencing token of the event when it was planned.
+    pub seen: u64,
+    /// Its place in the order of the plan, from 0.
+    pub place: u64,
+    /// When it was taken up again, if it was.
+    pub applied_at: Option<Millis>,
+}
+
+impl Ledger {
+    /// Writes the events of a plan, each with its fencing token, in their order. To do it again
+    /// before the plan is applied does no harm.
+    pub async fn plan_events(
+        &self,
+        plan: &str,
+        events: &[(EventKey, u64)],
+        expires: Millis,
+    ) -> anyhow::Result<()> {
+        let items = events.iter().enumerate().map(|(place, (key, seen))| {
+            Item::from([
+                ("pk".to_owned(), item::s(plan_pk(plan))),
+                ("sk".to_owned(), item::s(planned_sk(key))),
+                ("st".to_owned(), item::s(PLANNED)),
+                ("seen".to_owned(), item::n(seen)),
+                ("n".to_owned(), item::n(place)),
+                ("ttl".to_owned(), item::n(expires.secs())),
+            ])
+        });
+        let puts = items.map(|item| {
+            let put = PutRequest::builder().set_item(Some(item)).build()?;
+            anyhow::Ok(WriteRequest::builder().put_request(put).build())
+        });
+        let puts = puts.collect::<anyhow::Result<Vec<_>>>()?;
+        for batch in puts.chunks(LARGEST_BATCH) {
+            self.put_all(batch.to_vec()).await?;
+        }
+        Ok(())
+    }
+
+    async fn put_all(&self, mut batch: Vec<WriteRequest>) -> anyhow::Result<()> {
+        let mut wait = Duration::from_millis(50);
+        while !batch.is_empty() {
+            let request = self.dynamodb.batch_write_item();
+            let answer = request.request_items(&self.table, batch).send().await;
+            let left = answer.context("write the events of a plan")?;
+            let mut left = left.unprocessed_items.unwrap_or_default();
+            batch = left.remove(&self.table).unwrap_or_default();
+            if !batch.is_empty() {
+                // What DynamoDB had no room for.
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(Duration::from_secs(5));
+            }
+        }
+        Ok(())
+    }
+
+    /// The events of a plan, in its order.
+    pub async fn planned(&self, plan: &str) -> anyhow::Result<Vec<Planned>> {
+        let mut found = Vec::new();
+        let mut start = None;
+        loop {
+            let request = self.dynamodb.query().table_name(&self.table);
+            let page = request
+                .key_condition_expression("pk = :plan AND begins_with(sk, :event)")
+                .expression_attribute_values(":plan", item::s(plan_pk(plan)))
+                .expression_attribute_values(":event", item::s("I#"))
+                .consistent_read(true)
+                .set_exclusive_start_key(start)
+                .send()
+                .await
+                .context("read the events of a plan")?;
+            found.extend(page.items().iter().filter_map(planned));
+            start = page.last_evaluated_key;
+            if start.is_none() {
+                break;
+            }
+        }
+        found.sort_by_key(|event: &Planned| event.place);
+        Ok(found)
+    }
+
+    /// Takes a settled event up again: it is received, in a new run, with all its attempts. Its
+    /// message is for the caller to ring; if that is lost, the sweep rings.
+    pub async fn replay(
+        &self,
+        key: &EventKey,
+        again: &Again<'_>,
+        now: Millis,
+    ) -> anyhow::Result<Replayed> {
+        let pk = key.pk();
+        for _ in 0..TRIES {
+            let Some(old) = self.get(&pk, "M").await? else {
+                return Ok(Replayed::Gone);
+            };
+            let row = Row::read(&old)?;
+            if !may_be_replayed(&row, again) {
+                return self.before_or_moved(key, again).await;
+            }
+            let (seen, look) = (again.seen, now + FIRST_LOOK);
+            let change = transition::replay(&row, seen, again.plan, again.new_effects, look, now);
+            let writes = [
+                self.part(&pk, "M", change)?,
+                self.part(
+                    &plan_pk(again.plan),
+                    &planned_sk(key),
+                    transition::apply(now),
+                )?,
+            ];
+            match self.transact(writes.to_vec()).await? {
+                Transaction::Applied => {
+                    // Its body may have been about to expire.
+                    let state = State::Received;
+                    self.hold_if_old(&Row { state, ..row }, now).await;
+                    return Ok(Replayed::Again);
+                }
+                Transaction::Refused => return self.before_or_moved(key, again).await,
+                Transaction::Conflict => {}
+            }
+            let wait =
+                Duration::from_millis(20).mul_f64(1.0 + 4.0 * crate::base::backoff::jitter());
+            tokio::time::sleep(wait).await;
+        }
+        anyhow::bail!("{key} is being written to all the time; nothing was replayed")
+    }
+
+    async fn before_or_moved(&self, key: &EventKey, again: &Again<'_>) -> anyhow::Result<Replayed> {
+        let item = self.get(&plan_pk(again.plan), &planned_sk(key)).await?;
+        let item = item.with_context(|| format!("plan {} does not name {key}", again.plan))?;
+        let applied = item::text(&item, "st") == Some(APPLIED);
+        Ok(if applied {
+            Replayed::Before
+        } else {
+            Replayed::Moved
+        })
+    }
+
+    fn part(&self, pk: &str, sk: &str, change: Change) -> anyhow::Result<TransactWriteItem> {
+        let update = Update::builder()
+            .table_name(&self.table)
+            .key("pk", item::s(pk))
+            .key("sk", item::s(sk))
+            .update_expression(change.update)
+            .condition_expression(change.condition)
+            .set_expression_attribute_values(Some(change.values))
+            .set_expression_attribute_names(Some(change.names).filter(|names| !names.is_empty()))
+            .build()?;
+        Ok(TransactWriteItem::builder().update(update).build())
+    }
+
+    /// The token that the SDK adds makes its own repetitions one transaction.
+    async fn transact(&self, writes: Vec<TransactWriteItem>) -> anyhow::Result<Transaction> {
+        let request = self.dynamodb.transact_write_items();
+        match request.set_transact_items(Some(writes)).send().await {
+            Ok(_) => Ok(Transaction::Applied),
+            Err(error) => match why(&error) {
+                Some(outcome) => Ok(outcome),
+                None => Err(error).context("replay an event"),
+            },
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Transaction {
+    Applied,
+    /// A condition did not hold.
+    Refused,
+    /// Another write on one of the items was under way.
+    Conflict,
+}
+
+/// What a cancelled transaction means; nothing if it is an error like any other.
+fn why<R>(error: &SdkError<TransactWriteItemsError, R>) -> Option<Transaction> {
+    let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
+        error.as_service_error()
+    else {
+        return None;
+    };
+    let codes = cancelled.cancellation_reasons().iter();
+    let codes: Vec<&str> = codes.filter_map(CancellationReason::code).collect();
+    if codes.contains(&"ConditionalCheckFailed") {
+        Some(Transaction::Refused)
+    } else if codes.contains(&"TransactionConflict") {
+        Some(Transaction::Conflict)
+    } else {
+        None
+    }
+}
+
+/// Whether an event can be taken up again as the plan saw it.
+fn may_be_replayed(row: &Row, again: &Again<'_>) -> bool {
+    let settled = matches!(row.state, State::Done | State::DeadLetter | State::Failed);
+    settled
+        && row.epoch == again.seen
+        && row.erased_at.is_none()
+        // What this code cannot claim would lie there for ever.
+        && row.schema <= NEWEST_SCHEMA
+}
+
+fn plan_pk(plan: &str) -> String {
+    format!("R#{plan}")
+}
+
+fn planned_sk(key: &EventKey) -> String {
+    format!("I#{}", key.pk())
+}
+
+fn planned(item: &Item) -> Option<Planned> {
+    let applied = item::text(item, "st")? == APPLIED;
+    Some(Planned {
+        key: EventKey::from_pk(item::text(item, "sk")?.strip_prefix("I#")?)?,
+        seen: item::number(item, "seen")?,
+        place: item::number(item, "n")?,
+        applied_at: item::time(item, "at").filter(|_| applied),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::error::TransactionCanceledException;
+
+    use super::*;
+
+    fn cancelled(codes: &[&str]) -> SdkError<TransactWriteItemsError, ()> {
+        let reasons = codes
+            .iter()
+            .map(|code| CancellationReason::builder().code(*code).build());
+        let error = TransactionCanceledException::builder()
+            .set_cancellation_reasons(Some(reasons.collect()))
+            .build();
+        let error = TransactWriteItemsError::TransactionCanceledException(error);
+        SdkError::service_error(error, ())
+    }
+
+    #[test]
+    fn a_cancelled_transaction_is_told_by_its_reasons() {
+        let refused = cancelled(&["ConditionalCheckFailed", "None"]);
+        assert_eq!(why(&refused), Some(Transaction::Refused));
+        // A condition that did not hold will not hold when the conflict is over.
+        let both = cancelled(&["TransactionConflict", "ConditionalCheckFailed"]);
+        assert_eq!(why(&both), Some(Transaction::Refused));
+        let conflict = cancelled(&["None", "TransactionConflict"]);
+        assert_eq!(why(&conflict), Some(Transaction::Conflict));
+        assert_eq!(why(&cancelled(&["ThrottlingError", "None"])), None);
+        assert_eq!(why(&cancelled(&[])), None);
+    }
+}

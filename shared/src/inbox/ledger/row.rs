@@ -1,0 +1,393 @@
+//! The state row of an event, read tolerantly: other code, older and newer, writes it too.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::{AlsoSeen, Item, item};
+use crate::base::clock::Millis;
+use crate::base::string_enum::string_enum;
+use crate::webhook::event::{Batch, EventId, EventKey, Proven, Sha, Via};
+
+string_enum! {
+    /// Where an event stands.
+    State {
+        Received = "received",
+        /// Somebody holds the lease.
+        Processing = "processing",
+        Done = "done",
+        /// A retry is due at a known time; never final.
+        Failed = "failed",
+        DeadLetter = "dead_letter",
+        /// Kept apart: a second body under a known id, or a known body under a second id.
+        Quarantined = "quarantined",
+    }
+}
+
+string_enum! {
+    /// What is known of an effect.
+    EffectState {
+        /// It may be under way, or the worker died in it.
+        Intent = "intent",
+        Done = "done",
+        /// It is known not to have happened.
+        Not = "not",
+        /// It may or may not have happened.
+        Unknown = "unknown",
+        /// The downstream refused it for good: it did not happen, and in this run never will.
+        Refused = "refused",
+    }
+}
+
+/// The state row. Attributes that are not named here are kept by every change, for code that
+/// knows them.
+#[derive(Clone, Debug)]
+pub struct Row {
+    pub key: EventKey,
+    pub schema: u32,
+    pub state: State,
+    /// The fencing token: grows with each claim and each replay, and never resets.
+    pub epoch: u64,
+    pub run: u64,
+    /// Which generation of idempotency keys is in use.
+    pub generation: u64,
+    /// Attempts in this run, counted when they begin.
+    pub attempts: u32,
+    /// Attempts of them whose worker never came back, since it was last put off.
+    pub crashes: u32,
+    /// Those before that.
+    pub died: u32,
+    /// How often it was put off in this run, none of which is an attempt.
+    pub put_offs: u32,
+    pub owner: Option<String>,
+    pub lease_until: Option<Millis>,
+    pub due: Option<Millis>,
+    pub received_at: Millis,
+    pub write_id: String,
+    pub sha: Option<Sha>,
+    pub body_len: u64,
+    /// The request that it came in with others. Its body is what is left of that request's.
+    pub batch: Option<Batch>,
+    /// When it came out of the spill queue, if it was in it.
+    pub drained_at: Option<Millis>,
+    pub content_type: Option<String>,
+    pub headers: BTreeMap<String, String>,
+    pub via: Via,
+    /// By which other ways it came later.
+    pub also: Vec<AlsoSeen>,
+    pub kind: String,
+    pub provider: String,
+    pub preset: String,
+    pub delivery: Option<String>,
+    pub proven: Proven,
+    pub secret: Option<String>,
+    pub config: String,
+    pub body_at: BodyAt,
+    pub effects: BTreeMap<String, EffectRow>,
+    pub history: Vec<Moment>,
+    /// The history as it is stored, with entries that only newer code can read.
+    pub(super) raw_history: Vec<AttributeValue>,
+    pub error: Option<String>,
+    pub reason: Option<String>,
+    pub done_at: Option<Millis>,
+    pub done_by: Option<String>,
+    pub dead_at: Option<Millis>,
+    /// When what it carried was erased.
+    pub erased_at: Option<Millis>,
+    /// When the sweep looks at it next.
+    pub next_look: Option<Millis>,
+    pub sent_at: Option<Millis>,
+    pub sends: u32,
+}
+
+/// Where the body is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BodyAt {
+    /// In the state row itself.
+    Inline,
+    /// In the body row.
+    Row,
+    /// In the bucket, under this key.
+    Bucket(String),
+}
+
+/// One entry of the effect ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EffectRow {
+    pub state: EffectState,
+    /// The idempotency key that was used.
+    pub key: String,
+    /// Whether repeating it under that key is safe and may help.
+    pub keyed: bool,
+    pub at: Millis,
+    /// The run that it was tried in.
+    pub run: u64,
+    pub note: String,
+}
+
+/// One entry of the history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    pub at: Millis,
+    pub what: String,
+    pub attempt: u32,
+    /// The end of the lease that was held.
+    pub lease_until: Option<Millis>,
+    pub owner: String,
+    pub note: String,
+}
+
+/// A row that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadRow {
+    pub pk: String,
+    pub attribute: &'static str,
+}
+
+impl fmt::Display for BadRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "row {:?}: attribute {} is missing or not what it should be",
+            self.pk, self.attribute
+        )
+    }
+}
+
+impl std::error::Error for BadRow {}
+
+impl Row {
+    /// Reads a state row. What decides about the event must be there; the rest has defaults.
+    pub fn read(row: &Item) -> Result<Self, BadRow> {
+        let pk = item::text(row, "pk").unwrap_or_default();
+        let bad = |attribute| BadRow {
+            pk: pk.chars().take(260).collect(),
+            attribute,
+        };
+        let text = |name| item::text(row, name).map(str::to_owned);
+        let key = EventKey::from_pk(pk).ok_or_else(|| bad("pk"))?;
+        let schema = item::number(row, "sv").ok_or_else(|| bad("sv"))?;
+        let state = item::text(row, "st")
+            .and_then(State::parse)
+            .ok_or_else(|| bad("st"))?;
+        let lease_until = item::time(row, "lu");
+        let due = item::time(row, "due");
+        match state {
+            State::Processing if lease_until.is_none() => return Err(bad("lu")),
+            State::Failed if due.is_none() => return Err(bad("due")),
+            _ => {}
+        }
+        if !row.get("fx").is_some_and(AttributeValue::is_m) {
+            return Err(bad("fx"));
+        }
+        Ok(Self {
+            key,
+            schema,
+            state,
+            epoch: item::number(row, "epoch").ok_or_else(|| bad("epoch"))?,
+            run: item::number(row, "run").ok_or_else(|| bad("run"))?,
+            generation: item::number(row, "gen").unwrap_or(0),
+            attempts: item::number(row, "att").ok_or_else(|| bad("att"))?,
+            crashes: item::number(row, "cr").ok_or_else(|| bad("cr"))?,
+            died: item::number(row, "died").unwrap_or(0),
+            put_offs: item::number(row, "off").unwrap_or(0),
+            owner: text("own"),
+            lease_until,
+            due,
+            received_at: item::time(row, "rcv").ok_or_else(|| bad("rcv"))?,
+            write_id: text("wid").unwrap_or_default(),
+            sha: item::bytes(row, "sha")
+                .and_then(|bytes| bytes.try_into().ok())
+                .map(Sha),
+            body_len: item::number(row, "len").unwrap_or(0),
+            batch: item::text(row, "bat").and_then(Batch::read),
+            drained_at: item::time(row, "spl"),
+            content_type: text("ct"),
+            headers: headers(row),
+            via: item::text(row, "via")
+                .and_then(Via::parse)
+                .unwrap_or(Via::Webhook),
+            also: super::also::read(row),
+            kind: text("ty").unwrap_or_default(),
+            provider: text("pvd").unwrap_or_default(),
+            preset: text("pre").unwrap_or_default(),
+            delivery: text("dlv"),
+            proven: item::text(row, "prv")
+                .and_then(Proven::parse)
+                .unwrap_or(Proven::Nothing),
+            secret: text("kid"),
+            config: text("cfg").unwrap_or_default(),
+            body_at: match item::text(row, "bref") {
+                Some("i") => BodyAt::Inline,
+                Some("d") => BodyAt::Row,
+                Some(key) if key.starts_with("s3:") => BodyAt::Bucket(key[3..].to_owned()),
+                _ => return Err(bad("bref")),
+            },
+            effects: effects(row),
+            history: history(row),
+            raw_history: row
+                .get("h")
+                .and_then(|h| h.as_l().ok())
+                .cloned()
+                .unwrap_or_default(),
+            error: text("err"),
+            reason: text("reason"),
+            done_at: item::time(row, "done_at"),
+            done_by: text("done_by"),
+            dead_at: item::time(row, "dead_at"),
+            erased_at: item::time(row, "erased_at"),
+            next_look: item::time(row, "gsk"),
+            sent_at: item::time(row, "enq"),
+            sends: item::number(row, "enq_n").unwrap_or(0),
+        })
+    }
+
+    pub fn id(&self) -> EventId {
+        EventId::new(self.received_at, &self.key)
+    }
+
+    /// Whether somebody still has to do something with it.
+    pub fn is_open(&self) -> bool {
+        matches!(
+            self.state,
+            State::Received | State::Processing | State::Failed
+        )
+    }
+
+    /// Crashes, where whoever is said to be at work on it is taken for dead.
+    pub fn crashed(&self) -> u32 {
+        let now = u32::from(self.state == State::Processing);
+        self.crashes.saturating_add(now)
+    }
+
+    /// Whether the lease is over by more than clocks may differ.
+    pub fn lease_is_over(&self, now: Millis) -> bool {
+        self.lease_until
+            .is_none_or(|until| until < now - crate::base::timing::CLOCK_MARGIN)
+    }
+}
+
+fn headers(row: &Item) -> BTreeMap<String, String> {
+    let Some(AttributeValue::M(map)) = row.get("hdr") else {
+        return BTreeMap::new();
+    };
+    map.iter()
+        .filter_map(|(name, value)| Some((name.clone(), value.as_s().ok()?.clone())))
+        .collect()
+}
+
+fn effects(row: &Item) -> BTreeMap<String, EffectRow> {
+    let Some(AttributeValue::M(map)) = row.get("fx") else {
+        return BTreeMap::new();
+    };
+    map.iter()
+        .filter_map(|(name, value)| {
+            let entry = value.as_m().ok()?;
+            let effect = EffectRow {
+                // A word of newer code means something that we do not know: treat it so.
+                state: item::text(entry, "s")
+                    .and_then(EffectState::parse)
+                    .unwrap_or(EffectState::Unknown),
+                key: item::text(entry, "k").unwrap_or_default().to_owned(),
+                keyed: item::number::<u8>(entry, "h").unwrap_or(0) == 1,
+                at: item::time(entry, "at").unwrap_or_default(),
+                run: item::number(entry, "n").unwrap_or(0),
+                note: item::text(entry, "r").unwrap_or_default().to_owned(),
+            };
+            Some((name.clone(), effect))
+        })
+        .collect()
+}
+
+impl EffectRow {
+    pub(super) fn write(&self) -> AttributeValue {
+        let mut entry = Item::from([
+            ("s".to_owned(), item::s(self.state.as_str())),
+            ("k".to_owned(), item::s(&self.key)),
+            ("h".to_owned(), item::n(u8::from(self.keyed))),
+            ("at".to_owned(), item::ms(self.at)),
+        ]);
+        // The first run is what a row without it is of.
+        if self.run > 0 {
+            entry.insert("n".to_owned(), item::n(self.run));
+        }
+        if !self.note.is_empty() {
+            entry.insert("r".to_owned(), item::s(&self.note));
+        }
+        AttributeValue::M(entry)
+    }
+}
+
+/// History entries are short texts, `time|what|attempt|lease|owner|note`: a map of them would
+/// spend more bytes on names than on facts, and each kilobyte of a row is paid on each write.
+fn history(row: &Item) -> Vec<Moment> {
+    let Some(AttributeValue::L(list)) = row.get("h") else {
+        return Vec::new();
+    };
+    list.iter()
+        .filter_map(|entry| Moment::read(entry.as_s().ok()?))
+        .collect()
+}
+
+impl Moment {
+    fn read(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(6, '|');
+        let mut next = || parts.next();
+        Some(Self {
+            at: Millis(next()?.parse().ok()?),
+            what: next()?.to_owned(),
+            attempt: next()?.parse().ok()?,
+            lease_until: next()?.parse().ok().map(Millis),
+            owner: next()?.to_owned(),
+            note: next()?.to_owned(),
+        })
+    }
+
+    pub(super) fn write(&self) -> AttributeValue {
+        let lease = self
+            .lease_until
+            .map(|until| until.0.to_string())
+            .unwrap_or_default();
+        let clean = |text: &str| text.replace('|', "/");
+        item::s(format!(
+            "{}|{}|{}|{lease}|{}|{}",
+            self.at.0,
+            clean(&self.what),
+            self.attempt,
+            clean(&self.owner),
+            self.note
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn history_is_read_back() {
+        let moment = Moment {
+            at: Millis(5),
+            what: "failed".into(),
+            attempt: 3,
+            lease_until: Some(Millis(9)),
+            owner: "processor/7f3c".into(),
+            note: "502 | twice".into(),
+        };
+        assert_eq!(Moment::read(moment.write().as_s().unwrap()), Some(moment));
+        for text in ["", "x", "1|a", "1|a|x|||", "||||||||"] {
+            assert_eq!(Moment::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_row_that_is_none_is_named_with_the_attribute() {
+        let error = Row::read(&Item::from([("pk".into(), item::s("E#s#1"))])).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "row \"E#s#1\": attribute sv is missing or not what it should be"
+        );
+        assert_eq!(Row::read(&Item::new()).unwrap_err().attribute, "pk");
+    }
+}

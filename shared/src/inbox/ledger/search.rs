@@ -1,0 +1,52 @@
+//! Reads of many events for people.
+
+use super::pages::{Cost, HourPart, Next, Page};
+use super::read::listed;
+use super::{Body, BodyAt, Item, Ledger, Listed, Row};
+use crate::webhook::event::EventKey;
+
+/// A row, with what of it only its body is read from.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    pub row: Row,
+    item: Item,
+}
+
+impl Ledger {
+    /// The next events of a part, newest first, or oldest first if `forward`.
+    pub async fn hour_page(
+        &self,
+        part: &HourPart,
+        forward: bool,
+        limit: usize,
+        start: Option<Next>,
+    ) -> anyhow::Result<Page<Listed>> {
+        let limit = i32::try_from(limit.clamp(1, 1000))?;
+        let page = self.of_hour(part, forward, Some(limit), start).await?;
+        Ok(page.read(listed))
+    }
+
+    /// The rows of events, in no order, as they were a moment ago; what has no row is left out.
+    pub async fn rows(&self, keys: &[EventKey]) -> anyhow::Result<(Vec<Stored>, Cost)> {
+        let (items, cost) = self.state_rows(keys, None).await?;
+        let rows = items.into_iter().map(|item| {
+            let row = Row::read(&item)?;
+            Ok(Stored { row, item })
+        });
+        Ok((rows.collect::<anyhow::Result<_>>()?, cost))
+    }
+
+    /// The body of an event whose row was read with others; `None` where there is none that can be
+    /// read.
+    pub async fn body_of(&self, stored: &Stored) -> anyhow::Result<(Option<Body>, Cost)> {
+        let inline = stored.row.body_at == BodyAt::Inline;
+        let body = self.body(&stored.row, &stored.item).await?.ok();
+        // It is kept compressed, so that this is the most that it can be.
+        let units = u32::try_from(stored.row.body_len.div_ceil(4096)).unwrap_or(u32::MAX);
+        let cost = Cost {
+            calls: 1,
+            read_units: f64::from(units.max(1)),
+        };
+        Ok((body, if inline { Cost::default() } else { cost }))
+    }
+}

@@ -1,0 +1,562 @@
+//! Every change of a state row: the condition that it asks for and what it writes.
+//!
+//! These are pure functions, and the whole protocol: no other module writes an expression. Each
+//! change after a claim carries the fence `st = processing AND epoch = … AND own = …`, so that
+//! only the newest claim may write.
+
+pub mod also;
+pub mod apart;
+pub mod coverage;
+pub mod hours;
+pub mod notice;
+pub mod order;
+pub mod plan;
+pub mod reconcile;
+pub mod replay;
+pub mod sync;
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::erase::Scrubbed;
+use super::{EffectRow, Item, Moment, NEWEST_SCHEMA, Row, State, item};
+use crate::base::backoff::CRASHES;
+use crate::base::clock::Millis;
+use crate::base::timing::CLOCK_MARGIN;
+
+/// History entries that are kept.
+const LONGEST_HISTORY: usize = 20;
+
+/// Bytes of an error text that are kept.
+const LONGEST_ERROR: usize = 256;
+
+/// Why a dead letter is one that a human wanted no work on.
+pub const DISCARDED: &str = "discarded";
+
+/// Parts of the `work` index, so that no one partition takes all of its writes.
+pub const WORK_SHARDS: u8 = 8;
+
+const FENCE: &str = "st = :processing AND epoch = :epoch AND own = :own";
+
+/// A conditional update of one item.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// What is being done, for the error when it cannot be.
+    pub what: &'static str,
+    pub condition: String,
+    pub update: String,
+    pub values: Item,
+    pub names: HashMap<String, String>,
+}
+
+/// What a claim left in the hands of its worker. Each later write proves it.
+#[derive(Clone, Copy, Debug)]
+pub struct Fence<'l> {
+    pub epoch: u64,
+    pub owner: &'l str,
+}
+
+/// A change of effects that rides on another change.
+pub type Effects<'l> = &'l [(String, EffectRow)];
+
+/// received, failed and due → processing.
+pub fn claim(owner: &str, now: Millis, until: Millis, attempts: u32) -> Change {
+    Change::new(
+        "claim an event",
+        // What cannot be read later is refused now, before it counts as an attempt.
+        "(st = :received OR (st = :failed AND due <= :now)) AND att < :max AND cr < :crashes \
+         AND sv <= :sv AND epoch >= :zero AND attribute_type(fx, :map)",
+        "SET st = :processing, own = :own, lu = :lu ADD epoch :one, att :one",
+    )
+    .states(&[State::Received, State::Failed, State::Processing])
+    .with(":now", item::ms(now))
+    .with(":max", item::n(attempts))
+    .with(":crashes", item::n(CRASHES))
+    .with(":zero", item::n(0))
+    .with(":map", item::s("M"))
+    .with(":sv", item::n(NEWEST_SCHEMA))
+    .with(":own", item::s(owner))
+    .with(":lu", item::ms(until))
+    .with(":one", item::n(1))
+}
+
+/// processing, lease over → processing under another owner.
+pub fn take_over(seen: u64, owner: &str, now: Millis, until: Millis, attempts: u32) -> Change {
+    Change::new(
+        "take an event over",
+        "st = :processing AND lu < :over AND epoch = :seen AND att < :max AND cr < :crashes AND sv <= :sv",
+        "SET own = :own, lu = :lu ADD epoch :one, att :one, cr :one",
+    )
+    .states(&[State::Processing])
+    .with(":over", item::ms(now - CLOCK_MARGIN))
+    .with(":seen", item::n(seen))
+    .with(":max", item::n(attempts))
+    // The crash that it makes up for counts.
+    .with(":crashes", item::n(CRASHES - 1))
+    .with(":sv", item::n(NEWEST_SCHEMA))
+    .with(":own", item::s(owner))
+    .with(":lu", item::ms(until))
+    .with(":one", item::n(1))
+}
+
+/// Records that an effect is about to be tried. Refused once it is done.
+pub fn intent(fence: Fence<'_>, name: &str, effect: &EffectRow) -> Change {
+    Change::new(
+        "record the intent of an effect",
+        &format!("{FENCE} AND (attribute_not_exists(fx.#n) OR fx.#n.s <> :done)"),
+        "SET fx.#n = :fx",
+    )
+    .fenced(fence)
+    .states(&[State::Done])
+    .with(":fx", effect.write())
+    .named("#n", name)
+}
+
+/// processing → done.
+pub fn done(
+    fence: Fence<'_>,
+    row: &Row,
+    effects: Effects<'_>,
+    now: Millis,
+    expires: Millis,
+) -> Change {
+    Change::new(
+        "record an event as done",
+        FENCE,
+        "SET st = :done, done_at = :now, done_by = :own, #ttl = :ttl, h = :h\
+         {fx} REMOVE gpk, gsk, own, lu, due",
+    )
+    .fenced(fence)
+    .states(&[State::Done])
+    .with(":now", item::ms(now))
+    .with(":ttl", item::n(expires.secs()))
+    .named("#ttl", "ttl")
+    .history(row, "done", "", now)
+    .effects(effects)
+}
+
+/// processing → failed: another attempt is due.
+pub fn retry(
+    fence: Fence<'_>,
+    row: &Row,
+    effects: Effects<'_>,
+    error: &str,
+    due: Millis,
+    look: Millis,
+    now: Millis,
+) -> Change {
+    Change::new(
+        "record a failed attempt",
+        FENCE,
+        // The rings were for the attempt that ended; the next one is rung for at once again.
+        "SET st = :failed, due = :due, gpk = :gpk, gsk = :look, err = :err, h = :h, enq_n = :zero{fx} \
+         REMOVE own, lu",
+    )
+    .open(row)
+    .with(":zero", item::n(0))
+    .fenced(fence)
+    .states(&[State::Failed])
+    .with(":due", item::ms(due))
+    .with(":look", item::ms(look))
+    .error(error)
+    .history(row, "failed", error, now)
+    .effects(effects)
+}
+
+/// processing → failed, where nothing was tried, for a reason that is not the event's: `attempts`
+/// are left of those that were counted, this one not. How often is counted, so that a worker does
+/// not ring for itself for ever.
+///
+/// Crashes are counted in a row, since an event that waits is claimed often. That there were others
+/// is remembered: one of them may have made a call.
+pub fn put_off(
+    fence: Fence<'_>,
+    row: &Row,
+    effects: Effects<'_>,
+    why: &str,
+    attempts: u32,
+    due: Millis,
+    look: Millis,
+) -> Change {
+    Change::new(
+        "put an event off",
+        FENCE,
+        "SET st = :failed, due = :due, gpk = :gpk, gsk = :look, err = :err, enq_n = :zero, cr = :zero, \
+         att = :att{fx} REMOVE own, lu ADD off :one, died :died",
+    )
+    .open(row)
+    .with(":zero", item::n(0))
+    .with(":att", item::n(attempts))
+    .with(":died", item::n(row.crashes))
+    .with(":one", item::n(1))
+    .fenced(fence)
+    .states(&[State::Failed])
+    .with(":due", item::ms(due))
+    .with(":look", item::ms(look))
+    .error(why)
+    .effects(effects)
+}
+
+/// processing → dead letter, by the worker that knows why.
+pub fn dead_letter(
+    fence: Fence<'_>,
+    row: &Row,
+    effects: Effects<'_>,
+    reason: &str,
+    error: &str,
+    now: Millis,
+) -> Change {
+    Change::new(
+        "record a dead letter",
+        FENCE,
+        "SET st = :dead_letter, reason = :reason, err = :err, dead_at = :now, gpk = :gpk, gsk = :now, h = :h\
+         {fx} REMOVE own, lu, due",
+    )
+    .fenced(fence)
+    .dead(row, reason, error, now)
+    .effects(effects)
+}
+
+/// Any open row whose attempts are used up → dead letter, by worker or sweep.
+pub fn exhaust(seen: u64, row: &Row, attempts: u32, reason: &str, now: Millis) -> Change {
+    Change::new(
+        "record an exhausted event",
+        // Only a row in processing has a lease.
+        "epoch = :seen AND (st IN (:received, :failed) OR lu < :over) AND (att >= :max OR cr >= :crashes)",
+        "SET st = :dead_letter, reason = :reason, err = :err, dead_at = :now, gpk = :gpk, gsk = :now, h = :h, \
+         cr = :cr REMOVE own, lu, due",
+    )
+    .states(&[State::Received, State::Failed])
+    .with(":seen", item::n(seen))
+    .with(":over", item::ms(now - CLOCK_MARGIN))
+    .with(":max", item::n(attempts))
+    .with(":cr", item::n(row.crashed()))
+    .with(":crashes", item::n(CRASHES - (row.crashed() - row.crashes)))
+    .dead(row, reason, row.error.as_deref().unwrap_or(reason), now)
+}
+
+/// Any row that nobody is at work on → the same without what it carried. An open one ends.
+pub fn erase(row: &Row, rest: &Scrubbed, now: Millis, keep: Duration) -> Change {
+    let ends = if row.is_open() {
+        "st = :dead_letter, reason = :reason, dead_at = :now, gpk = :gpk, gsk = :now, "
+    } else {
+        ""
+    };
+    // Nothing of it waits for a human any more, so that it may expire.
+    let expires = if row.state == State::Done {
+        ""
+    } else {
+        ", #ttl = :ttl"
+    };
+    // It no longer waits for a decision.
+    let decided = if row.state == State::Quarantined {
+        ", gpk, gsk"
+    } else {
+        ""
+    };
+    let change = Change::new(
+        "erase an event",
+        // Nobody claimed it since, so that nobody is at work on it, and it is in the state it was in.
+        "epoch = :seen",
+        &format!(
+            "SET {ends}erased_at = :now, h = :h, fx = :fx{expires} REMOVE hdr, err, b, due{decided} \
+             ADD epoch :one"
+        ),
+    )
+    .with(":seen", item::n(row.epoch))
+    .with(":now", item::ms(now))
+    .with(":one", item::n(1))
+    .with(":h", rest.history.clone())
+    .with(":fx", rest.effects.clone());
+    let change = if row.is_open() {
+        change
+            .states(&[State::DeadLetter])
+            .with(":reason", item::s("erased"))
+            .with(":gpk", item::s(dead_partition(&row.key.pk())))
+    } else {
+        change
+    };
+    if expires.is_empty() {
+        change
+    } else {
+        change
+            .named("#ttl", "ttl")
+            .with(":ttl", item::n((now + keep).secs()))
+    }
+}
+
+/// An open row without a place in the `work` index gets one.
+pub fn watch(pk: &str, now: Millis) -> Change {
+    Change::new(
+        "give an event its place among those that wait",
+        // What newer code calls open by another name is open.
+        "attribute_exists(pk) AND attribute_not_exists(gpk) \
+         AND st <> :done AND st <> :dead_letter AND st <> :quarantined",
+        "SET gpk = :gpk, gsk = :now",
+    )
+    .states(&[State::Done, State::DeadLetter, State::Quarantined])
+    .with(":gpk", item::s(work_partition(pk)))
+    .with(":now", item::ms(now))
+}
+
+/// The sweep is about to ring for an open row.
+pub fn sweep_ring(seen: Millis, next: Millis, now: Millis) -> Change {
+    Change::new(
+        "note a ring by the sweep",
+        // Only a row in processing has a lease.
+        "gsk = :seen AND (st IN (:received, :failed) OR lu < :over)",
+        "SET gsk = :next, enq = :now ADD enq_n :one",
+    )
+    .states(&[State::Received, State::Failed])
+    .with(":seen", item::ms(seen))
+    .with(":over", item::ms(now - CLOCK_MARGIN))
+    .with(":next", item::ms(next))
+    .with(":now", item::ms(now))
+    .with(":one", item::n(1))
+}
+
+/// The sweep found somebody at work and looks again when the lease is over.
+pub fn sweep_wait(seen: Millis, next: Millis) -> Change {
+    Change::new(
+        "put the sweep off",
+        // Whatever ends the work on it gives it another time, or none.
+        "gsk = :seen",
+        "SET gsk = :next",
+    )
+    .with(":seen", item::ms(seen))
+    .with(":next", item::ms(next))
+}
+
+/// A body shall not expire, if there is one.
+pub fn hold_body() -> Change {
+    Change::new(
+        "hold a body",
+        "attribute_exists(pk)",
+        "SET held = :one REMOVE #ttl",
+    )
+    .named("#ttl", "ttl")
+    .with(":one", item::n(1))
+}
+
+/// A body may expire again, if there is one.
+pub fn release_body(expires: Millis) -> Change {
+    Change::new(
+        "release a body",
+        "attribute_exists(pk)",
+        "SET #ttl = :ttl REMOVE held",
+    )
+    .named("#ttl", "ttl")
+    .with(":ttl", item::n(expires.secs()))
+}
+
+/// The bodies of all that died before are held.
+pub fn held_until(now: Millis) -> Change {
+    Change::new(
+        "note that bodies are held",
+        "attribute_not_exists(pk) OR #at <= :at",
+        "SET #at = :at",
+    )
+    .named("#at", "at")
+    .with(":at", item::ms(now))
+}
+
+/// All destinations of an open row are down: the sweep looks again when one may be up.
+pub fn sweep_spare(seen: Millis, next: Millis) -> Change {
+    Change::new(
+        "put the sweep off",
+        "gsk = :seen AND st IN (:received, :failed)",
+        "SET gsk = :next",
+    )
+    .states(&[State::Received, State::Failed])
+    .with(":seen", item::ms(seen))
+    .with(":next", item::ms(next))
+}
+
+/// A lease that one at a time holds, for as long as it says.
+fn turn(what: &'static str, owner: &str, now: Millis, until: Millis) -> Change {
+    Change::new(
+        what,
+        "attribute_not_exists(lu) OR lu < :over",
+        "SET own = :own, lu = :lu ADD epoch :one",
+    )
+    .with(":over", item::ms(now - CLOCK_MARGIN))
+    .with(":own", item::s(owner))
+    .with(":lu", item::ms(until))
+    .with(":one", item::n(1))
+}
+
+/// Free, over, or ours already → held. One that ends later than any lease can was written by a clock
+/// that was wrong, and must not keep every sweep away until then.
+pub fn sweep_lease(owner: &str, now: Millis, until: Millis) -> Change {
+    Change::new(
+        "take the lease of the sweep",
+        "attribute_not_exists(lu) OR own = :own OR lu < :over OR lu > :wrong",
+        "SET own = :own, lu = :lu",
+    )
+    .with(":over", item::ms(now - CLOCK_MARGIN))
+    .with(":wrong", item::ms(until + LONGEST_SKEW))
+    .with(":own", item::s(owner))
+    .with(":lu", item::ms(until))
+}
+
+/// Held by us → free.
+pub fn sweep_release(owner: &str) -> Change {
+    let what = "release the lease of the sweep";
+    Change::new(what, "own = :own", "REMOVE own, lu").with(":own", item::s(owner))
+}
+
+/// No clock that works is wrong by more.
+const LONGEST_SKEW: Duration = Duration::from_secs(600);
+
+const SYNC_FENCE: &str = "own = :own AND epoch = :epoch";
+
+/// Asked for `most` times at the most → asked for once more.
+pub fn ask_again(most: u64, expires: Millis) -> Change {
+    Change::new(
+        "count a redelivery that is asked for",
+        "attribute_not_exists(n) OR n < :most",
+        "SET #ttl = :ttl ADD n :one",
+    )
+    .named("#ttl", "ttl")
+    .with(":most", item::n(most))
+    .with(":ttl", item::n(expires.secs()))
+    .with(":one", item::n(1))
+}
+
+impl Change {
+    fn new(what: &'static str, condition: &str, update: &str) -> Self {
+        Self {
+            what,
+            condition: condition.to_owned(),
+            update: update.to_owned(),
+            values: Item::new(),
+            names: HashMap::new(),
+        }
+    }
+
+    fn with(mut self, name: &str, value: AttributeValue) -> Self {
+        self.values.insert(name.to_owned(), value);
+        self
+    }
+
+    fn named(mut self, placeholder: &str, name: &str) -> Self {
+        self.names.insert(placeholder.to_owned(), name.to_owned());
+        self
+    }
+
+    /// Each state stands in an expression under its own word.
+    fn states(self, states: &[State]) -> Self {
+        states.iter().fold(self, |change, state| {
+            change.with(&format!(":{state}"), item::s(state.as_str()))
+        })
+    }
+
+    fn fenced(self, fence: Fence<'_>) -> Self {
+        self.states(&[State::Processing]).sync_fenced(fence)
+    }
+
+    fn sync_fenced(self, fence: Fence<'_>) -> Self {
+        self.with(":epoch", item::n(fence.epoch))
+            .with(":own", item::s(fence.owner))
+    }
+
+    fn error(self, error: &str) -> Self {
+        self.with(":err", item::s(cut(error)))
+    }
+
+    /// In the `work` index among the open ones, where it need not have been before.
+    fn open(self, row: &Row) -> Self {
+        self.with(":gpk", item::s(work_partition(&row.key.pk())))
+    }
+
+    fn dead(self, row: &Row, reason: &str, error: &str, now: Millis) -> Self {
+        self.states(&[State::DeadLetter])
+            .with(":reason", item::s(cut(reason)))
+            .with(":now", item::ms(now))
+            .with(":gpk", item::s(dead_partition(&row.key.pk())))
+            .error(error)
+            .history(row, "dead_letter", reason, now)
+    }
+
+    /// The history with one entry more, in the same write as the change that it speaks of.
+    fn history(self, row: &Row, what: &str, note: &str, now: Millis) -> Self {
+        let moment = Moment {
+            at: now,
+            what: what.to_owned(),
+            attempt: row.attempts,
+            lease_until: row.lease_until,
+            owner: row.owner.clone().unwrap_or_default(),
+            note: note.chars().take(80).collect(),
+        };
+        let skip = (row.raw_history.len() + 1).saturating_sub(LONGEST_HISTORY);
+        let kept = row.raw_history.iter().skip(skip).cloned();
+        self.with(
+            ":h",
+            AttributeValue::L(kept.chain([moment.write()]).collect()),
+        )
+    }
+
+    /// Something that is worth to be known, in the entry that the change adds to the history.
+    #[must_use]
+    pub(super) fn remarked(mut self, remark: &str) -> Self {
+        if let Some(AttributeValue::L(history)) = self.values.get_mut(":h")
+            && let Some(AttributeValue::S(entry)) = history.last_mut()
+        {
+            let comma = if entry.ends_with('|') { "" } else { ", " };
+            let _ = write!(entry, "{comma}{remark}");
+        }
+        self
+    }
+
+    fn effects(mut self, effects: Effects<'_>) -> Self {
+        let mut sets = String::new();
+        for (index, (name, effect)) in effects.iter().enumerate() {
+            let _ = write!(sets, ", fx.#fx{index} = :fx{index}");
+            self = self
+                .with(&format!(":fx{index}"), effect.write())
+                .named(&format!("#fx{index}"), name);
+        }
+        self.update = self.update.replace("{fx}", &sets);
+        self
+    }
+}
+
+/// The part of the `work` index that an open row is in.
+pub fn work_partition(pk: &str) -> String {
+    format!("W#{}", shard(pk))
+}
+
+/// The part of the `work` index that a dead letter is in.
+pub fn dead_partition(pk: &str) -> String {
+    format!("D#{}", shard(pk))
+}
+
+/// The part of the `work` index that a quarantined event is in until it is decided about. A source has few of
+/// them in a day, so that one part is enough, and cheap to count. Rows of version 1 that were written before this
+/// part existed are in none: they are listed and decided about as before, and are not counted.
+pub const QUARANTINED: &str = "Q#0";
+
+/// FNV-1a: the same on every machine and in every version, which is all that is asked of it.
+pub(super) fn hash(pk: &str) -> u64 {
+    pk.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+/// One of the parts of an index.
+pub(super) fn shard(pk: &str) -> u8 {
+    let hash = hash(pk);
+    // The high half alone hardly depends on the last characters, and ids count up there.
+    u8::try_from((hash ^ (hash >> 32)) % u64::from(WORK_SHARDS)).unwrap_or(0)
+}
+
+fn cut(text: &str) -> String {
+    let mut end = LONGEST_ERROR.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}

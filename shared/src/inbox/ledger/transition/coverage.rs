@@ -1,0 +1,49 @@
+//! The changes of a day's figures, and of what is known of a source's rhythm.
+
+use super::Change;
+use crate::base::clock::Millis;
+use crate::inbox::ledger::{Item, item};
+
+/// A day that is counted up to `seen` → the same with the minutes behind it. Whoever has counted
+/// them in the meantime has moved `upto`, and this is refused. `figures` holds the new `upto`.
+pub fn count_day(seen: Option<Millis>, owner: &str, figures: Item, expires: Millis) -> Change {
+    let condition = match seen {
+        None => "attribute_not_exists(upto)",
+        Some(_) => "upto = :seen",
+    };
+    let update = format!("{}, wid = :wid, #ttl = :ttl", sets(&figures));
+    Change::new("count what the sync has seen", condition, &update)
+        .named("#ttl", "ttl")
+        .with(":ttl", item::n(expires.secs()))
+        .with(":wid", item::s(owner))
+        .set(figures, seen)
+}
+
+/// A rhythm that was `looked` for then → the same with what was heard since, once.
+pub fn rhythm(looked: Option<Millis>, facts: Item) -> Change {
+    let condition = match looked {
+        None => "attribute_not_exists(looked)",
+        Some(_) => "looked = :seen",
+    };
+    Change::new("keep the rhythm of a source", condition, &sets(&facts)).set(facts, looked)
+}
+
+fn sets(attributes: &Item) -> String {
+    let mut sets: Vec<String> = attributes
+        .keys()
+        .map(|name| format!("{name} = :{name}"))
+        .collect();
+    sets.sort();
+    format!("SET {}", sets.join(", "))
+}
+
+impl Change {
+    /// The values of [`sets`], and that of the condition.
+    fn set(self, attributes: Item, seen: Option<Millis>) -> Self {
+        let change = attributes.into_iter().fold(self, |change, (name, value)| {
+            change.with(&format!(":{name}"), value)
+        });
+        seen.into_iter()
+            .fold(change, |change, seen| change.with(":seen", item::ms(seen)))
+    }
+}

@@ -1,0 +1,96 @@
+//! Every change of a replay plan: who is at it, how far it is, and its end.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::{Change, Fence, SYNC_FENCE};
+use crate::base::clock::Millis;
+use crate::base::timing::CLOCK_MARGIN;
+use crate::inbox::ledger::item;
+
+/// planned and still good, or begun before, and nobody is at it → running. The epoch grows, as that
+/// of a row, and the run is added to those of the plan.
+pub fn begin(owner: &str, run: AttributeValue, now: Millis, until: Millis) -> Change {
+    Change::new(
+        "take the lease of a replay",
+        "(st = :running OR (st = :planned AND good > :now)) AND (attribute_not_exists(lu) OR lu < :over)",
+        "SET st = :running, own = :own, lu = :lu, runs = list_append(if_not_exists(runs, :none), :run) \
+         ADD epoch :one",
+    )
+    .with(":planned", item::s("planned"))
+    .with(":running", item::s("running"))
+    .with(":now", item::ms(now))
+    .with(":over", item::ms(now - CLOCK_MARGIN))
+    .with(":own", item::s(owner))
+    .with(":lu", item::ms(until))
+    .with(":none", AttributeValue::L(Vec::new()))
+    .with(":run", AttributeValue::L(vec![run]))
+    .with(":one", item::n(1))
+}
+
+/// Held by us → held for longer, and further. Refused when somebody has cancelled it.
+pub fn checkpoint(fence: Fence<'_>, next: usize, until: Millis) -> Change {
+    Change::new(
+        "note how far a replay is",
+        &format!("st = :running AND {SYNC_FENCE}"),
+        "SET #next = :next, lu = :lu",
+    )
+    .sync_fenced(fence)
+    .named("#next", "next")
+    .with(":running", item::s("running"))
+    .with(":next", item::n(next))
+    .with(":lu", item::ms(until))
+}
+
+/// Held by us → free, and to be gone on with. `place` is that of the run among those of the plan.
+pub fn pause(fence: Fence<'_>, next: usize, place: usize, run: AttributeValue) -> Change {
+    Change::new(
+        "end a run of a replay",
+        SYNC_FENCE,
+        &format!("SET #next = :next, runs[{place}] = :run REMOVE own, lu"),
+    )
+    .sync_fenced(fence)
+    .named("#next", "next")
+    .with(":next", item::n(next))
+    .with(":run", run)
+}
+
+/// Held by us → finished: each of its events is queued, or left out.
+pub fn finish(
+    fence: Fence<'_>,
+    next: usize,
+    place: usize,
+    run: AttributeValue,
+    outcome: &str,
+    now: Millis,
+) -> Change {
+    Change::new(
+        "finish a replay",
+        &format!("st = :running AND {SYNC_FENCE}"),
+        &format!(
+            "SET st = :finished, #next = :next, runs[{place}] = :run, #out = :out, ended = :now REMOVE own, lu"
+        ),
+    )
+    .sync_fenced(fence)
+    .named("#next", "next")
+    .named("#out", "out")
+    .with(":running", item::s("running"))
+    .with(":finished", item::s("finished"))
+    .with(":next", item::n(next))
+    .with(":run", run)
+    .with(":out", item::s(outcome))
+    .with(":now", item::ms(now))
+}
+
+/// planned or running → cancelled. Who is at it hears of it at the next checkpoint.
+pub fn cancel(who: &str, now: Millis) -> Change {
+    Change::new(
+        "cancel a replay",
+        "st IN (:planned, :running)",
+        "SET st = :cancelled, cby = :who, ended = :now",
+    )
+    .with(":planned", item::s("planned"))
+    .with(":running", item::s("running"))
+    .with(":cancelled", item::s("cancelled"))
+    .with(":who", item::s(who))
+    .with(":now", item::ms(now))
+}

@@ -1,0 +1,69 @@
+//! A settled event is taken up again, because an operator planned it.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use super::{Change, work_partition};
+use crate::base::clock::Millis;
+use crate::inbox::ledger::{Item, Row, State, item};
+
+/// The states of a plan's event.
+pub const PLANNED: &str = "planned";
+pub const APPLIED: &str = "applied";
+
+/// What the history calls it. What comes before is of other runs.
+pub const REPLAYED: &str = "replayed";
+
+/// done, dead letter or failed → received, in a run of its own.
+///
+/// The fencing token grows: whoever is left over of the last run must not write into this one.
+pub fn replay(
+    row: &Row,
+    seen: u64,
+    plan: &str,
+    new_effects: bool,
+    look: Millis,
+    now: Millis,
+) -> Change {
+    let (forget, next) = if new_effects {
+        (", fx = :none", ", gen :one")
+    } else {
+        ("", "")
+    };
+    let change = Change::new(
+        "replay an event",
+        // Whoever is at work on it has raised the token since it was seen settled.
+        "epoch = :seen",
+        &format!(
+            "SET st = :received, att = :zero, cr = :zero, enq_n = :zero, enq = :now, gpk = :gpk, \
+             gsk = :look, h = :h{forget} \
+             REMOVE #ttl, due, off, died, reason, dead_at, done_at, done_by ADD epoch :one, run :one{next}"
+        ),
+    )
+    .states(&[State::Received])
+    .with(":seen", item::n(seen))
+    .with(":zero", item::n(0))
+    .with(":one", item::n(1))
+    .with(":now", item::ms(now))
+    .with(":look", item::ms(look))
+    .with(":gpk", item::s(work_partition(&row.key.pk())))
+    .named("#ttl", "ttl")
+    .history(row, REPLAYED, plan, now);
+    if new_effects {
+        change.with(":none", AttributeValue::M(Item::new()))
+    } else {
+        change
+    }
+}
+
+/// planned → applied: a plan takes an event up once.
+pub fn apply(now: Millis) -> Change {
+    Change::new(
+        "note an event as replayed",
+        "st = :planned",
+        "SET st = :applied, #at = :now",
+    )
+    .with(":planned", item::s(PLANNED))
+    .with(":applied", item::s(APPLIED))
+    .with(":now", item::ms(now))
+    .named("#at", "at")
+}

@@ -1,0 +1,298 @@
+//! The queue of messages. A message says which event to look at, and nothing of the event:
+//! losing one loses time, a second one finds the row done or held.
+//!
+//! There are two queues. What is old goes into the second one, that of the backlog, which nobody
+//! listens to: backup-sync takes from it and rings in the first, as long as few messages wait there.
+//! So after an outage the events of now are not kept waiting by those of then, and an idle inbox pays
+//! for the polling of one queue.
+
+mod backlog;
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
+use serde::{Deserialize, Serialize};
+
+use crate::aws::Lazy;
+use crate::base::clock::Millis;
+use crate::base::timing::{LATE, LONGEST_DELAY, OLD};
+use crate::webhook::event::EventKey;
+
+pub use backlog::{Old, Passed};
+
+/// The most messages that SQS takes or gives at once.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessageBatch.html>
+const MOST_AT_ONCE: usize = 10;
+
+/// The version of messages that this code writes.
+const VERSION: u32 = 1;
+
+/// What a queue message says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkMessage {
+    pub key: EventKey,
+    /// The run that was rung for. A ring for an earlier run finds the row and does no harm.
+    pub run: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Message {
+    v: u32,
+    key: String,
+    run: u64,
+}
+
+/// What every version of a message has: the rest is that version's own.
+#[derive(Deserialize)]
+struct Versioned {
+    v: u32,
+}
+
+/// Why a message is no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidMessage {
+    NoJson,
+    /// Newer code wrote it.
+    UnknownVersion(u32),
+    NoKey,
+}
+
+impl WorkMessage {
+    pub fn to_message(&self) -> String {
+        let message = Message {
+            v: VERSION,
+            key: self.key.pk(),
+            run: self.run,
+        };
+        serde_json::to_string(&message).expect("strings and numbers are JSON")
+    }
+
+    /// Reads a message. It may come from anybody who can send to the queue.
+    pub fn from_message(text: &str) -> Result<Self, InvalidMessage> {
+        let Versioned { v } = serde_json::from_str(text).map_err(|_| InvalidMessage::NoJson)?;
+        if v != VERSION {
+            return Err(InvalidMessage::UnknownVersion(v));
+        }
+        let message: Message = serde_json::from_str(text).map_err(|_| InvalidMessage::NoJson)?;
+        let key = EventKey::from_pk(&message.key).ok_or(InvalidMessage::NoKey)?;
+        Ok(Self {
+            key,
+            run: message.run,
+        })
+    }
+}
+
+/// Which of the two queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueName {
+    Main,
+    Backlog,
+}
+
+impl QueueName {
+    /// Where an event belongs that was received then.
+    pub fn of(received_at: Millis, now: Millis) -> Self {
+        if now.since(received_at) > OLD {
+            Self::Backlog
+        } else {
+            Self::Main
+        }
+    }
+}
+
+/// The queues between those who put events into the ledger and those who work on them.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    sqs: Lazy<aws_sdk_sqs::Client>,
+    url: String,
+    /// Without it, all are rung for in the same queue.
+    backlog: Option<String>,
+}
+
+impl Queue {
+    pub fn new(sqs: impl Into<Lazy<aws_sdk_sqs::Client>>, url: impl Into<String>) -> Self {
+        Self {
+            sqs: sqs.into(),
+            url: url.into(),
+            backlog: None,
+        }
+    }
+
+    /// With a second queue, for what is old.
+    #[must_use]
+    pub fn with_backlog(self, url: Option<String>) -> Self {
+        Self {
+            backlog: url,
+            ..self
+        }
+    }
+
+    /// Whether a message of the queue with this ARN was sent so long ago that it should go behind
+    /// those of now. `sent` is the time that SQS gives.
+    pub fn is_late(&self, arn: &str, sent: Millis, now: Millis) -> bool {
+        let Some(backlog) = &self.backlog else {
+            return false;
+        };
+        let name = |path: &str, separator| path.rsplit(separator).next().map(str::to_owned);
+        name(arn, ':') != name(backlog, '/') && now.since(sent) > LATE
+    }
+
+    /// Sends a message for an event of now, to arrive after `delay` (at most 900 s, in whole seconds, rounded up).
+    ///
+    /// The source is the message group: on a standard queue it keeps one noisy source from
+    /// holding up the others.
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-fair-queues.html>
+    pub async fn send(&self, work_message: &WorkMessage, delay: Duration) -> anyhow::Result<()> {
+        self.send_to(QueueName::Main, work_message, delay).await
+    }
+
+    /// The same in the queue where the event belongs.
+    pub async fn send_to(
+        &self,
+        lane: QueueName,
+        work_message: &WorkMessage,
+        delay: Duration,
+    ) -> anyhow::Result<()> {
+        self.sqs
+            .send_message()
+            .queue_url(self.url(lane))
+            .message_body(work_message.to_message())
+            .message_group_id(work_message.key.source())
+            .set_delay_seconds(delay_seconds(delay))
+            .send()
+            .await
+            .context("ring for an event")?;
+        Ok(())
+    }
+
+    /// Sends messages to one queue, ten in a request. Says which of them the queue took, in their
+    /// order.
+    pub async fn send_all(
+        &self,
+        lane: QueueName,
+        work_messages: &[(WorkMessage, Duration)],
+    ) -> anyhow::Result<Vec<bool>> {
+        let mut took = Vec::with_capacity(work_messages.len());
+        for ten in work_messages.chunks(MOST_AT_ONCE) {
+            if let [(work_message, delay)] = ten {
+                self.send_to(lane, work_message, *delay).await?;
+                took.push(true);
+                continue;
+            }
+            let entries = ten.iter().enumerate().map(|(id, (work_message, delay))| {
+                SendMessageBatchRequestEntry::builder()
+                    .id(id.to_string())
+                    .message_body(work_message.to_message())
+                    .message_group_id(work_message.key.source())
+                    .set_delay_seconds(delay_seconds(*delay))
+                    .build()
+            });
+            let answer = self
+                .sqs
+                .send_message_batch()
+                .queue_url(self.url(lane))
+                .set_entries(Some(entries.collect::<Result<_, _>>()?))
+                .send()
+                .await
+                .context("ring for events")?;
+            let taken: Vec<&str> = answer
+                .successful
+                .iter()
+                .map(|one| one.id.as_str())
+                .collect();
+            took.extend((0..ten.len()).map(|id| taken.contains(&id.to_string().as_str())));
+        }
+        Ok(took)
+    }
+
+    fn url(&self, lane: QueueName) -> &str {
+        match (lane, &self.backlog) {
+            (QueueName::Backlog, Some(url)) => url,
+            _ => &self.url,
+        }
+    }
+
+    /// About how many messages wait to be heard.
+    pub async fn depth(&self, lane: QueueName) -> anyhow::Result<u64> {
+        let visible = QueueAttributeName::ApproximateNumberOfMessages;
+        let answer = self
+            .sqs
+            .get_queue_attributes()
+            .queue_url(self.url(lane))
+            .attribute_names(visible.clone())
+            .send()
+            .await
+            .context("ask the queue for its depth")?;
+        let depth = answer
+            .attributes()
+            .and_then(|attributes| attributes.get(&visible));
+        depth
+            .and_then(|text| text.parse().ok())
+            .context("the queue's depth is no number")
+    }
+}
+
+/// As SQS wants it: whole seconds, rounded up; none for at once.
+fn delay_seconds(delay: Duration) -> Option<i32> {
+    let delay = delay.min(LONGEST_DELAY);
+    let secs = delay.as_secs() + u64::from(delay.subsec_nanos() > 0);
+    (secs > 0).then_some(i32::try_from(secs).unwrap_or(900).min(900))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_read_back() {
+        let bell = WorkMessage {
+            key: EventKey::new("stripe-main", "evt_1"),
+            run: 3,
+        };
+        assert_eq!(
+            bell.to_message(),
+            r#"{"v":1,"key":"E#stripe-main#evt_1","run":3}"#
+        );
+        assert_eq!(WorkMessage::from_message(&bell.to_message()), Ok(bell));
+    }
+
+    #[test]
+    fn only_what_waited_in_the_first_queue_is_late() {
+        let sqs = aws_sdk_sqs::Config::builder()
+            .behavior_version(aws_sdk_sqs::config::BehaviorVersion::latest())
+            .build();
+        let queue = Queue::new(
+            aws_sdk_sqs::Client::from_conf(sqs),
+            "https://sqs/1/mitt-WorkQueue",
+        );
+        let (sent, now) = (Millis(0), Millis(0) + LATE + Duration::from_millis(1));
+        let live = "arn:aws:sqs:eu-central-1:1:mitt-WorkQueue";
+        assert!(!queue.is_late(live, sent, now), "there is nowhere to go");
+        let queue = queue.with_backlog(Some("https://sqs/1/mitt-BacklogQueue".into()));
+        assert!(queue.is_late(live, sent, now));
+        assert!(!queue.is_late(live, sent, Millis(0) + LATE));
+        let backlog = "arn:aws:sqs:eu-central-1:1:mitt-BacklogQueue";
+        assert!(!queue.is_late(backlog, sent, now));
+        assert_eq!(QueueName::of(Millis(0), Millis(0) + OLD), QueueName::Main);
+        assert_eq!(QueueName::of(Millis(0), now), QueueName::Backlog);
+    }
+
+    #[test]
+    fn an_invalid_message_is_refused() {
+        for (text, why) in [
+            ("", InvalidMessage::NoJson),
+            ("hello", InvalidMessage::NoJson),
+            ("{}", InvalidMessage::NoJson),
+            (
+                r#"{"v":2,"key":"E#a#b","run":0}"#,
+                InvalidMessage::UnknownVersion(2),
+            ),
+            (r#"{"v":2,"about":{}}"#, InvalidMessage::UnknownVersion(2)),
+            (r#"{"v":1,"key":"SYS","run":0}"#, InvalidMessage::NoKey),
+            (r#"{"v":1,"key":"E#a#b","run":-1}"#, InvalidMessage::NoJson),
+        ] {
+            assert_eq!(WorkMessage::from_message(text), Err(why), "{text}");
+        }
+    }
+}

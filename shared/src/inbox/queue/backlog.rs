@@ -1,0 +1,104 @@
+//! From the queue of the backlog to the first one.
+
+use anyhow::Context as _;
+use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, SendMessageBatchRequestEntry};
+
+use super::{MOST_AT_ONCE as MOST, Queue, WorkMessage};
+
+/// A message of the queue of the backlog, which nobody else sees for a while.
+#[derive(Debug)]
+pub struct Old {
+    text: String,
+    handle: String,
+}
+
+/// What became of messages that were to go over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// They are in the first queue.
+    pub over: u64,
+    /// They stay, and are seen again when their time hidden is over.
+    pub left: u64,
+}
+
+impl Queue {
+    /// Whether what is old waits in a queue of its own.
+    pub fn has_backlog(&self) -> bool {
+        self.backlog.is_some()
+    }
+
+    /// Takes up to ten messages out of the backlog, `most` at the most, for the queue's visibility
+    /// timeout. None means that there are none to be had now: it is asked whole, not by sample.
+    /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html>
+    pub async fn take_old(&self, most: u64) -> anyhow::Result<Vec<Old>> {
+        let Some(url) = &self.backlog else {
+            return Ok(Vec::new());
+        };
+        let most = usize::try_from(most).unwrap_or(MOST).clamp(1, MOST);
+        let answer = self
+            .sqs
+            .receive_message()
+            .queue_url(url)
+            .max_number_of_messages(i32::try_from(most).unwrap_or(1))
+            .wait_time_seconds(1)
+            .send()
+            .await
+            .context("receive from the backlog")?;
+        let messages = answer.messages.unwrap_or_default().into_iter();
+        let old = messages.map(|message| Old {
+            text: message.body.unwrap_or_default(),
+            handle: message.receipt_handle.unwrap_or_default(),
+        });
+        Ok(old.collect())
+    }
+
+    /// Sends at most ten of them to the first queue, as they are, and deletes those that are there. Who
+    /// dies in between leaves a second message, which does no harm. What is no message goes over as
+    /// well: who works on messages knows what to do with it.
+    pub async fn pass_on(&self, old: &[Old]) -> anyhow::Result<Passed> {
+        let (Some(backlog), false) = (&self.backlog, old.is_empty()) else {
+            return Ok(Passed::default());
+        };
+        let entries = old.iter().enumerate().map(|(id, old)| {
+            let source = WorkMessage::from_message(&old.text).ok();
+            SendMessageBatchRequestEntry::builder()
+                .id(id.to_string())
+                .message_body(&old.text)
+                .set_message_group_id(source.map(|bell| bell.key.source().to_owned()))
+                .build()
+        });
+        let answer = self
+            .sqs
+            .send_message_batch()
+            .queue_url(&self.url)
+            .set_entries(Some(entries.collect::<Result<_, _>>()?))
+            .send()
+            .await
+            .context("ring for events of the backlog")?;
+        let there = answer.successful.iter().filter_map(|one| {
+            let id: usize = one.id.parse().ok()?;
+            Some((id, old.get(id)?))
+        });
+        let gone = there.map(|(id, old)| {
+            DeleteMessageBatchRequestEntry::builder()
+                .id(id.to_string())
+                .receipt_handle(&old.handle)
+                .build()
+        });
+        let gone: Vec<_> = gone.collect::<Result<_, _>>()?;
+        let over = gone.len();
+        if over > 0 {
+            self.sqs
+                .delete_message_batch()
+                .queue_url(backlog)
+                .set_entries(Some(gone))
+                .send()
+                .await
+                .context("delete from the backlog")?;
+        }
+        Ok(Passed {
+            over: over as u64,
+            left: old.len().saturating_sub(over) as u64,
+        })
+    }
+}

@@ -1,0 +1,249 @@
+//! What a message of the spill queue says: events with everything that their rows will say.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use anyhow::bail;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::Spilled;
+use crate::base::clock::Millis;
+use crate::inbox::ledger::{Encoding, Packed, Place, Placed, unpack};
+use crate::webhook::event::{Batch, Event, EventKey, Proven, Sha, Via};
+
+/// The version of messages that this code writes.
+const VERSION: u32 = 1;
+
+/// Why a message cannot be read. Nothing of its content is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unreadable {
+    NoJson,
+    /// Newer code wrote it.
+    UnknownVersion(u32),
+    /// This part of an event is missing, or not what it should be.
+    Part(&'static str),
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoJson => f.write_str("it is not JSON, or has not the parts of an event"),
+            Self::UnknownVersion(version) => {
+                write!(f, "version {version} is newer than this code")
+            }
+            Self::Part(part) => write!(f, "its {part} is not what it should be"),
+        }
+    }
+}
+
+/// What every version of a message has: the rest is that version's own.
+#[derive(Deserialize)]
+struct Versioned {
+    v: u32,
+}
+
+#[derive(Deserialize)]
+struct Envelope {
+    events: Vec<Wire>,
+}
+
+/// An event; the names are those of the attributes of its row.
+#[derive(Serialize, Deserialize)]
+struct Wire {
+    key: String,
+    rcv: i64,
+    pvd: String,
+    pre: String,
+    ty: String,
+    via: String,
+    prv: String,
+    cfg: String,
+    sha: String,
+    /// Hash of what is the same whenever the event comes.
+    same: String,
+    /// Whether what was signed counts once, whatever its id.
+    once: bool,
+    /// What names what was signed; the hash in `same` without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mark: Option<String>,
+    len: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bat: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dlv: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ct: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kid: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    hdr: BTreeMap<String, String>,
+    body: WireBody,
+}
+
+/// The body in base64, or where it is.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum WireBody {
+    Zstd(String),
+    Raw(String),
+    /// The key of an object in the bucket of bodies.
+    Bucket(String),
+}
+
+/// Writes events into as few messages as they fit, each at most so many bytes.
+pub(super) fn write(events: &[Spilled], limit: usize) -> anyhow::Result<Vec<String>> {
+    let (begin, end) = (format!(r#"{{"v":{VERSION},"events":["#), "]}");
+    let mut messages = Vec::new();
+    let mut message = begin.clone();
+    for spilled in events {
+        let text = ascii(&serde_json::to_string(&Wire::of(spilled))?);
+        if begin.len() + text.len() + end.len() > limit {
+            bail!("the event is too large for the spill queue");
+        }
+        if message.len() + 1 + text.len() + end.len() > limit {
+            messages.push(std::mem::replace(&mut message, begin.clone()) + end);
+        }
+        if message.len() > begin.len() {
+            message.push(',');
+        }
+        message.push_str(&text);
+    }
+    messages.push(message + end);
+    Ok(messages)
+}
+
+/// Reads a message. It may come from anybody who can send to the queue.
+pub(super) fn read(text: &str) -> Result<Vec<Spilled>, Unreadable> {
+    let Versioned { v } = serde_json::from_str(text).map_err(|_| Unreadable::NoJson)?;
+    if v != VERSION {
+        return Err(Unreadable::UnknownVersion(v));
+    }
+    let envelope: Envelope = serde_json::from_str(text).map_err(|_| Unreadable::NoJson)?;
+    envelope.events.into_iter().map(Wire::spilled).collect()
+}
+
+impl Wire {
+    fn of(spilled: &Spilled) -> Self {
+        let event = &spilled.event;
+        let packed = |packed: &Packed| {
+            let text = STANDARD.encode(&packed.bytes);
+            if packed.encoding == Encoding::Zstd {
+                WireBody::Zstd(text)
+            } else {
+                WireBody::Raw(text)
+            }
+        };
+        let body = match spilled.placed.as_ref().map(|placed| &placed.at) {
+            Some(Place::Bucket(key)) => WireBody::Bucket(key.clone()),
+            // What is in a row may need a dictionary, and a message may be read by another release.
+            Some(Place::Table(_)) | None => packed(&Packed::new(&event.body)),
+        };
+        let len = spilled.placed.as_ref().map(|placed| placed.len);
+        Self {
+            key: event.key.pk(),
+            rcv: event.received_at.0,
+            pvd: event.provider.clone(),
+            pre: event.preset.clone(),
+            ty: event.kind.clone(),
+            via: event.via.as_str().to_owned(),
+            prv: event.proven.as_str().to_owned(),
+            cfg: event.config.clone(),
+            sha: event.sha.hex(),
+            same: event.content.hex(),
+            once: event.once.is_some(),
+            mark: event
+                .once
+                .filter(|mark| *mark != event.content)
+                .map(|mark| mark.hex()),
+            len: len.unwrap_or(event.body.len()),
+            bat: event.of.as_ref().map(Batch::written),
+            dlv: event.delivery.clone(),
+            ct: event.content_type.clone(),
+            kid: event.secret.clone(),
+            hdr: event.headers.clone(),
+            body,
+        }
+    }
+
+    fn spilled(self) -> Result<Spilled, Unreadable> {
+        let sha = hash(&self.sha).ok_or(Unreadable::Part("hash"))?;
+        let (body, placed) = match self.body {
+            WireBody::Zstd(text) => (unpacked(&text, Encoding::Zstd, self.len, &sha)?, None),
+            WireBody::Raw(text) => (unpacked(&text, Encoding::Raw, self.len, &sha)?, None),
+            WireBody::Bucket(key) => {
+                let at = Place::Bucket(key);
+                let len = self.len;
+                (Bytes::new(), Some(Placed { len, at }))
+            }
+        };
+        let of = match &self.bat {
+            Some(text) => Some(Batch::read(text).ok_or(Unreadable::Part("batch"))?),
+            None => None,
+        };
+        let content = hash(&self.same).ok_or(Unreadable::Part("hash"))?;
+        let once = match &self.mark {
+            Some(mark) => Some(hash(mark).ok_or(Unreadable::Part("mark"))?),
+            None => self.once.then_some(content),
+        };
+        let event = Event {
+            key: EventKey::from_pk(&self.key).ok_or(Unreadable::Part("key"))?,
+            provider: self.pvd,
+            preset: self.pre,
+            kind: self.ty,
+            // What the ledger does not keep.
+            items: Vec::new(),
+            parts: Vec::new(),
+            of,
+            delivery: self.dlv,
+            content_type: self.ct,
+            headers: self.hdr,
+            body,
+            sha,
+            content,
+            received_at: Millis(self.rcv),
+            via: Via::parse(&self.via).ok_or(Unreadable::Part("way"))?,
+            proven: Proven::parse(&self.prv).ok_or(Unreadable::Part("proof"))?,
+            secret: self.kid,
+            once,
+            config: self.cfg,
+            drained_at: None,
+        };
+        Ok(Spilled { event, placed })
+    }
+}
+
+fn hash(text: &str) -> Option<Sha> {
+    Some(Sha(hex::decode(text).ok()?.try_into().ok()?))
+}
+
+fn unpacked(text: &str, encoding: Encoding, len: usize, sha: &Sha) -> Result<Bytes, Unreadable> {
+    let wrong = Unreadable::Part("body");
+    let packed = STANDARD.decode(text).map_err(|_| wrong)?;
+    let len = u64::try_from(len).map_err(|_| wrong)?;
+    let body = unpack(packed, encoding, len, sha).map_err(|_| wrong)?;
+    Ok(body.0)
+}
+
+/// The same JSON without characters that SQS would refuse. Beyond ASCII they are in strings only.
+/// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
+fn ascii(json: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(json.len());
+    for character in json.chars() {
+        if character.is_ascii() {
+            out.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            // A string takes whatever is written to it.
+            let _ = write!(out, "\\u{unit:04x}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! The figures of a span of time.
+
+use super::Delays;
+use crate::base::clock::Millis;
+
+/// Gaps of a day that are named. The others are counted, and found in the inbox by how they came.
+pub const MOST_GAPS: usize = 50;
+
+/// An event that only the sync had found when its time was judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// By the provider's clock.
+    pub happened: Millis,
+    /// When the sync put it into the ledger.
+    pub found: Millis,
+    pub kind: String,
+    /// The id of its key.
+    pub id: String,
+}
+
+/// How many events came which way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// By webhook, and absent from the provider's list.
+    pub webhook: u64,
+    /// By webhook, and in the list.
+    pub both: u64,
+    /// Of these, the ones that the sync had found before the webhook came.
+    pub late: u64,
+    /// In the list, and not by webhook: missed.
+    pub sync: u64,
+    /// From when it happened until the webhook came.
+    pub by_webhook: Delays,
+    /// From when it happened until the sync found what never came.
+    pub by_sync: Delays,
+    /// The first of those, by name.
+    pub gaps: Vec<Gap>,
+}
+
+impl Counts {
+    /// All events that are known to have happened.
+    pub fn all(&self) -> u64 {
+        self.webhook + self.both + self.sync
+    }
+
+    /// The share of events that did not come by webhook, in percent; `None` when there were none:
+    /// nothing is not 0 %.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "a rate of more than 2^52 events may be off by a little"
+    )]
+    pub fn miss_rate(&self) -> Option<f64> {
+        (self.all() > 0).then(|| 100.0 * self.sync as f64 / self.all() as f64)
+    }
+
+    pub fn merge(&mut self, other: Self) {
+        self.webhook += other.webhook;
+        self.both += other.both;
+        self.late += other.late;
+        self.sync += other.sync;
+        self.by_webhook.merge(&other.by_webhook);
+        self.by_sync.merge(&other.by_sync);
+        let room = MOST_GAPS.saturating_sub(self.gaps.len());
+        self.gaps.extend(other.gaps.into_iter().take(room));
+    }
+}
+
+impl Gap {
+    /// One text, `happened|found|id|kind`: a map would spend more bytes on names than on facts.
+    pub(crate) fn written(&self) -> String {
+        let kind: String = self.kind.chars().take(60).collect();
+        format!("{}|{}|{}|{kind}", self.happened.0, self.found.0, self.id)
+    }
+
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(4, '|');
+        Some(Self {
+            happened: Millis(parts.next()?.parse().ok()?),
+            found: Millis(parts.next()?.parse().ok()?),
+            id: parts.next()?.to_owned(),
+            kind: parts.next()?.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_not_zero_percent() {
+        let counts = |both, sync| Counts {
+            both,
+            sync,
+            ..Counts::default()
+        };
+        assert_eq!(counts(0, 0).miss_rate(), None);
+        assert_eq!(counts(5, 0).miss_rate(), Some(0.0));
+        assert_eq!(counts(3, 1).miss_rate(), Some(25.0));
+    }
+
+    #[test]
+    fn a_gap_is_read_back_and_only_so_many_are_named() {
+        let gap = Gap {
+            happened: Millis(1),
+            found: Millis(2),
+            kind: "a|b".into(),
+            id: "evt_1".into(),
+        };
+        assert_eq!(Gap::read(&gap.written()), Some(gap.clone()));
+        for text in ["", "1", "1|2", "1|2|x", "a|2|x|k"] {
+            assert_eq!(Gap::read(text), None, "{text}");
+        }
+        let one = Counts {
+            sync: 1,
+            gaps: vec![gap],
+            ..Counts::default()
+        };
+        let mut sum = Counts::default();
+        for _ in 0..200 {
+            sum.merge(one.clone());
+        }
+        assert_eq!((sum.sync, sum.gaps.len()), (200, MOST_GAPS));
+    }
+}

@@ -1,0 +1,212 @@
+//! The figures of the sync, kept by source and day, and how far a run has counted.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use crate::base::calendar::Day;
+use crate::base::clock::Millis;
+use crate::inbox::ledger::transition::coverage as change;
+use crate::inbox::ledger::{Item, Ledger, SCHEMA, Write, item};
+use crate::monitoring::coverage::{Comparison, Counts, DayCount, Delays, Gap, Piece};
+
+/// How often a count is tried again that another run got ahead of.
+const TRIES: usize = 8;
+
+impl Ledger {
+    /// The figures of a day, empty if there are none.
+    pub async fn day_count(&self, source: &str, day: Day) -> anyhow::Result<DayCount> {
+        let item = self.get(&pk(source), &sk(day)).await?;
+        Ok(item.map_or_else(|| DayCount::empty(day), |item| read(day, &item)))
+    }
+
+    /// The figures of a source from one day to another, both inclusive. Days without are left out.
+    pub async fn day_counts(
+        &self,
+        source: &str,
+        from: Day,
+        to: Day,
+    ) -> anyhow::Result<Vec<DayCount>> {
+        let mut found = Vec::new();
+        let mut start: Option<Item> = None;
+        loop {
+            let answer = self
+                .dynamodb
+                .query()
+                .table_name(&self.table)
+                .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
+                .expression_attribute_values(":pk", item::s(pk(source)))
+                .expression_attribute_values(":from", item::s(sk(from)))
+                .expression_attribute_values(":to", item::s(sk(to)))
+                .set_exclusive_start_key(start)
+                .send()
+                .await
+                .context("read the figures of a source")?;
+            found.extend(answer.items().iter().filter_map(|item| {
+                let day = Day::parse(item::text(item, "sk")?.strip_prefix("DAY#")?)?;
+                Some(read(day, item))
+            }));
+            start = answer.last_evaluated_key;
+            if start.is_none() {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Adds what a run has seen of a day, unless it was counted before. Returns the figures with
+    /// it, or nothing when nothing was added.
+    ///
+    /// `piece` says what is to be added where the day is counted up to some time; it is asked
+    /// again when another run gets ahead.
+    pub async fn count_day(
+        &self,
+        source: &str,
+        day: Day,
+        mut piece: impl AsyncFnMut(Option<Millis>) -> Option<(Piece, Comparison)>,
+    ) -> anyhow::Result<Option<(Piece, DayCount)>> {
+        let owner = crate::inbox::ledger::receive::write_id()?;
+        for _ in 0..TRIES {
+            let known = self.day_count(source, day).await?;
+            let Some((piece, comparison)) = piece(known.counted).await else {
+                return Ok(None);
+            };
+            let sum = known.with(&piece, comparison);
+            // As long as a row of the day can be there, and then some: an event may stay open.
+            let keep = self.retention(source).rows * 2;
+            let expires = day.ends() + keep;
+            let written = change::count_day(known.counted, &owner, write(&sum), expires);
+            match self.change_item(&pk(source), &sk(day), written).await? {
+                Write::Applied(_) => return Ok(Some((piece, sum))),
+                // Our own write, its answer lost.
+                Write::Refused(Some(item)) if item::text(&item, "wid") == Some(&owner) => {
+                    return Ok(Some((piece, sum)));
+                }
+                Write::Refused(_) => {}
+            }
+        }
+        anyhow::bail!("other runs of the sync count the same day")
+    }
+
+    /// Keeps what a run has counted up to the page that it goes on with, and up to the one before:
+    /// a run that is killed between this and the note of the page goes on with the latter.
+    pub async fn keep_tally(
+        &self,
+        source: &str,
+        started: Millis,
+        places: [Option<&(String, BTreeMap<Day, Counts>)>; 2],
+    ) -> anyhow::Result<()> {
+        let mut tally = Item::from([
+            ("pk".to_owned(), item::s(pk(source))),
+            ("sk".to_owned(), item::s("TALLY")),
+            ("sv".to_owned(), item::n(SCHEMA)),
+            ("start".to_owned(), item::ms(started)),
+        ]);
+        for (name, place) in ["now", "was"].into_iter().zip(places) {
+            let Some((page, days)) = place else { continue };
+            let days = days.iter();
+            let days =
+                days.map(|(day, counts)| (day.name(), AttributeValue::M(counts_item(counts))));
+            tally.insert(format!("page_{name}"), item::s(page));
+            tally.insert(format!("days_{name}"), AttributeValue::M(days.collect()));
+        }
+        self.put("keep what the sync has counted", tally, None)
+            .await?;
+        Ok(())
+    }
+
+    /// What the run that began at `started` had counted before this page; nothing if that is not
+    /// known any more.
+    pub async fn kept_tally(
+        &self,
+        source: &str,
+        started: Millis,
+        page: &str,
+    ) -> anyhow::Result<Option<BTreeMap<Day, Counts>>> {
+        let Some(tally) = self.get(&pk(source), "TALLY").await? else {
+            return Ok(None);
+        };
+        if item::time(&tally, "start") != Some(started) {
+            return Ok(None);
+        }
+        let is_of = |name: &&str| item::text(&tally, &format!("page_{name}")) == Some(page);
+        let Some(name) = ["now", "was"].into_iter().find(is_of) else {
+            return Ok(None);
+        };
+        let Some(AttributeValue::M(days)) = tally.get(&format!("days_{name}")) else {
+            return Ok(None);
+        };
+        let days = days
+            .iter()
+            .filter_map(|(day, counts)| Some((Day::parse(day)?, counts_of(counts.as_m().ok()?))));
+        Ok(Some(days.collect()))
+    }
+}
+
+fn pk(source: &str) -> String {
+    format!("SYNC#{source}")
+}
+
+fn sk(day: Day) -> String {
+    format!("DAY#{}", day.name())
+}
+
+fn read(day: Day, item: &Item) -> DayCount {
+    DayCount {
+        day,
+        counted: item::time(item, "upto"),
+        minutes: item::number(item, "mins").unwrap_or(0),
+        compared: item::number(item, "cmp").unwrap_or(0),
+        counts: counts_of(item),
+    }
+}
+
+/// Everything of a day but its key.
+fn write(day: &DayCount) -> Item {
+    let mut item = counts_item(&day.counts);
+    item.insert("sv".into(), item::n(SCHEMA));
+    item.insert("mins".into(), item::n(day.minutes));
+    item.insert("cmp".into(), item::n(day.compared));
+    item.extend(day.counted.map(|at| ("upto".to_owned(), item::ms(at))));
+    item
+}
+
+fn counts_item(counts: &Counts) -> Item {
+    let gaps = counts.gaps.iter().map(|gap| item::s(gap.written()));
+    Item::from([
+        ("n_web".to_owned(), item::n(counts.webhook)),
+        ("n_both".to_owned(), item::n(counts.both)),
+        ("n_late".to_owned(), item::n(counts.late)),
+        ("n_sync".to_owned(), item::n(counts.sync)),
+        ("d_web".to_owned(), numbers(&counts.by_webhook)),
+        ("d_sync".to_owned(), numbers(&counts.by_sync)),
+        ("gaps".to_owned(), AttributeValue::L(gaps.collect())),
+    ])
+}
+
+fn counts_of(item: &Item) -> Counts {
+    let number = |name| item::number(item, name).unwrap_or(0);
+    let delays = |name: &str| {
+        let list = item.get(name).and_then(|list| list.as_l().ok());
+        let numbers = list.into_iter().flatten();
+        let numbers: Vec<u64> = numbers
+            .filter_map(|number| number.as_n().ok()?.parse().ok())
+            .collect();
+        Delays::of_numbers(&numbers)
+    };
+    let gaps = item.get("gaps").and_then(|list| list.as_l().ok());
+    let gaps = gaps.into_iter().flatten();
+    Counts {
+        webhook: number("n_web"),
+        both: number("n_both"),
+        late: number("n_late"),
+        sync: number("n_sync"),
+        by_webhook: delays("d_web"),
+        by_sync: delays("d_sync"),
+        gaps: gaps.filter_map(|gap| Gap::read(gap.as_s().ok()?)).collect(),
+    }
+}
+
+fn numbers(delays: &Delays) -> AttributeValue {
+    AttributeValue::L(delays.numbers().into_iter().map(item::n).collect())
+}

@@ -1,0 +1,243 @@
+//! The subscription at the provider: whether it still sends to us what it should.
+//!
+//! Providers disable or delete what failed for a while, and people change what they should not.
+//! Nothing arrives then, and nothing says so.
+
+mod store;
+
+use serde::{Deserialize, Serialize};
+
+use crate::base::clock::Millis;
+use crate::base::string_enum::string_enum;
+
+string_enum! {
+    /// How the subscription stands.
+    Health {
+        Good = "good",
+        /// The provider sends nothing, for now or for good.
+        Disabled = "disabled",
+        /// There is none that leads to us.
+        Missing = "missing",
+        /// There is one, but to another address of the same name.
+        WrongUrl = "wrong_url",
+        /// It does not tell of every type that is expected.
+        EventsMissing = "events_missing",
+    }
+}
+
+/// A subscription as the provider tells of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Subscription {
+    pub id: String,
+    pub url: String,
+    pub enabled: bool,
+    /// The types that it tells of; `*` stands for all.
+    pub events: Vec<String>,
+    /// What the provider says besides, such as when it will try again.
+    pub note: Option<String>,
+}
+
+/// What was found at the provider.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    pub health: Health,
+    /// The subscription that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subscription: Option<String>,
+    /// Types that are expected, and that nobody tells of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing_events: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// How the endpoint of a source stands, and since when.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    pub source: String,
+    #[serde(flatten)]
+    pub finding: Finding,
+    #[serde(with = "crate::monitoring::reconcile::rfc3339")]
+    pub checked_at: Millis,
+    /// When it was first found like this.
+    #[serde(with = "crate::monitoring::reconcile::rfc3339")]
+    pub since: Millis,
+    /// From when on events may be missing: the last time that all was well. While it is well, the
+    /// beginning of the last time that it was not.
+    #[serde(
+        default,
+        with = "crate::monitoring::reconcile::rfc3339::option",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub dark_since: Option<Millis>,
+}
+
+impl Finding {
+    /// Judges what the provider lists by what is expected. A provider may need several
+    /// subscriptions for several types.
+    pub fn of(url: &str, events: &[String], all: &[Subscription]) -> Self {
+        let ours: Vec<_> = all.iter().filter(|one| same(&one.url, url)).collect();
+        let finding = |health, about: Option<&Subscription>| Self {
+            health,
+            subscription: about.map(|one| one.id.clone()),
+            missing_events: Vec::new(),
+            note: about.and_then(|one| one.note.clone()),
+        };
+        let Some(first) = ours.first().copied() else {
+            let named = |one: &&Subscription| tail(&one.url) == tail(url);
+            return match all.iter().find(named) {
+                Some(other) => finding(Health::WrongUrl, Some(other)),
+                None => Self {
+                    missing_events: events.to_vec(),
+                    ..finding(Health::Missing, None)
+                },
+            };
+        };
+        let told = |event: &String| {
+            let mut enabled = ours.iter().filter(|one| one.enabled);
+            enabled.any(|one| one.events.iter().any(|e| e == "*" || e == event))
+        };
+        if let Some(disabled) = ours.iter().find(|one| !one.enabled)
+            && (ours.len() == 1 || !events.iter().all(told))
+        {
+            return finding(Health::Disabled, Some(disabled));
+        }
+        let missing: Vec<_> = events
+            .iter()
+            .filter(|event| !told(event))
+            .cloned()
+            .collect();
+        if missing.is_empty() {
+            return finding(Health::Good, Some(first));
+        }
+        Self {
+            missing_events: missing,
+            ..finding(Health::EventsMissing, Some(first))
+        }
+    }
+}
+
+impl Status {
+    /// What follows from a finding and from how it was before.
+    pub fn after(source: &str, before: Option<&Self>, finding: Finding, now: Millis) -> Self {
+        let well = |finding: &Finding| finding.health == Health::Good;
+        let (since, dark_since) = match before {
+            None => (now, (!well(&finding)).then_some(now)),
+            Some(before) => {
+                let same = before.finding.health == finding.health;
+                let since = if same { before.since } else { now };
+                let dark = match (well(&before.finding), well(&finding)) {
+                    (true, false) => Some(before.checked_at),
+                    _ => before.dark_since,
+                };
+                (since, dark)
+            }
+        };
+        Self {
+            source: source.to_owned(),
+            finding,
+            checked_at: now,
+            since,
+            dark_since,
+        }
+    }
+}
+
+/// The address, whatever stands after a last slash that some providers add.
+fn same(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
+}
+
+/// `/in/{source}`: what another deployment of ours has in common with this one.
+fn tail(url: &str) -> &str {
+    let path = url.trim_end_matches('/');
+    path.rfind("/in/").map_or(path, |at| &path[at..])
+}
+
+impl Serialize for Health {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Health {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(from)?;
+        Self::parse(&word).ok_or_else(|| serde::de::Error::custom(format!("{word:?} is no health")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const URL: &str = "https://hooks.example.com/in/stripe-main";
+
+    fn one(url: &str, enabled: bool, events: &[&str]) -> Subscription {
+        Subscription {
+            id: "we_1".to_owned(),
+            url: url.to_owned(),
+            enabled,
+            events: events.iter().map(|event| (*event).to_owned()).collect(),
+            note: None,
+        }
+    }
+
+    fn health(all: &[Subscription]) -> (Health, Vec<String>) {
+        let wanted = ["a.b".to_owned(), "c.d".to_owned()];
+        let finding = Finding::of(URL, &wanted, all);
+        (finding.health, finding.missing_events)
+    }
+
+    #[test]
+    fn each_way_to_fall_silent_has_its_name() {
+        let other = one("https://elsewhere.example.com/hook", true, &["*"]);
+        let good = one(&format!("{URL}/"), true, &["c.d", "a.b"]);
+        assert_eq!(health(&[other.clone(), good]).0, Health::Good);
+        assert_eq!(health(&[one(URL, true, &["*"])]).0, Health::Good);
+        assert_eq!(health(&[one(URL, false, &["*"])]).0, Health::Disabled);
+        let some = health(&[one(URL, true, &["a.b"])]);
+        assert_eq!(some, (Health::EventsMissing, vec!["c.d".to_owned()]));
+        assert_eq!(health(std::slice::from_ref(&other)).0, Health::Missing);
+        assert_eq!(health(&[]).0, Health::Missing);
+        let moved = one("https://old.example.com/in/stripe-main", true, &["*"]);
+        assert_eq!(health(&[other, moved]).0, Health::WrongUrl);
+    }
+
+    #[test]
+    fn several_subscriptions_may_share_the_types() {
+        let (a, c) = (one(URL, true, &["a.b"]), one(URL, true, &["c.d"]));
+        assert_eq!(health(&[a.clone(), c]).0, Health::Good);
+        // One that is disabled matters only where no other tells the same.
+        assert_eq!(health(&[a, one(URL, false, &["c.d"])]).0, Health::Disabled);
+        let both = [one(URL, true, &["*"]), one(URL, false, &["c.d"])];
+        assert_eq!(health(&both).0, Health::Good);
+    }
+
+    #[test]
+    fn the_dark_window_begins_where_all_was_last_seen_well() {
+        let finding = |health| Finding {
+            health,
+            subscription: None,
+            missing_events: vec![],
+            note: None,
+        };
+        let at = |before: Option<&Status>, health, now| {
+            Status::after("s", before, finding(health), Millis(now))
+        };
+        let good = at(None, Health::Good, 1);
+        assert_eq!((good.since, good.dark_since), (Millis(1), None));
+        let good = at(Some(&good), Health::Good, 2);
+        assert_eq!(good.since, Millis(1));
+        let dark = at(Some(&good), Health::Disabled, 3);
+        assert_eq!((dark.since, dark.dark_since), (Millis(3), Some(Millis(2))));
+        let dark = at(Some(&dark), Health::Missing, 4);
+        assert_eq!((dark.since, dark.dark_since), (Millis(4), Some(Millis(2))));
+        // It is known afterwards too, until the next time.
+        let good = at(Some(&dark), Health::Good, 5);
+        assert_eq!((good.since, good.dark_since), (Millis(5), Some(Millis(2))));
+        let text = serde_json::to_string(&good).unwrap();
+        assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), good);
+        assert_eq!(at(None, Health::Disabled, 7).dark_since, Some(Millis(7)));
+    }
+}

@@ -1,0 +1,92 @@
+//! How many events came in an hour, and of which types.
+
+mod store;
+
+pub use store::{Brief, HourCount};
+
+use std::collections::BTreeMap;
+
+use crate::base::clock::Millis;
+
+const MINUTE: i64 = 60 * 1000;
+
+/// Types of one source that are told apart in an hour that is kept. What a sender makes up must not
+/// make an item grow.
+pub const MOST_KINDS: usize = 40;
+
+/// Events that came in a span of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Arrived {
+    pub events: u64,
+    /// Of these, by type. Types that came rarely may be missing.
+    pub kinds: BTreeMap<String, u64>,
+    /// The same by minute, where the span was read event by event; a minute is named by its number
+    /// since 1970.
+    pub minutes: BTreeMap<i64, u64>,
+    /// Whether there were more than were counted.
+    pub or_more: bool,
+}
+
+impl Arrived {
+    pub fn add(&mut self, at: Millis, kind: &str) {
+        self.events += 1;
+        *self.kinds.entry(kind.to_owned()).or_default() += 1;
+        *self.minutes.entry(at.0.div_euclid(MINUTE)).or_default() += 1;
+    }
+
+    pub fn merge(&mut self, other: &Self) {
+        self.events += other.events;
+        self.or_more |= other.or_more;
+        for (kind, count) in &other.kinds {
+            *self.kinds.entry(kind.clone()).or_default() += count;
+        }
+        for (minute, count) in &other.minutes {
+            *self.minutes.entry(*minute).or_default() += count;
+        }
+    }
+
+    /// What is kept of it: the most frequent types, and no minutes.
+    #[must_use]
+    pub fn kept(&self) -> Self {
+        let mut kinds: Vec<_> = self.kinds.iter().collect();
+        kinds.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+        kinds.truncate(MOST_KINDS);
+        Self {
+            kinds: kinds.into_iter().map(|(k, n)| (k.clone(), *n)).collect(),
+            minutes: BTreeMap::new(),
+            ..self.clone()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_names_the_types_that_came_most() {
+        let mut arrived = Arrived::default();
+        for kind in 0..100 {
+            for _ in 0..=kind {
+                arrived.add(Millis(0), &format!("type-{kind:03}"));
+            }
+        }
+        let kept = arrived.kept();
+        assert_eq!((kept.events, kept.kinds.len()), (5050, MOST_KINDS));
+        assert_eq!(kept.kinds.get("type-099"), Some(&100));
+        assert!(kept.minutes.is_empty() && !arrived.minutes.is_empty());
+    }
+
+    #[test]
+    fn spans_add_up() {
+        let mut sum = Arrived::default();
+        sum.add(Millis(59_999), "a");
+        let mut more = Arrived::default();
+        more.add(Millis(60_000), "a");
+        more.or_more = true;
+        sum.merge(&more);
+        assert_eq!((sum.events, sum.or_more), (2, true));
+        assert_eq!(sum.minutes, BTreeMap::from([(0, 1), (1, 1)]));
+        assert_eq!(sum.kinds, BTreeMap::from([("a".to_owned(), 2)]));
+    }
+}

@@ -1,0 +1,214 @@
+//! Counts for people, at a price that does not grow with the table: hours that are over are counted
+//! once and kept, and what is open, dead or done is looked at within bounds.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use crate::base::calendar::Hour;
+use crate::base::clock::Millis;
+use crate::inbox::ledger::pages::{Cost, HourPart};
+use crate::inbox::ledger::read::TIME_SHARDS;
+use crate::inbox::ledger::transition::{WORK_SHARDS, hours as change};
+use crate::inbox::ledger::{Item, Ledger, State, Waiting, Write, item};
+use crate::monitoring::hours::Arrived;
+use crate::webhook::event::EventKey;
+
+/// For how long the count of an hour is kept.
+const KEEP: std::time::Duration = std::time::Duration::from_secs(180 * 24 * 3600);
+
+/// The count of an hour that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HourCount {
+    pub hour: Hour,
+    /// When it was counted.
+    pub as_of: Millis,
+    /// By source; one without events may be missing.
+    pub sources: BTreeMap<String, Arrived>,
+}
+
+/// What statistics need to know of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Brief {
+    pub key: EventKey,
+    pub state: State,
+    pub kind: String,
+    pub received_at: Millis,
+    /// When it was done, of one that never was replayed.
+    pub done_at: Option<Millis>,
+}
+
+impl Ledger {
+    /// The hours that are counted, from one to another, both inclusive, in their order.
+    pub async fn hour_counts(
+        &self,
+        from: Hour,
+        to: Hour,
+    ) -> anyhow::Result<(Vec<HourCount>, Cost)> {
+        let (mut found, mut spent) = (Vec::new(), Cost::default());
+        let mut start = None;
+        loop {
+            let query = self.dynamodb.query();
+            let query = query
+                .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
+                .expression_attribute_values(":pk", item::s("SYS"))
+                .expression_attribute_values(":from", item::s(sk(from)))
+                .expression_attribute_values(":to", item::s(sk(to)));
+            let page = self.page(query, start).await;
+            let page = page.context("read the counts of past hours")?;
+            spent += page.cost;
+            found.extend(page.found.iter().filter_map(read));
+            start = page.next;
+            if start.is_none() {
+                return Ok((found, spent));
+            }
+        }
+    }
+
+    /// Keeps the count of an hour. `false`: a newer one is there.
+    pub async fn keep_hour(&self, count: &HourCount) -> anyhow::Result<bool> {
+        let sources = count.sources.iter();
+        let sources = sources.map(|(name, arrived)| (name.clone(), write(&arrived.kept())));
+        let sources = AttributeValue::M(sources.collect());
+        let change = change::count_hour(sources, count.as_of, count.hour.ends() + KEEP);
+        let answer = self.change_item("SYS", &sk(count.hour), change).await?;
+        // An answer that was lost is a refusal the second time, and the count is there.
+        Ok(match answer {
+            Write::Applied(_) => true,
+            Write::Refused(there) => {
+                there.is_some_and(|there| item::time(&there, "as_of") == Some(count.as_of))
+            }
+        })
+    }
+
+    /// Counts what came for a source from `from` to `to`, both inclusive and within one hour of
+    /// UTC, newest first, in at most `pages` reads of each part of the index. What is kept apart
+    /// from an event of the same key is no event of its own.
+    pub async fn arrived(
+        &self,
+        source: &str,
+        (from, to): (Millis, Millis),
+        pages: usize,
+    ) -> anyhow::Result<(Arrived, Cost)> {
+        let (mut arrived, mut spent) = (Arrived::default(), Cost::default());
+        for part in HourPart::of(source, from, to) {
+            let mut start = None;
+            for page in 1.. {
+                let came = self.of_hour(&part, false, None, start).await?;
+                spent += came.cost;
+                for (at, kind, _) in came.found.iter().filter_map(listed) {
+                    arrived.add(at, kind);
+                }
+                start = came.next;
+                if start.is_none() {
+                    break;
+                }
+                if page >= pages {
+                    arrived.or_more = true;
+                    break;
+                }
+            }
+        }
+        Ok((arrived, spent))
+    }
+
+    /// About the newest `most` events of a source within one hour of UTC: as many of each part of
+    /// the index as fall to it.
+    pub async fn newest_of_hour(
+        &self,
+        source: &str,
+        (from, to): (Millis, Millis),
+        most: usize,
+    ) -> anyhow::Result<(Vec<EventKey>, Cost)> {
+        let (mut keys, mut spent) = (Vec::new(), Cost::default());
+        let limit = i32::try_from(most.div_ceil(usize::from(TIME_SHARDS)).max(1))?;
+        for part in HourPart::of(source, from, to) {
+            let page = self.of_hour(&part, false, Some(limit), None).await?;
+            spent += page.cost;
+            keys.extend(page.found.iter().filter_map(listed).map(|(.., key)| key));
+        }
+        Ok((keys, spent))
+    }
+
+    /// The events that wait, whatever their source: at most `limit` of each part of the index, those
+    /// first that are to be looked at next. And whether there are more.
+    pub async fn all_waiting(
+        &self,
+        what: Waiting,
+        limit: i32,
+    ) -> anyhow::Result<(Vec<EventKey>, bool, Cost)> {
+        let (mut keys, mut more, mut spent) = (Vec::new(), false, Cost::default());
+        for shard in 0..WORK_SHARDS {
+            let page = self.waiting_page(what, shard, Millis(0), Some(limit), None);
+            let page = page.await?;
+            spent += page.cost;
+            more |= page.next.is_some();
+            keys.extend(page.found);
+        }
+        Ok((keys, more, spent))
+    }
+
+    /// What is known of these events, as of a moment ago. Those that are gone are left out, and so
+    /// are rows that cannot be read.
+    pub async fn briefs(&self, keys: &[EventKey]) -> anyhow::Result<(Vec<Brief>, Cost)> {
+        let attributes = "pk, st, ty, rcv, done_at, run";
+        let (rows, spent) = self.state_rows(keys, Some(attributes)).await?;
+        Ok((rows.iter().filter_map(brief).collect(), spent))
+    }
+}
+
+fn brief(row: &Item) -> Option<Brief> {
+    let first_run = item::number::<u64>(row, "run") == Some(0);
+    Some(Brief {
+        key: EventKey::from_pk(item::text(row, "pk")?)?,
+        state: State::parse(item::text(row, "st")?)?,
+        kind: item::text(row, "ty").unwrap_or_default().to_owned(),
+        received_at: item::time(row, "rcv")?,
+        done_at: item::time(row, "done_at").filter(|_| first_run),
+    })
+}
+
+/// Time, type and key of an event in the `time` index; `None` of what is kept apart.
+fn listed(keys: &Item) -> Option<(Millis, &str, EventKey)> {
+    let key = EventKey::from_pk(item::text(keys, "pk")?)?;
+    let (time, kind) = item::text(keys, "tsk")?.split_once('#')?;
+    let apart = key.id().contains('~');
+    (!apart).then_some((Millis(time.parse().ok()?), kind, key))
+}
+
+fn sk(hour: Hour) -> String {
+    format!("STAT#{}", hour.name())
+}
+
+fn read(item: &Item) -> Option<HourCount> {
+    let hour = Hour::parse(item::text(item, "sk")?.strip_prefix("STAT#")?)?;
+    let sources = item.get("n")?.as_m().ok()?.iter();
+    let sources = sources.filter_map(|(name, arrived)| {
+        let arrived = arrived.as_m().ok()?;
+        let kinds = arrived.get("k").and_then(|kinds| kinds.as_m().ok());
+        let kinds = kinds.into_iter().flatten();
+        let kinds =
+            kinds.filter_map(|(kind, n)| Some((kind.clone(), n.as_n().ok()?.parse().ok()?)));
+        let arrived = Arrived {
+            events: item::number(arrived, "n")?,
+            kinds: kinds.collect(),
+            ..Arrived::default()
+        };
+        Some((name.clone(), arrived))
+    });
+    Some(HourCount {
+        hour,
+        as_of: item::time(item, "as_of")?,
+        sources: sources.collect(),
+    })
+}
+
+fn write(arrived: &Arrived) -> AttributeValue {
+    let kinds = arrived.kinds.iter();
+    let kinds = kinds.map(|(kind, n)| (kind.clone(), item::n(n)));
+    AttributeValue::M(Item::from([
+        ("n".to_owned(), item::n(arrived.events)),
+        ("k".to_owned(), AttributeValue::M(kinds.collect())),
+    ]))
+}

@@ -1,0 +1,303 @@
+//! What a run found, and the events that repair it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::{Drift, Drifted, Values};
+use crate::base::clock::Millis;
+use crate::sources::Source;
+use crate::webhook::event::{Event, Fetched, Via};
+
+/// An item of DynamoDB takes 400 KB; what is beyond this is counted, and found by the next run.
+const LARGEST: usize = 240_000;
+
+/// Characters of a value that are kept.
+const LONGEST_VALUE: usize = 120;
+
+/// Values of a field that are kept.
+const MOST_VALUES: usize = 10;
+
+/// What a run found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// `rec_` and ten hex digits.
+    pub id: String,
+    pub source: String,
+    /// The name of the comparison.
+    pub name: String,
+    #[serde(with = "rfc3339")]
+    pub started: Millis,
+    pub took_ms: u64,
+    pub counts: Counts,
+    /// Objects whose drift was seen twice, as many as there is room for.
+    pub drift: Vec<Drift>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
+}
+
+/// Objects, by what became of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// On either side.
+    pub compared: u64,
+    pub agree: u64,
+    pub missing: u64,
+    pub gone: u64,
+    pub different: u64,
+    pub ambiguous: u64,
+    /// They agreed when they were read again.
+    pub settled: u64,
+    /// They changed while they were looked at: the next run will tell.
+    pub moving: u64,
+    /// So new at the provider that they may still be on their way to us.
+    pub young: u64,
+    /// They differed, and were not read a second time.
+    pub unconfirmed: u64,
+}
+
+/// Who repaired, when and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repair {
+    #[serde(with = "rfc3339")]
+    pub at: Millis,
+    pub by: String,
+    pub why: String,
+    /// Events that were put by now.
+    pub events: u64,
+    pub complete: bool,
+}
+
+impl Counts {
+    /// Objects that drifted, also those that nobody has read twice.
+    pub fn drifted(&self) -> u64 {
+        self.missing + self.gone + self.different + self.ambiguous + self.unconfirmed
+    }
+
+    /// How many of a hundred objects drifted.
+    #[expect(clippy::cast_precision_loss, reason = "percent, for a comparison")]
+    pub fn percent(&self) -> f64 {
+        if self.compared == 0 {
+            return 0.0;
+        }
+        self.drifted() as f64 * 100.0 / self.compared as f64
+    }
+
+    pub fn note(&mut self, kind: Drifted) {
+        *match kind {
+            Drifted::Missing => &mut self.missing,
+            Drifted::Gone => &mut self.gone,
+            Drifted::Different => &mut self.different,
+            Drifted::Ambiguous => &mut self.ambiguous,
+        } += 1;
+    }
+}
+
+impl Report {
+    /// The report of a run that began at `started`.
+    pub fn new(source: &str, name: &str, started: Millis) -> Self {
+        let named = format!("{source}/{name}/{}", started.0);
+        Self {
+            id: format!("rec_{}", hex::encode(&Sha256::digest(named)[..5])),
+            source: source.to_owned(),
+            name: name.to_owned(),
+            started,
+            took_ms: 0,
+            counts: Counts::default(),
+            drift: Vec::new(),
+            repair: None,
+        }
+    }
+
+    /// The same with as much of its drift as there is room for.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        let mut room = LARGEST;
+        let shortened = self.drift.into_iter().map(Drift::shortened);
+        self.drift = shortened
+            .take_while(|drift| {
+                let size = serde_json::to_string(drift).map_or(LARGEST, |json| json.len() + 1);
+                let fits = size <= room;
+                room = room.saturating_sub(size);
+                fits
+            })
+            .collect();
+        self
+    }
+
+    /// The drift that an event can tell of.
+    pub fn repairable(&self) -> impl Iterator<Item = &Drift> {
+        let drift = self.drift.iter();
+        drift.filter(|drift| drift.kind != Drifted::Ambiguous)
+    }
+
+    /// The event that tells the source's actions of a drifted object. Whoever makes it from the
+    /// same report makes the same one, under the same id and with the same body.
+    pub fn event(&self, drift: &Drift, source: &Source, config: &str, now: Millis) -> Event {
+        let preset = &source.verifier.preset;
+        let id = format!("recon:{}:{}", self.id, drift.object);
+        let kind = format!("mitt.reconcile.{}", drift.kind);
+        let body = json!({
+            "id": id,
+            "type": kind,
+            "created": self.started.secs(),
+            "reconcile": { "report": self.id, "name": self.name, "source": self.source },
+            "object": drift.object,
+            "fields": drift.fields,
+        });
+        Event::fetched(Fetched {
+            source: &self.source,
+            provider: if preset.generic {
+                &self.source
+            } else {
+                &preset.id
+            },
+            preset: &preset.id,
+            id: &id,
+            kind: &kind,
+            body: body.to_string().into(),
+            now,
+            via: Via::Recon,
+            config,
+        })
+    }
+}
+
+impl Drift {
+    /// With values of a length that a report has room for.
+    fn shortened(mut self) -> Self {
+        let short = |values: &mut Values| {
+            values.truncate(MOST_VALUES);
+            for value in values {
+                if let Some((end, _)) = value.char_indices().nth(LONGEST_VALUE) {
+                    value.truncate(end);
+                    value.push('…');
+                }
+            }
+        };
+        for field in &mut self.fields {
+            short(&mut field.here);
+            short(&mut field.there);
+        }
+        self
+    }
+}
+
+/// Times as people read them, also where they are stored.
+pub(crate) mod rfc3339 {
+    use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+    use crate::base::clock::Millis;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+    pub(crate) fn serialize<S: Serializer>(time: &Millis, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&time.rfc3339())
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Millis, D::Error> {
+        let text = String::deserialize(from)?;
+        super::time(&text).ok_or_else(|| D::Error::custom("no time"))
+    }
+
+    /// The same where there may be none.
+    pub(crate) mod option {
+        use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
+
+        use crate::base::clock::Millis;
+
+        #[expect(clippy::ref_option, reason = "what serde calls it with")]
+        pub(crate) fn serialize<S: Serializer>(
+            time: &Option<Millis>,
+            to: S,
+        ) -> Result<S::Ok, S::Error> {
+            match time {
+                Some(time) => to.serialize_str(&time.rfc3339()),
+                None => to.serialize_none(),
+            }
+        }
+
+        pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+            from: D,
+        ) -> Result<Option<Millis>, D::Error> {
+            let Some(text) = Option::<String>::deserialize(from)? else {
+                return Ok(None);
+            };
+            let time = super::super::time(&text);
+            time.ok_or_else(|| D::Error::custom("no time")).map(Some)
+        }
+    }
+}
+
+/// Seconds, or a time as in RFC 3339.
+pub fn time(text: &str) -> Option<Millis> {
+    if let Ok(secs) = text.parse() {
+        return Some(Millis::from_secs(secs));
+    }
+    let time: jiff::Timestamp = text.parse().ok()?;
+    Some(Millis(time.as_millisecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Field;
+    use super::*;
+    use crate::sources::Config;
+
+    fn report(objects: usize, value: &str) -> Report {
+        let field = Field {
+            name: "plan".to_owned(),
+            here: vec![],
+            there: vec![value.to_owned()],
+        };
+        let drift = |n| Drift {
+            kind: Drifted::Missing,
+            object: format!("sub_{n}"),
+            fields: vec![field.clone()],
+        };
+        Report {
+            drift: (0..objects).map(drift).collect(),
+            ..Report::new("stripe-main", "subscriptions", Millis(1_795_169_681_118))
+        }
+    }
+
+    #[test]
+    fn a_report_fits_into_an_item_whatever_was_found() {
+        let large = report(20_000, &"ö".repeat(5_000)).bounded();
+        let size = serde_json::to_string(&large).unwrap().len();
+        assert!(size < LARGEST + 1_000, "{size}");
+        assert!(large.drift.len() > 500);
+        let small = report(3, "pro");
+        assert_eq!(small.clone().bounded(), small);
+        let back: Report = serde_json::from_str(&serde_json::to_string(&small).unwrap()).unwrap();
+        assert_eq!(back, small);
+    }
+
+    #[test]
+    fn an_event_is_the_same_whenever_it_is_made() {
+        let config = Config::parse(crate::sources::EMBEDDED).unwrap();
+        let source = config.source("stripe-main").unwrap();
+        let report = report(2, "pro");
+        let at = |now| {
+            let event = report.event(&report.drift[0], source, "test", Millis(now));
+            (event.key().clone(), event.body().clone())
+        };
+        assert_eq!(at(1), at(2));
+        let other = report.event(&report.drift[1], source, "test", Millis(1));
+        assert_ne!(at(1).0, *other.key());
+        assert_eq!(other.kind(), "mitt.reconcile.missing");
+        assert_eq!(other.key().id(), format!("recon:{}:sub_1", report.id));
+    }
+
+    #[test]
+    fn percent_is_of_all_objects_and_counts_what_nobody_confirmed() {
+        let counts = Counts {
+            compared: 200,
+            missing: 3,
+            unconfirmed: 1,
+            young: 7,
+            ..Counts::default()
+        };
+        assert!((counts.percent() - 2.0).abs() < 1e-9);
+        assert!(Counts::default().percent().abs() < 1e-9);
+    }
+}

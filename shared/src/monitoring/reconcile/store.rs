@@ -1,0 +1,141 @@
+//! Reports of comparisons with the provider's objects, and whose turn it is to make one.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::base::clock::Millis;
+use crate::inbox::ledger::transition::{self, Fence};
+use crate::inbox::ledger::{Item, Ledger, Write, item};
+use crate::monitoring::reconcile::{Repair, Report};
+
+/// For how long a report is kept.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// The version of reports that this code writes.
+const VERSION: u32 = 1;
+
+/// The right to make a report.
+#[derive(Debug)]
+pub struct ReconcileLease {
+    source: String,
+    name: String,
+    owner: String,
+    epoch: u64,
+}
+
+impl Ledger {
+    /// Takes the turn of a comparison; `None` when another run has it.
+    pub async fn reconcile_lease(
+        &self,
+        source: &str,
+        name: &str,
+        owner: &str,
+        now: Millis,
+        lease: Duration,
+    ) -> anyhow::Result<Option<ReconcileLease>> {
+        let change = transition::reconcile::lease(owner, now, now + lease);
+        let item = match self.change_item(&pk(source), &turn(name), change).await? {
+            Write::Applied(Some(item)) => item,
+            // Our own lease, its answer lost.
+            Write::Refused(Some(item)) if item::text(&item, "own") == Some(owner) => item,
+            Write::Applied(None) | Write::Refused(_) => return Ok(None),
+        };
+        Ok(Some(ReconcileLease {
+            source: source.to_owned(),
+            name: name.to_owned(),
+            owner: owner.to_owned(),
+            epoch: item::number(&item, "epoch").context("the lease has no epoch")?,
+        }))
+    }
+
+    /// Gives the turn back.
+    pub async fn reconcile_release(&self, lease: ReconcileLease) -> anyhow::Result<()> {
+        let fence = Fence {
+            epoch: lease.epoch,
+            owner: &lease.owner,
+        };
+        let change = transition::reconcile::release(fence);
+        self.change_item(&pk(&lease.source), &turn(&lease.name), change)
+            .await?;
+        Ok(())
+    }
+
+    /// Keeps a report, for a month.
+    pub async fn keep_report(&self, report: &Report) -> anyhow::Result<()> {
+        let document = serde_json::to_string(report).context("write down a report")?;
+        let item = Item::from([
+            ("pk".to_owned(), item::s(pk(&report.source))),
+            ("sk".to_owned(), item::s(place(report))),
+            ("sv".to_owned(), item::n(VERSION)),
+            ("doc".to_owned(), item::s(document)),
+            ("ttl".to_owned(), item::n((report.started + KEPT).secs())),
+        ]);
+        self.put("keep a report", item, None).await?;
+        Ok(())
+    }
+
+    /// The reports of a source, newest first, at most `limit` of each comparison that is named.
+    pub async fn reports(
+        &self,
+        source: &str,
+        name: &str,
+        limit: i32,
+        now: Millis,
+    ) -> anyhow::Result<Vec<Report>> {
+        let answer = self
+            .dynamodb
+            .query()
+            .table_name(&self.table)
+            .key_condition_expression("pk = :pk AND begins_with(sk, :of)")
+            .expression_attribute_values(":pk", item::s(pk(source)))
+            .expression_attribute_values(":of", item::s(format!("RECON#{name}#")))
+            .scan_index_forward(false)
+            .consistent_read(true)
+            .limit(limit)
+            .send()
+            .await
+            .context("read the reports of a source")?;
+        let items = answer.items().iter();
+        // DynamoDB deletes late.
+        let kept =
+            items.filter(|item| item::number(item, "ttl").is_none_or(|at: i64| at > now.secs()));
+        kept.map(read).collect()
+    }
+
+    /// Notes that a report is repaired, or was; `false` when the report is gone.
+    pub async fn note_repair(&self, report: &Report, repair: &Repair) -> anyhow::Result<bool> {
+        let text = serde_json::to_string(repair).context("write down a repair")?;
+        let change = transition::reconcile::repair(&text);
+        let written = self
+            .change_item(&pk(&report.source), &place(report), change)
+            .await?;
+        Ok(matches!(written, Write::Applied(_)))
+    }
+}
+
+fn read(item: &Item) -> anyhow::Result<Report> {
+    let version: u32 = item::number(item, "sv").context("a report has no version")?;
+    anyhow::ensure!(
+        version == VERSION,
+        "a report is of version {version}; {VERSION} is known here"
+    );
+    let document = item::text(item, "doc").context("a report is empty")?;
+    let mut report: Report = serde_json::from_str(document).context("a report is damaged")?;
+    if let Some(repair) = item::text(item, "repair") {
+        report.repair = Some(serde_json::from_str(repair).context("a repair is damaged")?);
+    }
+    Ok(report)
+}
+
+fn pk(source: &str) -> String {
+    format!("SYNC#{source}")
+}
+
+fn turn(name: &str) -> String {
+    format!("TURN#{name}")
+}
+
+fn place(report: &Report) -> String {
+    format!("RECON#{}#{:013}", report.name, report.started.0)
+}

@@ -1,0 +1,259 @@
+//! Whether a source is quieter than it ought to be. Pure: what the rhythm of its webhooks is, and
+//! whether they have been missing for longer than that explains.
+//!
+//! The rhythm is learned from the gaps between the last webhooks, or set for the source. What lies
+//! between them at night is learned with a few days of it; a source that rests at weekends wants
+//! `quiet_after`.
+
+mod store;
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::base::clock::Millis;
+use crate::monitoring::coverage::DayCount;
+use crate::sources::policy::QuietAfter;
+
+/// Gaps that are remembered.
+pub const REMEMBERED: usize = 200;
+
+/// From so many gaps on, there is a rhythm.
+const ENOUGH: usize = 8;
+
+/// No source is called silent before this.
+const LEAST: Duration = Duration::from_secs(600);
+
+/// And none before this many times the longest gap that is remembered.
+const PATIENCE: u32 = 2;
+
+/// What is known of the webhooks of a source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rhythm {
+    /// When the last one came.
+    pub last: Option<Millis>,
+    /// Up to when they were looked for.
+    pub looked: Option<Millis>,
+    /// Seconds between the last of them, the newest at the end.
+    pub gaps: Vec<u32>,
+}
+
+/// What the rhythm says now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quiet {
+    /// Too few webhooks came to know a rhythm, and none is set.
+    Unknown,
+    Ok,
+    Silent {
+        /// How long.
+        silent: Duration,
+        /// After how long it counts as that.
+        after: Duration,
+    },
+}
+
+/// What the provider's own list says of a silence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "is", content = "events")]
+pub enum Why {
+    /// Nobody has asked it: there is no list, or no complete one of this time.
+    Unknown,
+    /// It lists nothing either.
+    NothingHappened,
+    /// It lists at least this many events that did not come.
+    NotArriving(usize),
+}
+
+impl Why {
+    /// Judges by the figures of the days since the last webhook.
+    pub fn of(days: &[DayCount], last: Millis) -> Self {
+        let gaps = days.iter().flat_map(|day| &day.counts.gaps);
+        let missed = gaps.filter(|gap| gap.happened > last).count();
+        let counted = days.iter().filter_map(|day| day.counted).max();
+        match missed {
+            0 if counted.is_some_and(|counted| counted > last) => Self::NothingHappened,
+            0 => Self::Unknown,
+            missed => Self::NotArriving(missed),
+        }
+    }
+}
+
+impl Rhythm {
+    /// Takes up what came by webhook since the last look, in any order. With `cut`, there was more
+    /// between the last look and the oldest of these.
+    pub fn heard(&mut self, times: &[Millis], cut: bool, now: Millis) {
+        let mut times: Vec<Millis> = times.iter().copied().filter(|at| *at <= now).collect();
+        times.sort_unstable();
+        let mut last = self.last.filter(|_| !cut);
+        for at in times {
+            if let Some(last) = last.filter(|last| *last <= at) {
+                let gap = at.since(last).as_secs();
+                self.gaps.push(u32::try_from(gap).unwrap_or(u32::MAX));
+            }
+            last = Some(at).max(last);
+        }
+        self.last = last.max(self.last);
+        self.looked = self.looked.max(Some(now));
+        let forgotten = self.gaps.len().saturating_sub(REMEMBERED);
+        self.gaps.drain(..forgotten);
+    }
+
+    /// How far apart webhooks usually are: half of them are closer.
+    pub fn usual(&self) -> Option<Duration> {
+        if self.gaps.len() < ENOUGH {
+            return None;
+        }
+        let mut gaps = self.gaps.clone();
+        gaps.sort_unstable();
+        let middle = gaps.get(gaps.len() / 2)?;
+        Some(Duration::from_secs(u64::from(*middle)))
+    }
+
+    /// After how long without a webhook the source counts as silent.
+    pub fn quiet_after(&self, set: QuietAfter) -> Option<Duration> {
+        match set {
+            QuietAfter::Off => None,
+            QuietAfter::Set(after) => Some(after),
+            QuietAfter::Learned => {
+                self.usual()?;
+                let longest = self.gaps.iter().max()?;
+                let longest = Duration::from_secs(u64::from(*longest));
+                Some((longest * PATIENCE).max(LEAST))
+            }
+        }
+    }
+
+    /// What the rhythm says at a time up to which webhooks were looked for.
+    pub fn judge(&self, set: QuietAfter, now: Millis) -> Quiet {
+        let (Some(last), Some(after)) = (self.last, self.quiet_after(set)) else {
+            return Quiet::Unknown;
+        };
+        let silent = now.since(last);
+        if silent > after {
+            Quiet::Silent { silent, after }
+        } else {
+            Quiet::Ok
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::calendar::Day;
+    use crate::monitoring::coverage::{Counts, Gap};
+
+    const NOW: Millis = Millis(1_900_000_000_000);
+
+    fn at(seconds: u64) -> Millis {
+        NOW + Duration::from_secs(seconds)
+    }
+
+    /// A webhook every four minutes, twenty of them.
+    fn steady() -> Rhythm {
+        let mut rhythm = Rhythm::default();
+        let times: Vec<Millis> = (0..20).map(|n| at(n * 240)).collect();
+        rhythm.heard(&times, false, at(19 * 240));
+        rhythm
+    }
+
+    #[test]
+    fn silence_is_what_the_rhythm_does_not_explain() {
+        let rhythm = steady();
+        assert_eq!(rhythm.usual(), Some(Duration::from_secs(240)));
+        let judge = |minutes: u64| rhythm.judge(QuietAfter::Learned, at(19 * 240 + minutes * 60));
+        assert_eq!((judge(4), judge(10)), (Quiet::Ok, Quiet::Ok));
+        let silent = Quiet::Silent {
+            silent: Duration::from_secs(36 * 60),
+            after: LEAST,
+        };
+        assert_eq!(judge(36), silent);
+    }
+
+    #[test]
+    fn a_night_that_was_learned_is_no_silence() {
+        let mut rhythm = steady();
+        let morning = 19 * 240 + 9 * 3600;
+        rhythm.heard(&[at(morning)], false, at(morning));
+        let later = |hours: u64| rhythm.judge(QuietAfter::Learned, at(morning + hours * 3600));
+        assert_eq!(later(17), Quiet::Ok);
+        assert!(matches!(later(19), Quiet::Silent { .. }));
+    }
+
+    #[test]
+    fn what_is_set_needs_no_rhythm_and_what_is_off_is_not_said() {
+        let rhythm = Rhythm {
+            last: Some(NOW),
+            ..Rhythm::default()
+        };
+        let hour = Duration::from_secs(3600);
+        assert_eq!(
+            rhythm.judge(QuietAfter::Learned, at(90_000)),
+            Quiet::Unknown
+        );
+        assert_eq!(rhythm.judge(QuietAfter::Off, at(90_000)), Quiet::Unknown);
+        assert_eq!(rhythm.judge(QuietAfter::Set(hour), at(3600)), Quiet::Ok);
+        assert!(matches!(
+            rhythm.judge(QuietAfter::Set(hour), at(3601)),
+            Quiet::Silent { .. }
+        ));
+        // Of a source that never sent anything, nobody can say that it has fallen silent.
+        let never = Rhythm::default().judge(QuietAfter::Set(hour), NOW);
+        assert_eq!(never, Quiet::Unknown);
+    }
+
+    #[test]
+    fn what_was_cut_off_is_no_gap_and_only_so_many_are_remembered() {
+        let mut rhythm = steady();
+        rhythm.heard(&[at(90_002), at(90_000), at(90_001)], true, at(90_002));
+        assert_eq!(rhythm.gaps.iter().max(), Some(&240));
+        assert_eq!(rhythm.last, Some(at(90_002)));
+        let many: Vec<Millis> = (90_003..91_000).map(at).collect();
+        rhythm.heard(&many, false, at(91_000));
+        assert_eq!(rhythm.gaps, vec![1; REMEMBERED]);
+    }
+
+    #[test]
+    fn the_list_says_whether_there_was_anything_to_send() {
+        let day = |counted, gaps: &[Millis]| {
+            let gaps = gaps.iter().map(|happened| Gap {
+                happened: *happened,
+                found: at(600),
+                kind: String::new(),
+                id: "1".into(),
+            });
+            DayCount {
+                day: Day::of(NOW),
+                counted,
+                minutes: 1,
+                compared: 1,
+                counts: Counts {
+                    gaps: gaps.collect(),
+                    ..Counts::default()
+                },
+            }
+        };
+        let before = Millis(NOW.0 - 1000);
+        for (days, why) in [
+            (vec![], Why::Unknown),
+            (vec![day(Some(NOW), &[])], Why::Unknown),
+            (vec![day(Some(at(600)), &[])], Why::NothingHappened),
+            (vec![day(Some(at(600)), &[before])], Why::NothingHappened),
+            (
+                vec![day(Some(at(600)), &[before, at(1)])],
+                Why::NotArriving(1),
+            ),
+        ] {
+            assert_eq!(Why::of(&days, NOW), why);
+        }
+    }
+
+    #[test]
+    fn what_was_heard_before_or_comes_from_the_future_changes_nothing() {
+        let mut rhythm = steady();
+        let before = rhythm.clone();
+        rhythm.heard(&[at(240), at(999_999)], false, at(19 * 240));
+        assert_eq!(rhythm.last, before.last);
+        assert_eq!(rhythm.gaps, before.gaps);
+    }
+}

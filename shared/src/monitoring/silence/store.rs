@@ -1,0 +1,46 @@
+//! What is known of the webhooks of a source, and its webhooks of late.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+
+use crate::base::clock::Millis;
+use crate::inbox::ledger::transition::coverage as change;
+use crate::inbox::ledger::{Ledger, Write, item};
+use crate::monitoring::silence::Rhythm;
+
+impl Ledger {
+    /// The rhythm of a source, as far as it is known.
+    pub async fn rhythm(&self, source: &str) -> anyhow::Result<Rhythm> {
+        let item = self.get(&pk(source), "RHYTHM").await?.unwrap_or_default();
+        let gaps = item.get("gaps").and_then(|gaps| gaps.as_l().ok());
+        let gaps = gaps.into_iter().flatten();
+        Ok(Rhythm {
+            last: item::time(&item, "last_web"),
+            looked: item::time(&item, "looked"),
+            gaps: gaps
+                .filter_map(|gap| gap.as_n().ok()?.parse().ok())
+                .collect(),
+        })
+    }
+
+    /// Keeps a rhythm that was learned from the one that was `looked` for then. `false`: somebody
+    /// else has learned from the same webhooks.
+    pub async fn keep_rhythm(
+        &self,
+        source: &str,
+        looked: Option<Millis>,
+        rhythm: &Rhythm,
+    ) -> anyhow::Result<bool> {
+        let gaps = rhythm.gaps.iter().map(item::n).collect();
+        let mut facts =
+            crate::inbox::ledger::Item::from([("gaps".to_owned(), AttributeValue::L(gaps))]);
+        facts.extend(rhythm.last.map(|at| ("last_web".to_owned(), item::ms(at))));
+        facts.extend(rhythm.looked.map(|at| ("looked".to_owned(), item::ms(at))));
+        let change = change::rhythm(looked, facts);
+        let answer = self.change_item(&pk(source), "RHYTHM", change).await?;
+        Ok(matches!(answer, Write::Applied(_)))
+    }
+}
+
+fn pk(source: &str) -> String {
+    format!("SYNC#{source}")
+}

@@ -1,0 +1,140 @@
+//! The environment, read once, and what a function makes of it.
+
+use anyhow::Context as _;
+
+use crate::aws::secrets::{Managed, Secrets};
+use crate::aws::{Aws, Lazy, Patience};
+use crate::base::env::variable;
+use crate::inbox::Inbox;
+use crate::inbox::fetch_back::FetchBack;
+use crate::inbox::keyring::Keyring;
+use crate::inbox::ledger::Ledger;
+use crate::inbox::quarantine::Quarantine;
+use crate::inbox::queue::Queue;
+use crate::inbox::spill::Spill;
+use crate::sources::Config;
+
+/// What the path of the senders' secrets ends in. Only these may be in Secrets Manager.
+const SENDERS: &str = "/ingress";
+
+/// What a function is told about its stack. `template.yaml` sets these.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// `MITT_TABLE`: the name of the inbox table.
+    pub table: String,
+    /// `MITT_QUEUE_URL`: the queue of messages.
+    pub queue_url: String,
+    /// `MITT_BACKLOG_QUEUE_URL`: the queue of messages for old events, for those who ring in it.
+    pub backlog_queue_url: Option<String>,
+    /// `MITT_SPILL_QUEUE_URL`: the queue of events that wait for the ledger.
+    pub spill_queue_url: String,
+    /// `MITT_BODY_BUCKET`: the bucket of large bodies.
+    pub body_bucket: String,
+    /// `MITT_SECRETS_PATH`: the path of this function's secrets in Parameter Store.
+    pub secrets_path: String,
+    /// `MITT_INGRESS_PATH`: the path of the senders' secrets, where that is another one.
+    /// For backup-sync, which verifies what had to wait for a certificate.
+    pub ingress_path: Option<String>,
+    /// `MITT_SECRETS_MANAGER_PREFIX`: what the senders' secrets in Secrets Manager are below, where
+    /// they may be read.
+    pub secrets_manager_prefix: Option<String>,
+    /// `MITT_SOURCES_FILE`: a file of sources to use in place of the embedded one. For the local
+    /// stack, and for those who ship the file in a layer.
+    pub sources_file: Option<String>,
+}
+
+impl Settings {
+    /// Reads the environment; what is missing is an error that names it.
+    pub fn from_env() -> anyhow::Result<Self> {
+        Ok(Self {
+            table: required("MITT_TABLE")?,
+            queue_url: required("MITT_QUEUE_URL")?,
+            backlog_queue_url: variable("MITT_BACKLOG_QUEUE_URL"),
+            spill_queue_url: required("MITT_SPILL_QUEUE_URL")?,
+            body_bucket: required("MITT_BODY_BUCKET")?,
+            secrets_path: required("MITT_SECRETS_PATH")?,
+            ingress_path: variable("MITT_INGRESS_PATH"),
+            secrets_manager_prefix: variable("MITT_SECRETS_MANAGER_PREFIX"),
+            sources_file: variable("MITT_SOURCES_FILE"),
+        })
+    }
+
+    /// The configuration of the sources that is in force.
+    pub fn config(&self) -> anyhow::Result<Config> {
+        let Some(path) = &self.sources_file else {
+            return Config::parse(crate::sources::EMBEDDED).context("the embedded sources");
+        };
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("read MITT_SOURCES_FILE {path}"))?;
+        Config::parse(&text).with_context(|| format!("MITT_SOURCES_FILE {path}"))
+    }
+}
+
+/// What every function works with.
+pub struct Parts {
+    pub config: Config,
+    /// For the clients that only one function needs.
+    pub aws: Aws,
+    /// The name of the table.
+    pub table: String,
+    pub secrets: Secrets,
+    /// The senders' secrets, for a function that has others of its own.
+    pub ingress: Option<Secrets>,
+    pub keyring: Keyring,
+    pub fetch_back: FetchBack,
+    pub inbox: Inbox,
+    pub spill: Spill,
+    pub quarantine: Quarantine,
+}
+
+impl Parts {
+    /// Makes them from the environment. No service is called for it.
+    pub fn from_env(patience: Patience) -> anyhow::Result<Self> {
+        let settings = Settings::from_env()?;
+        let aws = Aws::from_env(patience)?;
+        let config = settings.config()?;
+        let dynamodb = aws.dynamodb();
+        let (sqs, ssm) = (later(&aws, Aws::sqs), later(&aws, Aws::ssm));
+        let ledger = Ledger::new(dynamodb.clone(), &settings.table, None)
+            .with_bucket(later(&aws, Aws::s3), &settings.body_bucket)
+            .keeping(config.retentions())
+            .ordering(&config);
+        let prefix = settings.secrets_manager_prefix.as_deref();
+        let managed = Managed::new(config.managed_secrets(), prefix);
+        let secrets = |path: &String| {
+            let secrets = Secrets::new(ssm.clone(), path);
+            if path.ends_with(SENDERS) {
+                secrets.with_managed(managed.clone())
+            } else {
+                secrets
+            }
+        };
+        Ok(Self {
+            secrets: secrets(&settings.secrets_path),
+            ingress: settings.ingress_path.as_ref().map(secrets),
+            config,
+            keyring: Keyring::new(dynamodb.clone(), &settings.table),
+            fetch_back: FetchBack::new(dynamodb.clone(), &settings.table),
+            quarantine: Quarantine::new(dynamodb, &settings.table),
+            spill: Spill::new(sqs.clone(), &settings.spill_queue_url),
+            inbox: Inbox {
+                ledger,
+                queue: Queue::new(sqs, &settings.queue_url)
+                    .with_backlog(settings.backlog_queue_url.clone()),
+            },
+            table: settings.table,
+            aws,
+        })
+    }
+}
+
+/// Every function calls the table at once, and the others later or never.
+fn later<C: 'static>(aws: &Aws, make: fn(&Aws) -> C) -> Lazy<C> {
+    let aws = aws.clone();
+    Lazy::new(move || make(&aws))
+}
+
+fn required(name: &str) -> anyhow::Result<String> {
+    variable(name)
+        .with_context(|| format!("{name} is not set; template.yaml sets it for each function"))
+}

@@ -1,0 +1,330 @@
+//! `[[source.action]]`: what is done with the events of a source, and where they go.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+
+use super::filter::{FileCondition, Filter, path};
+use super::rate::Rate;
+use super::{Forward, address, check_name, check_url};
+use crate::base::json_path::JsonPath;
+use crate::sources::policy::IdempotencySupport;
+
+/// What is done with an event. Each action is an effect of its own.
+#[derive(Debug)]
+pub struct Action {
+    /// Names the effect in the ledger.
+    pub name: String,
+    pub kind: ActionKind,
+    /// Which events it is for.
+    pub filter: Filter,
+    /// What is spared while it is down, and kept within its rate.
+    pub destination: Option<Destination>,
+}
+
+#[derive(Clone, Debug)]
+pub enum ActionKind {
+    /// Nothing: the event is kept, and that was all.
+    Keep,
+    /// Posts the event to a URL, signed as Standard Webhooks, with an `Idempotency-Key`.
+    Http {
+        url: String,
+        secret: String,
+        keys: IdempotencySupport,
+    },
+    /// Invokes a Lambda function.
+    Lambda {
+        /// Its name or ARN.
+        function: String,
+        invocation: Invocation,
+    },
+    /// Sends to an SQS queue.
+    Sqs {
+        url: String,
+        /// Where the message group of a FIFO queue is in the body; the source where it is not.
+        group: Option<JsonPath>,
+    },
+    /// Puts an event on an EventBridge bus.
+    EventBridge {
+        /// Its name or ARN.
+        bus: String,
+        source: String,
+        /// The event's type where it is not set.
+        detail_type: Option<String>,
+    },
+    /// Starts an execution of a Step Functions state machine.
+    StepFunctions { state_machine: String },
+    /// Calls the code of this name in `functions/processor/src/actions/`.
+    Rust {
+        code: String,
+        params: BTreeMap<String, String>,
+    },
+}
+
+/// How a Lambda function is invoked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Invocation {
+    /// Wait for its answer: a function that fails is invoked again.
+    #[default]
+    RequestResponse,
+    /// Leave the event with Lambda, which invokes the function when it can.
+    Event,
+}
+
+/// Where an action goes to. Actions may share one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Destination {
+    /// Unique among all that a stack sends to, such as `hooks.example.com` or `lambda:orders`.
+    pub name: String,
+    pub rate: Option<Rate>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileAction {
+    kind: FileActionKind,
+    name: Option<String>,
+    #[serde(default)]
+    types: Vec<String>,
+    #[serde(default, rename = "where")]
+    conditions: Vec<FileCondition>,
+    destination: Option<String>,
+    rate: Option<String>,
+    url: Option<String>,
+    secret: Option<String>,
+    keys: Option<FileKeys>,
+    function: Option<String>,
+    invocation: Option<Invocation>,
+    queue: Option<String>,
+    group: Option<String>,
+    bus: Option<String>,
+    source: Option<String>,
+    detail_type: Option<String>,
+    state_machine: Option<String>,
+    params: Option<BTreeMap<String, String>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FileActionKind {
+    Keep,
+    Http,
+    Lambda,
+    Sqs,
+    #[serde(rename = "eventbridge")]
+    EventBridge,
+    StepFunctions,
+    Rust,
+}
+
+/// What a receiver makes of an `Idempotency-Key`.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum FileKeys {
+    Honoured,
+    HonouredWithFailures,
+    Ignored,
+}
+
+impl FileAction {
+    /// `source` is the name of the source that it belongs to.
+    pub(super) fn checked(self, source: &str, forward: &Forward) -> anyhow::Result<Action> {
+        let name = match (&self.name, self.kind) {
+            (Some(name), _) => name.clone(),
+            (None, FileActionKind::Rust) => {
+                bail!("an action of kind \"rust\" needs a name: that of its code")
+            }
+            (None, kind) => kind.word().to_owned(),
+        };
+        check_name("an action's name", &name)?;
+        self.with_name(name.clone(), source, forward)
+            .with_context(|| format!("action {name:?}"))
+    }
+
+    fn with_name(self, name: String, source: &str, forward: &Forward) -> anyhow::Result<Action> {
+        self.fits_its_kind()?;
+        let filter = Filter::checked(&self.types, &self.conditions)?;
+        let rate = self.rate.as_deref().map(Rate::parse).transpose()?;
+        let given = self.destination.clone();
+        let (kind, derived) = self.into_kind(&name, source, forward)?;
+        if let Some(given) = &given {
+            check_name("a destination's name", given)?;
+        }
+        let destination = given.or(derived);
+        ensure!(
+            rate.is_none() || destination.is_some(),
+            "a rate is kept for a destination, and it has none; name one: destination = \"tracker\""
+        );
+        let destination = destination.map(|name| Destination { name, rate });
+        Ok(Action {
+            name,
+            kind,
+            filter,
+            destination,
+        })
+    }
+
+    /// A setting of another kind was meant for something, and would do nothing.
+    fn fits_its_kind(&self) -> anyhow::Result<()> {
+        use FileActionKind as Kind;
+        let settings: [(&str, bool, &[Kind]); 12] = [
+            ("destination", self.destination.is_some(), &Kind::ELSEWHERE),
+            ("url", self.url.is_some(), &[Kind::Http]),
+            ("secret", self.secret.is_some(), &[Kind::Http]),
+            ("keys", self.keys.is_some(), &[Kind::Http]),
+            ("function", self.function.is_some(), &[Kind::Lambda]),
+            ("invocation", self.invocation.is_some(), &[Kind::Lambda]),
+            ("queue", self.queue.is_some(), &[Kind::Sqs]),
+            ("group", self.group.is_some(), &[Kind::Sqs]),
+            ("bus", self.bus.is_some(), &[Kind::EventBridge]),
+            ("source", self.source.is_some(), &[Kind::EventBridge]),
+            (
+                "detail_type",
+                self.detail_type.is_some(),
+                &[Kind::EventBridge],
+            ),
+            (
+                "state_machine",
+                self.state_machine.is_some(),
+                &[Kind::StepFunctions],
+            ),
+        ];
+        for (setting, is_set, kinds) in settings {
+            ensure!(
+                !is_set || kinds.contains(&self.kind),
+                "{setting} is no setting of kind {:?}",
+                self.kind.word()
+            );
+        }
+        ensure!(
+            self.params.is_none() || self.kind == Kind::Rust,
+            "params are for kind \"rust\" alone"
+        );
+        Ok(())
+    }
+
+    /// What it is, and the name of the destination that follows from it.
+    fn into_kind(
+        self,
+        name: &str,
+        source: &str,
+        forward: &Forward,
+    ) -> anyhow::Result<(ActionKind, Option<String>)> {
+        Ok(match self.kind {
+            FileActionKind::Keep => (ActionKind::Keep, None),
+            FileActionKind::Http => {
+                let url = self.url.context("it needs a url")?;
+                check_url(&url, forward)?;
+                let host = address::host(&url).to_ascii_lowercase();
+                let secret = self
+                    .secret
+                    .context("it needs a secret to sign with: the name of one")?;
+                check_name("a secret's name", &secret)?;
+                let keys = self
+                    .keys
+                    .map_or(IdempotencySupport::Honoured, FileKeys::keys);
+                (ActionKind::Http { url, secret, keys }, Some(host))
+            }
+            FileActionKind::Lambda => {
+                let function = self
+                    .function
+                    .context("it needs a function: a name or an ARN")?;
+                let short = address::function(&function)?.to_owned();
+                let invocation = self.invocation.unwrap_or_default();
+                let kind = ActionKind::Lambda {
+                    function,
+                    invocation,
+                };
+                (kind, Some(format!("lambda:{short}")))
+            }
+            FileActionKind::Sqs => {
+                let url = self.queue.context("it needs a queue: its URL")?;
+                let short = address::queue(&url, forward.allow_loopback)?;
+                ensure!(
+                    self.group.is_none() || address::is_fifo(&url),
+                    "group is for FIFO queues, whose names end in .fifo"
+                );
+                let destination = format!("sqs:{short}");
+                let group = self.group.as_deref().map(path).transpose()?;
+                (ActionKind::Sqs { url, group }, Some(destination))
+            }
+            FileActionKind::EventBridge => {
+                let bus = self.bus.unwrap_or_else(|| "default".to_owned());
+                let short = address::bus(&bus)?;
+                let from = self.source.unwrap_or_else(|| format!("mitt.{source}"));
+                address::check_event_text("source", &from, 256)?;
+                ensure!(
+                    !from.starts_with("aws."),
+                    "source = {from:?}: names with \"aws.\" are those of AWS services"
+                );
+                if let Some(detail_type) = &self.detail_type {
+                    address::check_event_text("detail_type", detail_type, 128)?;
+                }
+                let destination = format!("eventbridge:{short}");
+                let kind = ActionKind::EventBridge {
+                    bus,
+                    source: from,
+                    detail_type: self.detail_type,
+                };
+                (kind, Some(destination))
+            }
+            FileActionKind::StepFunctions => {
+                let state_machine = self
+                    .state_machine
+                    .context("it needs a state_machine: its ARN")?;
+                let short = address::state_machine(&state_machine)?.to_owned();
+                let destination = format!("step-functions:{short}");
+                (
+                    ActionKind::StepFunctions { state_machine },
+                    Some(destination),
+                )
+            }
+            FileActionKind::Rust => {
+                let kind = ActionKind::Rust {
+                    code: name.to_owned(),
+                    params: self.params.unwrap_or_default(),
+                };
+                (kind, None)
+            }
+        })
+    }
+}
+
+impl FileActionKind {
+    /// All that reach out.
+    const ELSEWHERE: [Self; 6] = [
+        Self::Http,
+        Self::Lambda,
+        Self::Sqs,
+        Self::EventBridge,
+        Self::StepFunctions,
+        Self::Rust,
+    ];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Keep => "keep",
+            Self::Http => "http",
+            Self::Lambda => "lambda",
+            Self::Sqs => "sqs",
+            Self::EventBridge => "eventbridge",
+            Self::StepFunctions => "step-functions",
+            Self::Rust => "rust",
+        }
+    }
+}
+
+impl FileKeys {
+    fn keys(self) -> IdempotencySupport {
+        match self {
+            Self::Honoured => IdempotencySupport::Honoured,
+            Self::HonouredWithFailures => IdempotencySupport::HonouredWithFailures,
+            Self::Ignored => IdempotencySupport::Ignored,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,275 @@
+//! How a source orders the events of an entity.
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+
+use super::{Action, ActionKind, Forward, check_name, check_url};
+use crate::sources::ordering::{Current, Mode, Order};
+use crate::sources::policy::IdempotencySupport;
+use crate::webhook::preset::{Compare, Location, Locations, OrderAt};
+
+/// The `order` table of a source.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileOrder {
+    #[serde(default)]
+    mode: FileMode,
+    entity: Option<String>,
+    version: Option<String>,
+    compare: Option<Compare>,
+    url: Option<String>,
+    secret: Option<String>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum FileMode {
+    #[default]
+    None,
+    LatestWins,
+    Fetch,
+    Strict,
+}
+
+impl FileOrder {
+    /// `preset` is where events of the provider say it, if it is known.
+    pub(super) fn checked(
+        self,
+        preset: Option<&OrderAt>,
+        actions: &[Action],
+        forward: &Forward,
+    ) -> anyhow::Result<Option<Order>> {
+        if self.mode == FileMode::None {
+            ensure!(
+                self.entity.is_none() && self.version.is_none() && self.url.is_none(),
+                "mode is \"none\" and yet there are settings for others: latest_wins, fetch, strict"
+            );
+            return Ok(None);
+        }
+        if self.mode != FileMode::Fetch {
+            ensure!(
+                self.url.is_none() && self.secret.is_none(),
+                "url and secret go with mode = \"fetch\""
+            );
+        }
+        let at = self.at(preset)?;
+        ensure!(
+            !at.entity.0.is_empty(),
+            "entity is missing: where an event says what it is about, like \"json:data.object.id\""
+        );
+        let mode = match self.mode {
+            FileMode::None => return Ok(None),
+            FileMode::LatestWins => {
+                ensure!(
+                    !at.version.0.is_empty(),
+                    "version is missing: what grows with each change, like \"json:updated_at\""
+                );
+                Mode::LatestWins
+            }
+            FileMode::Fetch => {
+                ensure!(
+                    !at.version.0.is_empty(),
+                    "version is missing: where the fetched state says how new it is, like \
+                     \"json:updated_at\"; a lock can run out, and then only the version keeps an \
+                     older state from being the last"
+                );
+                Mode::Fetch(self.current(forward)?)
+            }
+            FileMode::Strict => {
+                if let Some(action) = actions.iter().find(|action| !honours_keys(&action.kind)) {
+                    bail!(
+                        "mode = \"strict\" needs destinations that honour idempotency keys, and \
+                         action {:?} is not known to: a call that is repeated would come after \
+                         later ones; code of yours says params = {{ keys = \"honoured\" }}",
+                        action.name
+                    );
+                }
+                Mode::Strict
+            }
+        };
+        // One event makes an older one stale for all actions at once.
+        let told = actions
+            .iter()
+            .filter(|action| !matches!(action.kind, ActionKind::Keep));
+        let mut filters = told.map(|action| &action.filter);
+        let first = filters.next();
+        ensure!(
+            matches!(mode, Mode::Strict) || filters.all(|filter| Some(filter) == first),
+            "with mode = \"latest_wins\" or \"fetch\" all actions have the same types and where: \
+             an event that only one of them is for would make an older one stale for the others"
+        );
+        Ok(Some(Order { mode, at }))
+    }
+
+    fn at(&self, preset: Option<&OrderAt>) -> anyhow::Result<OrderAt> {
+        let preset = preset.cloned().unwrap_or_default();
+        let entity = location("entity", self.entity.as_deref())?;
+        let given = location("version", self.version.as_deref())?;
+        // A preset knows events, and not what the provider's API answers.
+        let known = if self.mode == FileMode::Fetch {
+            Locations::default()
+        } else {
+            preset.version
+        };
+        let compare = match (&given, self.compare) {
+            (_, Some(compare)) => compare,
+            (Some(_), None) => bail!(
+                "compare is missing: how two versions are compared, \"number\", \"time\" (RFC \
+                 3339) or \"text\""
+            ),
+            (None, None) => preset.compare,
+        };
+        Ok(OrderAt {
+            entity: entity.unwrap_or(preset.entity),
+            version: given.unwrap_or(known),
+            compare,
+        })
+    }
+
+    fn current(&self, forward: &Forward) -> anyhow::Result<Current> {
+        let url = self.url.clone().context(
+            "url is missing: where the current state is, like \
+             \"https://api.example.com/things/{entity}\"",
+        )?;
+        let after_host = url.splitn(4, '/').nth(3).unwrap_or_default();
+        ensure!(
+            after_host.contains("{entity}") && !url[..url.len() - after_host.len()].contains('{'),
+            "{url:?} does not say where the id goes: {{entity}} in its path or query"
+        );
+        check_url(&url, forward).context("url")?;
+        if let Some(secret) = &self.secret {
+            check_name("a secret's name", secret)?;
+        }
+        Ok(Current {
+            url,
+            secret: self.secret.clone(),
+        })
+    }
+}
+
+/// What stands in the row or the body is there whenever the event is worked on.
+fn location(what: &str, text: Option<&str>) -> anyhow::Result<Option<Locations>> {
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    let location = Location::parse(text).context(what.to_owned())?;
+    ensure!(
+        matches!(
+            location,
+            Location::Json(_) | Location::Header(_) | Location::Form(_)
+        ),
+        "{what} = {text:?}: it is looked for in json:, header: or form:"
+    );
+    Ok(Some(Locations(vec![location])))
+}
+
+/// Whether two calls under one key do it once, for as long as an event may be repeated.
+fn honours_keys(kind: &ActionKind) -> bool {
+    match kind {
+        ActionKind::Rust { params, .. } => {
+            params.get("keys").is_some_and(|keys| keys == "honoured")
+        }
+        ActionKind::Http { keys, .. } => *keys != IdempotencySupport::Ignored,
+        ActionKind::Keep | ActionKind::StepFunctions { .. } => true,
+        // A FIFO queue drops repetitions for five minutes only, the others none.
+        ActionKind::Lambda { .. } | ActionKind::Sqs { .. } | ActionKind::EventBridge { .. } => {
+            false
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::Config;
+
+    fn config(preset: &str, order: &str, action: &str) -> anyhow::Result<Config> {
+        Config::parse(&format!(
+            "schema = 1\n[forward]\nallow_hosts = [\"api.example.com\"]\n[[source]]\n\
+             name = \"s\"\npreset = \"{preset}\"\n[[source.action]]\n{action}\n\
+             [source.order]\n{order}\n"
+        ))
+    }
+
+    const KEEP: &str = "kind = \"keep\"";
+
+    fn order(preset: &str, text: &str) -> Option<Order> {
+        let config = config(preset, text, KEEP).unwrap();
+        config.source("s").unwrap().order.clone()
+    }
+
+    #[test]
+    fn a_mode_takes_what_the_preset_knows() {
+        assert!(order("stripe", "").is_none());
+        assert!(order("stripe", "mode = \"none\"").is_none());
+        let stripe = order("stripe", "mode = \"latest_wins\"").unwrap();
+        assert_eq!(stripe.mode, Mode::LatestWins);
+        assert_eq!(stripe.at.compare, Compare::Number);
+        assert_eq!(
+            stripe.at.version.0,
+            [Location::parse("json:created").unwrap()]
+        );
+        let own = "mode = \"strict\"\nentity = \"json:a.b\"\nversion = \"header:x-at\"\ncompare = \"time\"";
+        let own = order("stripe", own).unwrap();
+        assert_eq!((own.mode, own.at.compare), (Mode::Strict, Compare::Time));
+        assert_eq!(own.at.entity.0, [Location::parse("json:a.b").unwrap()]);
+        let by_arrival = order("generic-hmac", "mode = \"strict\"\nentity = \"json:a\"").unwrap();
+        assert!(by_arrival.at.version.0.is_empty());
+        let fetch = "mode = \"fetch\"\nurl = \"https://api.example.com/v1/{entity}\"\n\
+                     version = \"json:updated\"\ncompare = \"time\"\nsecret = \"api\"";
+        let Mode::Fetch(current) = order("stripe", fetch).unwrap().mode else {
+            panic!("it is not fetch");
+        };
+        assert_eq!(current.secret.as_deref(), Some("api"));
+    }
+
+    #[test]
+    fn a_wrong_order_is_refused_with_what_was_meant() {
+        const FETCH: &str = "mode = \"fetch\"\nentity = \"json:id\"\ncompare = \"time\"\n";
+        let with = |more: &str| format!("{FETCH}{more}");
+        let version = "version = \"json:u\"\n";
+        let url = |url: &str| with(&format!("{version}url = \"{url}\""));
+        for (order, said) in [
+            ("mode = \"latest\"".to_owned(), "`latest_wins`"),
+            ("modus = \"none\"".to_owned(), "`mode`"),
+            ("entity = \"json:id\"".to_owned(), "mode is \"none\""),
+            ("mode = \"latest_wins\"".to_owned(), "entity is missing"),
+            ("mode = \"strict\"".to_owned(), "entity is missing"),
+            (
+                "mode = \"latest_wins\"\nentity = \"json:id\"".to_owned(),
+                "version is missing",
+            ),
+            (
+                "mode = \"strict\"\nentity = \"json:id\"\nversion = \"json:v\"".to_owned(),
+                "compare is missing",
+            ),
+            (
+                "mode = \"strict\"\nentity = \"id\"".to_owned(),
+                "is no location",
+            ),
+            (
+                "mode = \"strict\"\nentity = \"query:id\"".to_owned(),
+                "json:, header: or form:",
+            ),
+            (
+                "mode = \"strict\"\nentity = \"json:id\"\nurl = \"https://x\"".to_owned(),
+                "go with mode = \"fetch\"",
+            ),
+            (with(""), "version is missing"),
+            (with(version), "url is missing"),
+            (url("https://api.example.com/v1"), "{entity}"),
+            (url("https://{entity}.example.com/{entity}"), "{entity}"),
+            (url("https://evil.test/{entity}"), "forward.allow_hosts"),
+            (url("http://api.example.com/{entity}"), "https"),
+        ] {
+            let error = config("generic-hmac", &order, KEEP).unwrap_err();
+            let error = format!("{error:#}");
+            assert!(error.contains(said), "{order}\n{error}");
+        }
+        let strict = "mode = \"strict\"\nentity = \"json:id\"";
+        let code = "kind = \"rust\"\nname = \"open-issue\"\nparams = { keys = \"KEYS\" }";
+        let error = config("generic-hmac", strict, code).unwrap_err();
+        assert!(format!("{error:#}").contains("\"open-issue\""), "{error:#}");
+        config("generic-hmac", strict, &code.replace("KEYS", "honoured")).unwrap();
+    }
+}

@@ -1,0 +1,342 @@
+//! The order of the events of an entity: which of two is newer, and where an event says so.
+//!
+//! Providers promise no order, and a queue would not give "the newest state wins" either: what is
+//! tried again comes late. So a source says what its events are about (the *entity*), what makes
+//! one newer than another (the *version*), and what follows from it (the mode).
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+use crate::base::clock::Millis;
+use crate::webhook::envelope::Envelope;
+use crate::webhook::event::EventKey;
+use crate::webhook::preset::{Compare, OrderAt};
+
+/// The longest version that is compared as text.
+const LONGEST_TEXT: usize = 64;
+
+/// How a source orders the events of an entity. A source without has none.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub mode: Mode,
+    pub at: OrderAt,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// An event older than one that was worked on is done without its actions.
+    LatestWins,
+    /// The actions get the current state, fetched from the provider.
+    Fetch(Current),
+    /// Of the events that have arrived the oldest goes first.
+    Strict,
+}
+
+/// Where the current state of an entity is fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Current {
+    /// With `{entity}` in its path or query.
+    pub url: String,
+    /// The name of a bearer token below the processor's path.
+    pub secret: Option<String>,
+}
+
+/// What the events of a source can be about: an invoice, a pull request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entity {
+    source: String,
+    /// As the provider names it.
+    pub name: String,
+}
+
+/// A version in a form of which the greater text is the newer one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// As the provider wrote it.
+    pub written: String,
+    sorted: String,
+}
+
+/// Where an event belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub entity: Entity,
+    /// Of the event. What is fetched has its own.
+    pub version: Option<Version>,
+}
+
+impl Order {
+    /// The place of an event; `None` when it does not say what a mode needs to know.
+    pub fn place(
+        &self,
+        source: &str,
+        headers: &BTreeMap<String, String>,
+        body: &Bytes,
+        received_at: Millis,
+    ) -> Option<Place> {
+        let envelope = envelope(headers, body);
+        let entity = Entity::new(source, self.at.entity.first(&envelope)?);
+        let version = match self.mode {
+            Mode::Fetch(_) => None,
+            Mode::Strict if self.at.version.0.is_empty() => Some(Version::of_time(received_at)),
+            Mode::LatestWins | Mode::Strict => Some(self.version(&envelope)?),
+        };
+        Some(Place { entity, version })
+    }
+
+    /// The version of a state that was fetched.
+    pub fn version_of(&self, state: &Bytes) -> Option<Version> {
+        self.version(&envelope(&BTreeMap::new(), state))
+    }
+
+    fn version(&self, envelope: &Envelope) -> Option<Version> {
+        let written = self.at.version.first(envelope)?;
+        Version::read(written, self.at.compare)
+    }
+}
+
+impl Current {
+    /// The URL for an entity, whose name cannot lead anywhere else.
+    pub fn url(&self, entity: &Entity) -> String {
+        let name =
+            percent_encoding::utf8_percent_encode(&entity.name, percent_encoding::NON_ALPHANUMERIC);
+        self.url.replace("{entity}", &name.to_string())
+    }
+}
+
+impl Entity {
+    pub fn new(source: &str, name: impl Into<String>) -> Self {
+        Self {
+            source: source.to_owned(),
+            name: name.into(),
+        }
+    }
+
+    /// The partition key of all that is noted of its order. A strange name cannot reach into
+    /// another one, as with events.
+    pub fn pk(&self) -> String {
+        let key = EventKey::new(&self.source, &self.name);
+        format!("O#{}#{}", self.source, key.id())
+    }
+}
+
+impl Version {
+    /// `None` when it is not what it is compared as.
+    pub fn read(written: impl Into<String>, compare: Compare) -> Option<Self> {
+        let written = written.into();
+        let sorted = match compare {
+            Compare::Number => number(&written)?,
+            Compare::Time => time(&written)?,
+            Compare::Text => text(&written)?,
+        };
+        Some(Self { written, sorted })
+    }
+
+    pub fn of_time(at: Millis) -> Self {
+        let written = at.0.max(0).to_string();
+        let sorted = format!("{written:0>24}.");
+        Self { written, sorted }
+    }
+
+    /// For the ledger: the greater text is the newer version.
+    pub fn sorted(&self) -> &str {
+        &self.sorted
+    }
+}
+
+/// Not negative, with or without a fraction.
+fn number(text: &str) -> Option<String> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || !digits(whole) || !digits(fraction) || fraction.len() > 24 {
+        return None;
+    }
+    let whole = whole.trim_start_matches('0');
+    let fraction = fraction.trim_end_matches('0');
+    (whole.len() <= 24).then(|| format!("{whole:0>24}.{fraction}"))
+}
+
+/// RFC 3339, whatever its offset.
+fn time(text: &str) -> Option<String> {
+    let nanoseconds = text.parse::<jiff::Timestamp>().ok()?.as_nanosecond();
+    (nanoseconds >= 0).then(|| format!("{nanoseconds:0>21}"))
+}
+
+fn text(text: &str) -> Option<String> {
+    let plain = text.bytes().all(|b| (b'!'..=b'~').contains(&b));
+    (plain && (1..=LONGEST_TEXT).contains(&text.len())).then(|| text.to_owned())
+}
+
+/// What is kept of a request, as a request to look things up in.
+fn envelope(headers: &BTreeMap<String, String>, body: &Bytes) -> Envelope {
+    Envelope {
+        method: "POST".to_owned(),
+        url: String::new(),
+        headers: headers.iter().collect(),
+        body: body.clone(),
+        received_at: Millis(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::webhook::preset::Locations;
+
+    fn order(mode: Mode, entity: &str, version: &str) -> Order {
+        let locations = |text: &str| {
+            let texts = text.split(' ').filter(|text| !text.is_empty());
+            Locations(
+                texts
+                    .map(|text| crate::webhook::preset::Location::parse(text).unwrap())
+                    .collect(),
+            )
+        };
+        let at = OrderAt {
+            entity: locations(entity),
+            version: locations(version),
+            compare: Compare::Number,
+        };
+        Order { mode, at }
+    }
+
+    #[test]
+    fn the_greater_text_is_the_newer_version() {
+        let sorted = |compare, texts: &[&str]| {
+            let versions = texts.iter().map(|text| {
+                let version = Version::read(*text, compare);
+                version.unwrap_or_else(|| panic!("{text}")).sorted
+            });
+            versions.collect::<Vec<_>>()
+        };
+        for ascending in [
+            sorted(
+                Compare::Number,
+                &[
+                    "0",
+                    "1",
+                    "2",
+                    "10",
+                    "10.05",
+                    "10.111111111111111111111111",
+                    "10.5",
+                    "1795169681118",
+                    "99999999999999999999",
+                    "111111111111111111111111",
+                ],
+            ),
+            sorted(
+                Compare::Time,
+                &[
+                    "1970-01-01T00:00:00Z",
+                    "2026-11-20T09:14:41+01:00",
+                    "2026-11-20T08:14:41.5Z",
+                    "2026-11-20T10:14:41.118000001Z",
+                    "2026-11-20T09:14:41.9-02:00",
+                ],
+            ),
+            sorted(Compare::Text, &["A", "AA", "B", "a", "a!"]),
+        ] {
+            assert!(ascending.is_sorted_by(|a, b| a < b), "{ascending:?}");
+        }
+        let same = |compare, one: &str, two: &str| {
+            let read = |text: &str| Version::read(text, compare).unwrap().sorted;
+            assert_eq!(read(one), read(two));
+        };
+        same(Compare::Number, "007", "7.0");
+        same(
+            Compare::Time,
+            "2026-11-20T10:14:41Z",
+            "2026-11-20T11:14:41.000+01:00",
+        );
+        assert_eq!(
+            Version::of_time(Millis(1_795_169_681_118)).sorted,
+            Version::read("1795169681118", Compare::Number)
+                .unwrap()
+                .sorted
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_no_version() {
+        for (compare, text) in [
+            (Compare::Number, ""),
+            (Compare::Number, "-1"),
+            (Compare::Number, "1e9"),
+            (Compare::Number, ".5"),
+            (Compare::Number, "2026-11-20"),
+            (Compare::Number, "1111111111111111111111111"),
+            (Compare::Number, "1.5e9"),
+            (Compare::Number, "1.1111111111111111111111111"),
+            (Compare::Time, "1795169681"),
+            (Compare::Time, "yesterday"),
+            (Compare::Time, "1969-12-31T23:59:59Z"),
+            (Compare::Text, ""),
+            (Compare::Text, "a b"),
+            (Compare::Text, "ä"),
+        ] {
+            assert_eq!(Version::read(text, compare), None, "{text:?}");
+        }
+        assert_eq!(Version::read("x".repeat(65), Compare::Text), None);
+    }
+
+    #[test]
+    fn an_event_says_where_it_belongs() {
+        let headers = BTreeMap::from([("x-at".to_owned(), "7".to_owned())]);
+        let body = Bytes::from_static(br#"{"id":"in_1","v":5}"#);
+        let at = Millis(1_000);
+        let place = |mode, entity, version| {
+            let place = order(mode, entity, version).place("s", &headers, &body, at)?;
+            let version = place.version.map(|version| version.written);
+            Some((place.entity.name, version))
+        };
+        let found = |version: &str| Some(("in_1".to_owned(), Some(version.to_owned())));
+        assert_eq!(place(Mode::LatestWins, "json:id", "json:v"), found("5"));
+        assert_eq!(
+            place(Mode::LatestWins, "json:x json:id", "header:x-at"),
+            found("7")
+        );
+        assert_eq!(place(Mode::Strict, "json:id", ""), found("1000"));
+        let current = Current {
+            url: String::new(),
+            secret: None,
+        };
+        let fetch = place(Mode::Fetch(current), "json:id", "json:none");
+        assert_eq!(fetch, Some(("in_1".to_owned(), None)));
+        assert_eq!(place(Mode::LatestWins, "json:none", "json:v"), None);
+        assert_eq!(place(Mode::LatestWins, "json:id", "json:none"), None);
+        assert_eq!(place(Mode::Strict, "json:id", "json:id"), None);
+    }
+
+    #[test]
+    fn a_fetched_state_says_how_new_it_is() {
+        let current = Current {
+            url: "https://api.example.com/things/{entity}".into(),
+            secret: None,
+        };
+        let order = order(Mode::Fetch(current), "json:id", "header:x-at json:v");
+        let version_of = |state: &'static str| {
+            let version = order.version_of(&Bytes::from_static(state.as_bytes()));
+            version.map(|version| version.written)
+        };
+        assert_eq!(version_of(r#"{"v":5}"#), Some("5".to_owned()));
+        assert_eq!(version_of(r#"{"id":"in_1"}"#), None);
+        assert_eq!(version_of("gone"), None);
+    }
+
+    #[test]
+    fn a_strange_entity_reaches_neither_another_one_nor_another_host() {
+        assert_eq!(Entity::new("s", "in_1").pk(), "O#s#in_1");
+        assert!(Entity::new("s", "a#b").pk().starts_with("O#s#h:"));
+        let current = Current {
+            url: "https://api.example.com/things/{entity}?x={entity}".into(),
+            secret: None,
+        };
+        assert_eq!(
+            current.url(&Entity::new("s", "../a?b#@evil.test/ä")),
+            "https://api.example.com/things/%2E%2E%2Fa%3Fb%23%40evil%2Etest%2F%C3%A4\
+             ?x=%2E%2E%2Fa%3Fb%23%40evil%2Etest%2F%C3%A4"
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! `quarantine = { per_day = 200, bytes_per_day = "2MB" }`
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+
+use super::policy::{LARGEST_REFUSED, Limits};
+
+/// More in a day than a person looks through.
+const MOST_PER_DAY: u32 = 10_000;
+
+const MOST_BYTES: u64 = 100_000_000;
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileQuarantine {
+    per_day: Option<u32>,
+    bytes_per_day: Option<toml::Value>,
+}
+
+impl FileQuarantine {
+    pub(super) fn checked(self) -> anyhow::Result<Limits> {
+        let mut limits = Limits::default();
+        if let Some(per_day) = self.per_day {
+            ensure!(
+                per_day <= MOST_PER_DAY,
+                "per_day = {per_day}: at most {MOST_PER_DAY}; 0 keeps nothing"
+            );
+            limits.per_day = per_day;
+        }
+        if let Some(value) = self.bytes_per_day {
+            let (bytes, said) = match &value {
+                toml::Value::Integer(bytes) => (u64::try_from(*bytes).ok(), bytes.to_string()),
+                toml::Value::String(text) => (size(text), format!("{text:?}")),
+                other => (None, format!("a {}", other.type_str())),
+            };
+            let bytes = bytes.with_context(|| {
+                format!("bytes_per_day is {said}; a size is like \"500KB\" or \"2MB\"")
+            })?;
+            // What is less would be spent by the first large request.
+            ensure!(
+                bytes == 0 || (LARGEST_REFUSED as u64..=MOST_BYTES).contains(&bytes),
+                "bytes_per_day = {said}: between {LARGEST_REFUSED} bytes, the largest request that is kept, and 100MB; 0 keeps nothing"
+            );
+            limits.bytes_per_day = bytes;
+        }
+        Ok(limits)
+    }
+}
+
+/// `2MB`, in units of a thousand.
+fn size(text: &str) -> Option<u64> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let unit = match unit.trim() {
+        "B" => 1,
+        "KB" | "kB" => 1_000,
+        "MB" => 1_000_000,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(text: &str) -> anyhow::Result<Limits> {
+        toml::from_str::<FileQuarantine>(text)?.checked()
+    }
+
+    #[test]
+    fn limits_have_defaults_and_a_way_to_be_off() {
+        assert_eq!(checked("").unwrap(), Limits::default());
+        let limits = checked("per_day = 5\nbytes_per_day = \"500 KB\"").unwrap();
+        assert_eq!((limits.per_day, limits.bytes_per_day), (5, 500_000));
+        assert!(!limits.is_off());
+        for off in ["per_day = 0", "bytes_per_day = 0", "bytes_per_day = \"0B\""] {
+            assert!(checked(off).unwrap().is_off(), "{off}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_limit_is_refused_with_what_was_meant() {
+        for (text, said) in [
+            ("perday = 5", "`per_day`"),
+            ("per_day = 10001", "at most 10000"),
+            ("per_day = -1", "per_day"),
+            ("bytes_per_day = \"2 parsecs\"", "a size is like"),
+            ("bytes_per_day = -1", "a size is like"),
+            ("bytes_per_day = true", "a size is like"),
+            ("bytes_per_day = \"1KB\"", "between"),
+            ("bytes_per_day = \"1000MB\"", "between"),
+            (
+                "bytes_per_day = \"99999999999999999999MB\"",
+                "a size is like",
+            ),
+        ] {
+            let error = format!("{:#}", checked(text).unwrap_err());
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}

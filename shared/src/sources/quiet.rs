@@ -1,0 +1,39 @@
+//! `quiet_after = "12h"`: after how long without a webhook a source counts as silent.
+
+use anyhow::{Context as _, ensure};
+
+use super::duration;
+use crate::sources::policy::QuietAfter;
+
+pub(super) fn parse(text: Option<&str>) -> anyhow::Result<QuietAfter> {
+    match text {
+        None => Ok(QuietAfter::Learned),
+        Some("off") => Ok(QuietAfter::Off),
+        Some(text) => {
+            let after = duration::parse(text).context("it is a duration, or \"off\"")?;
+            ensure!(
+                !after.is_zero(),
+                "{text:?} is no time at all; \"off\" says that nobody wants to know"
+            );
+            Ok(QuietAfter::Set(after))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn reads_what_people_write() {
+        assert_eq!(parse(None).unwrap(), QuietAfter::Learned);
+        assert_eq!(parse(Some("off")).unwrap(), QuietAfter::Off);
+        let hours = QuietAfter::Set(Duration::from_secs(12 * 3600));
+        assert_eq!(parse(Some("12h")).unwrap(), hours);
+        for bad in ["", "0s", "never", "12"] {
+            assert!(parse(Some(bad)).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! `[[source.reconcile]]`: which objects of the provider are compared with which of ours.
+
+mod local;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+
+use super::filter::{FileCondition, Filter, path};
+use super::{Forward, check_name, duration};
+use crate::base::json_path::JsonPath;
+use crate::webhook::preset::{Objects, Preset};
+use local::{FileLocal, first};
+pub use local::{Local, LocalEndpoint, LocalTable};
+
+/// More fields than a report can be read by.
+const MOST_FIELDS: usize = 10;
+
+/// Of a hundred objects, as many may have drifted before a repair stops.
+const CAP: f64 = 5.0;
+
+/// A comparison of the provider's objects with ours.
+#[derive(Debug)]
+pub struct Reconcile {
+    /// Names it among those of its source.
+    pub name: String,
+    pub objects: Objects,
+    /// The name of the API key below the path of backup-sync.
+    pub secret: String,
+    /// Which objects of the provider count.
+    pub filter: Filter,
+    pub named_by: NamedBy,
+    pub fields: Vec<Compared>,
+    pub local: Local,
+    /// What came to be at the provider less long ago may still be on its way.
+    pub grace: Duration,
+    /// Percent of the objects; a repair stops above it.
+    pub cap: f64,
+}
+
+/// What tells which object here is which there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedBy {
+    /// The id that the provider gives it.
+    Id,
+    /// Another value of it, by which the provider's list can be narrowed down.
+    Path { path: JsonPath, param: String },
+}
+
+/// A field that has to be the same on both sides.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    pub name: String,
+    pub there: JsonPath,
+    pub here: JsonPath,
+    /// What a value there is called here; one that is not in it is called the same.
+    pub values: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileReconcile {
+    name: Option<String>,
+    objects: String,
+    #[serde(default)]
+    with: BTreeMap<String, String>,
+    secret: Option<String>,
+    #[serde(default, rename = "where")]
+    conditions: Vec<FileCondition>,
+    id: Option<String>,
+    #[serde(default)]
+    fields: Vec<FileField>,
+    local: FileLocal,
+    grace: Option<String>,
+    cap: Option<f64>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileField {
+    name: String,
+    there: Option<String>,
+    here: Option<String>,
+    #[serde(default)]
+    values: BTreeMap<String, String>,
+}
+
+/// The comparisons of a source, each under a name of its own.
+pub(super) fn all(
+    file: Vec<FileReconcile>,
+    preset: &Preset,
+    source: &str,
+    forward: &Forward,
+) -> anyhow::Result<Vec<Reconcile>> {
+    let mut names = BTreeSet::new();
+    let checked = |(index, file): (usize, FileReconcile)| {
+        let reconcile = file
+            .checked(preset, source, forward)
+            .with_context(|| format!("reconcile {}", index + 1))?;
+        ensure!(
+            names.insert(reconcile.name.clone()),
+            "two are called reconcile {:?}; give one a name",
+            reconcile.name
+        );
+        Ok(reconcile)
+    };
+    file.into_iter().enumerate().map(checked).collect()
+}
+
+impl FileReconcile {
+    fn checked(
+        self,
+        preset: &Preset,
+        source: &str,
+        forward: &Forward,
+    ) -> anyhow::Result<Reconcile> {
+        let Some(objects) = preset.objects.iter().find(|o| o.name == self.objects) else {
+            let known: Vec<_> = preset.objects.iter().map(|o| o.name.as_str()).collect();
+            ensure!(
+                !known.is_empty(),
+                "preset {} lists no objects to compare",
+                preset.id
+            );
+            bail!(
+                "preset {} lists no {:?}; it lists {}",
+                preset.id,
+                self.objects,
+                known.join(", ")
+            );
+        };
+        let objects = objects.clone().with(&self.with)?;
+        let name = self.name.unwrap_or_else(|| self.objects.clone());
+        check_name("a reconcile's name", &name)?;
+        let secret = self.secret.unwrap_or_else(|| source.to_owned());
+        check_name("a secret's name", &secret)?;
+        let cap = self.cap.unwrap_or(CAP);
+        ensure!(
+            (0.0..=100.0).contains(&cap),
+            "cap = {cap}: percent, between 0 and 100"
+        );
+        let fields = fields(self.fields)?;
+        let attributes = fields.iter().map(|(_, attribute)| attribute.clone());
+        let grace = self.grace.as_deref().map(duration::parse);
+        Ok(Reconcile {
+            named_by: named_by(self.id.as_deref(), &objects)?,
+            filter: Filter::checked(&[], &self.conditions)?,
+            local: self
+                .local
+                .checked(attributes.collect(), forward)
+                .context("local")?,
+            fields: fields.into_iter().map(|(field, _)| field).collect(),
+            grace: grace.transpose()?.unwrap_or(Duration::from_secs(15 * 60)),
+            name,
+            objects,
+            secret,
+            cap,
+        })
+    }
+}
+
+fn named_by(id: Option<&str>, objects: &Objects) -> anyhow::Result<NamedBy> {
+    let Some(text) = id else {
+        return Ok(NamedBy::Id);
+    };
+    let wanted = path(text)?;
+    if wanted == objects.id {
+        return Ok(NamedBy::Id);
+    }
+    let Some(param) = objects.narrow.get(text.trim_start_matches("$.")) else {
+        let others = objects.narrow.keys().cloned();
+        let known: Vec<_> = [objects.id.to_string()].into_iter().chain(others).collect();
+        bail!(
+            "id = {text:?}: {} can be named by {}",
+            objects.name,
+            known.join(" or ")
+        );
+    };
+    Ok(NamedBy::Path {
+        path: wanted,
+        param: param.clone(),
+    })
+}
+
+/// The fields, each with the attribute that holds it here.
+fn fields(file: Vec<FileField>) -> anyhow::Result<Vec<(Compared, String)>> {
+    ensure!(
+        file.len() <= MOST_FIELDS,
+        "{} fields; {MOST_FIELDS} at most",
+        file.len()
+    );
+    let mut names = BTreeSet::new();
+    let field = |file: FileField| {
+        ensure!(
+            (1..=40).contains(&file.name.len()) && names.insert(file.name.clone()),
+            "field {:?}: a name is 1 to 40 long, and stands there once",
+            file.name
+        );
+        let side = |given: Option<String>| {
+            let text = given.unwrap_or_else(|| file.name.clone());
+            let parsed = path(&text).with_context(|| format!("field {:?}", file.name))?;
+            anyhow::Ok((parsed, first(&text).to_owned()))
+        };
+        let ((there, _), (here, attribute)) = (side(file.there)?, side(file.here)?);
+        let compared = Compared {
+            name: file.name,
+            there,
+            here,
+            values: file.values,
+        };
+        Ok((compared, attribute))
+    };
+    file.into_iter().map(field).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+objects = "subscriptions"
+id = "customer"
+cap = 2.5
+where = [{ path = "status", in = ["active", "trialing"] }]
+fields = [
+  { name = "plan", there = "items.data[*].price.id", here = "billing.tier", values = { price_1 = "pro" } },
+  { name = "status" },
+]
+[local]
+kind = "dynamodb"
+table = "users"
+id = "stripe_customer"
+key = { pk = "CUSTOMER#{customer}", sk = "PROFILE" }
+"#;
+
+    fn checked(text: &str) -> anyhow::Result<Reconcile> {
+        let preset = Preset::embedded("stripe", &BTreeMap::new())?;
+        let forward = Forward {
+            allow_hosts: vec!["app.example.com".to_owned()],
+            allow_loopback: false,
+        };
+        toml::from_str::<FileReconcile>(text)?.checked(&preset, "stripe-main", &forward)
+    }
+
+    #[test]
+    fn a_comparison_is_read_and_has_defaults() {
+        let reconcile = checked(GOOD).unwrap();
+        assert_eq!(reconcile.name, "subscriptions");
+        assert_eq!(reconcile.secret, "stripe-main");
+        assert_eq!(reconcile.grace, Duration::from_secs(900));
+        assert!((reconcile.cap - 2.5).abs() < f64::EPSILON);
+        let NamedBy::Path { param, .. } = &reconcile.named_by else {
+            panic!("it is named by the customer");
+        };
+        assert_eq!(param, "customer");
+        let Local::DynamoDb(local) = &reconcile.local else {
+            panic!("it is a table");
+        };
+        let read: Vec<_> = local.attributes.iter().map(String::as_str).collect();
+        assert_eq!(read, ["billing", "pk", "sk", "status", "stripe_customer"]);
+        let object = br#"{"id":"sub_1","customer":"cus_1"}"#;
+        let key = local.key.values().map(|text| text.of(object).unwrap());
+        assert_eq!(key.collect::<Vec<_>>(), ["CUSTOMER#cus_1", "PROFILE"]);
+        assert_eq!(local.key["pk"].of(br#"{"customer":null}"#), None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (from, to, said) in [
+            ("\"subscriptions\"", "\"subs\"", "it lists subscriptions"),
+            ("\"customer\"", "\"items\"", "named by id or customer"),
+            ("cap = 2.5", "cap = 101.0", "between 0 and 100"),
+            ("cap = 2.5", "kap = 1.0", "`kap`"),
+            ("cap = 2.5", "grace = \"soon\"", "no duration"),
+            ("cap = 2.5", "with = { repo = \"a/b\" }", "take no \"repo\""),
+            ("\"status\" }", "\"plan\" }", "stands there once"),
+            ("{customer}", "{customer", "without its }"),
+            ("{customer}", "{a..b}", "is no path"),
+            ("key = {", "index = \"by-x\"\nkey = {", "partition"),
+            ("\"users\"", "\"us/ers\"", "table \"us/ers\""),
+            (", in = [", ", inn = [", "`inn`"),
+            ("\"dynamodb\"", "\"postgres\"", "postgres"),
+        ] {
+            assert!(GOOD.contains(from), "{from}");
+            let error = format!("{:#}", checked(&GOOD.replacen(from, to, 1)).unwrap_err());
+            assert!(error.contains(said), "{to}: {error}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_is_on_a_host_that_is_allowed() {
+        let (head, _) = GOOD.split_once("[local]").unwrap();
+        let at = |url: &str| {
+            checked(&format!(
+                "{head}[local]\nkind = \"http\"\nsecret = \"app\"\nurl = \"{url}\""
+            ))
+        };
+        assert!(at("https://app.example.com/subscriptions").is_ok());
+        for (url, said) in [
+            ("https://evil.example.com/", "forward.allow_hosts"),
+            ("http://app.example.com/", "https"),
+            ("http://127.0.0.1/", "https"),
+            ("https://a:b@app.example.com/", "no user name"),
+        ] {
+            let error = format!("{:#}", at(url).unwrap_err());
+            assert!(error.contains(said), "{url}: {error}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! `[source.reconcile.local]`: where our own state is, and which of it is an object's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+
+use crate::base::json_path::JsonPath;
+use crate::sources::filter::path;
+use crate::sources::{Forward, check_name, check_url};
+
+/// Where our own state is.
+#[derive(Clone, Debug)]
+pub enum Local {
+    DynamoDb(LocalTable),
+    Http(LocalEndpoint),
+}
+
+/// A table in DynamoDB. It is only ever read.
+#[derive(Clone, Debug)]
+pub struct LocalTable {
+    pub table: String,
+    /// Where an item says which object it is.
+    pub id: JsonPath,
+    /// The key of an object's item: its attributes, and the text that each is made of.
+    pub key: BTreeMap<String, KeyText>,
+    pub index: Option<String>,
+    /// The one partition to read; without it the table is read whole.
+    pub partition: Option<(String, String)>,
+    /// The attributes that are read.
+    pub attributes: BTreeSet<String>,
+}
+
+/// An endpoint that lists our objects: `GET url?cursor=…` and `GET url?id=…`, both answered with
+/// a list of objects.
+#[derive(Clone, Debug)]
+pub struct LocalEndpoint {
+    pub url: String,
+    /// The name of the bearer token below the path of backup-sync.
+    pub secret: String,
+    /// Where the list is in an answer.
+    pub items: JsonPath,
+    /// Where the cursor of the next page is.
+    pub next: JsonPath,
+    pub id: JsonPath,
+}
+
+/// A text with values of the provider's object in it: `CUSTOMER#{customer}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyText(Vec<KeyPart>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum KeyPart {
+    Text(String),
+    Value(JsonPath),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, tag = "kind", rename_all = "kebab-case")]
+pub(super) enum FileLocal {
+    #[serde(rename = "dynamodb")]
+    DynamoDb {
+        table: String,
+        id: String,
+        key: BTreeMap<String, String>,
+        index: Option<String>,
+        #[serde(default)]
+        partition: BTreeMap<String, String>,
+    },
+    Http {
+        url: String,
+        secret: String,
+        id: Option<String>,
+        items: Option<String>,
+        next: Option<String>,
+    },
+}
+
+impl FileLocal {
+    pub(super) fn checked(
+        self,
+        attributes: BTreeSet<String>,
+        forward: &Forward,
+    ) -> anyhow::Result<Local> {
+        match self {
+            Self::DynamoDb {
+                table,
+                id,
+                key,
+                index,
+                partition,
+            } => local_table(table, &id, key, index, partition, attributes).map(Local::DynamoDb),
+            Self::Http {
+                url,
+                secret,
+                id,
+                items,
+                next,
+            } => {
+                check_url(&url, forward)?;
+                check_name("a secret's name", &secret)?;
+                let or = |given: Option<String>, default: &str| {
+                    path(given.as_deref().unwrap_or(default))
+                };
+                Ok(Local::Http(LocalEndpoint {
+                    url,
+                    secret,
+                    items: or(items, "items")?,
+                    next: or(next, "next")?,
+                    id: or(id, "id")?,
+                }))
+            }
+        }
+    }
+}
+
+fn local_table(
+    table: String,
+    id: &str,
+    key: BTreeMap<String, String>,
+    index: Option<String>,
+    partition: BTreeMap<String, String>,
+    mut attributes: BTreeSet<String>,
+) -> anyhow::Result<LocalTable> {
+    let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    let is_name = |name: &str| (3..=255).contains(&name.len()) && name.bytes().all(fits);
+    ensure!(
+        is_name(&table) && index.as_deref().is_none_or(is_name),
+        "table {table:?}, index {index:?}: a name is 3 to 255 of letters, digits and . _ -"
+    );
+    ensure!(
+        (1..=2).contains(&key.len()),
+        "key: the one or two attributes of the table's key, such as key = {{ pk = \"SUB#{{id}}\" }}"
+    );
+    ensure!(
+        partition.len() <= 1 && (index.is_none() || partition.len() == 1),
+        "partition: the one attribute that partitions the index or table, and its value"
+    );
+    attributes.insert(first(id).to_owned());
+    attributes.extend(key.keys().cloned());
+    let key = key
+        .into_iter()
+        .map(|(name, text)| {
+            let text = KeyText::parse(&text).with_context(|| format!("key.{name}"))?;
+            Ok((name, text))
+        })
+        .collect::<anyhow::Result<_>>()?;
+    Ok(LocalTable {
+        table,
+        id: path(id)?,
+        key,
+        index,
+        partition: partition.into_iter().next(),
+        attributes,
+    })
+}
+
+impl KeyText {
+    fn parse(text: &str) -> anyhow::Result<Self> {
+        let mut parts = Vec::new();
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('{') {
+            let (inside, after) = after
+                .split_once('}')
+                .with_context(|| format!("{text:?} has a {{ without its }}"))?;
+            if !before.is_empty() {
+                parts.push(KeyPart::Text(before.to_owned()));
+            }
+            parts.push(KeyPart::Value(path(inside)?));
+            rest = after;
+        }
+        if !rest.is_empty() {
+            parts.push(KeyPart::Text(rest.to_owned()));
+        }
+        ensure!(!parts.is_empty(), "it is empty");
+        Ok(Self(parts))
+    }
+
+    /// The text for an object of the provider; `None` where it lacks a value.
+    pub fn of(&self, object: &[u8]) -> Option<String> {
+        self.0
+            .iter()
+            .map(|part| match part {
+                KeyPart::Text(text) => Some(text.clone()),
+                KeyPart::Value(path) => path.scalar(object).ok().flatten(),
+            })
+            .collect()
+    }
+}
+
+/// The first key of a path.
+pub(super) fn first(path: &str) -> &str {
+    let bare = path.strip_prefix("$.").unwrap_or(path);
+    match bare
+        .strip_prefix('\'')
+        .and_then(|rest| rest.split_once('\''))
+    {
+        Some((quoted, _)) => quoted,
+        None => bare.split(['.', '[']).next().unwrap_or_default(),
+    }
+}

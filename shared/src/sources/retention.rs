@@ -1,0 +1,90 @@
+//! `retention = { rows = "90d", bodies = "30d" }`
+
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+
+use crate::sources::policy::{BODY_DAYS, Retention};
+
+const DAY: u64 = 24 * 3600;
+
+/// Providers send again for up to 30 days, and what comes when the row is gone is a new event.
+const FEWEST_DAYS: u64 = 31;
+
+const MOST_DAYS: u64 = 3650;
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileRetention {
+    rows: Option<String>,
+    bodies: Option<String>,
+}
+
+impl FileRetention {
+    pub(super) fn checked(self) -> anyhow::Result<Retention> {
+        let mut retention = Retention::default();
+        if let Some(text) = &self.rows {
+            let days = days("rows", text)?;
+            ensure!(
+                (FEWEST_DAYS..=MOST_DAYS).contains(&days),
+                "rows = {text:?}: between {FEWEST_DAYS}d and {MOST_DAYS}d; providers send again for up \
+                 to 30 days, and an event whose row is gone would be done a second time"
+            );
+            retention.rows = Duration::from_secs(days * DAY);
+        }
+        if let Some(text) = &self.bodies {
+            let days = days("bodies", text)?;
+            ensure!(
+                BODY_DAYS.contains(&days),
+                "bodies = {text:?}: the bucket has rules for {} days",
+                BODY_DAYS.map(|days| days.to_string()).join(", ")
+            );
+            retention.bodies = Duration::from_secs(days * DAY);
+        }
+        ensure!(
+            retention.bodies <= retention.rows,
+            "bodies would be kept for longer than the rows by which they are found"
+        );
+        Ok(retention)
+    }
+}
+
+fn days(what: &str, text: &str) -> anyhow::Result<u64> {
+    text.strip_suffix('d')
+        .and_then(|number| number.trim().parse().ok())
+        .with_context(|| format!("{what} = {text:?} is no number of days; one is like 30d"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(text: &str) -> anyhow::Result<Retention> {
+        toml::from_str::<FileRetention>(text)?.checked()
+    }
+
+    #[test]
+    fn days_are_read_and_have_defaults() {
+        assert_eq!(checked("").unwrap(), Retention::default());
+        let retention = checked("rows = \"400d\"\nbodies = \"7d\"").unwrap();
+        let days = [retention.rows, retention.bodies].map(|kept| kept.as_secs() / DAY);
+        assert_eq!(days, [400, 7]);
+    }
+
+    #[test]
+    fn what_would_lose_something_is_refused() {
+        for (text, said) in [
+            ("rows = \"30d\"", "a second time"),
+            ("rows = \"4000d\"", "between 31d and 3650d"),
+            ("rows = \"90\"", "no number of days"),
+            ("bodies = \"5d\"", "3, 7, 14, 30"),
+            ("bodies = \"2h\"", "no number of days"),
+            ("bodies = \"365d\"", "for longer than the rows"),
+            ("body = \"7d\"", "`bodies`"),
+        ] {
+            let error = format!("{:#}", checked(text).unwrap_err());
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! A source as it is written, and what is wrong with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+
+use super::action::FileAction;
+use super::endpoint::FileEndpoint;
+use super::order::FileOrder;
+use super::quarantine::FileQuarantine;
+use super::reconcile::{self, FileReconcile};
+use super::retention::FileRetention;
+use super::retry::FileRetry;
+use super::sync::FileSync;
+use super::{
+    Action, Endpoint, Forward, Reconcile, SecretStore, SourceSync, check_name, check_url,
+    public_url, quiet,
+};
+use crate::base::backoff::Backoff;
+use crate::base::timing::KEEP_ORDER;
+use crate::sources::ordering::Order;
+use crate::sources::policy::Limits;
+use crate::sources::policy::QuietAfter;
+use crate::sources::policy::Retention;
+use crate::webhook::preset::Preset;
+use crate::webhook::verify::{Trust, Verifier};
+
+/// A body of this size is kept unless the source says otherwise.
+const DEFAULT_MAX_BODY: usize = 1024 * 1024;
+
+/// What Lambda passes on of a request, with room for base64.
+const LARGEST_MAX_BODY: usize = 4 * 1024 * 1024;
+
+/// A configured sender.
+#[derive(Debug)]
+pub struct Source {
+    pub name: String,
+    pub verifier: Verifier,
+    /// The name of the secret below the functions' paths.
+    pub secret: String,
+    pub secret_store: SecretStore,
+    /// Bytes. What is larger is answered with 413.
+    pub max_body: usize,
+    /// How much of what is refused is kept.
+    pub quarantine: Limits,
+    pub backoff: Backoff,
+    /// For how long its events are kept.
+    pub retention: Retention,
+    /// When it counts as silent.
+    pub quiet_after: QuietAfter,
+    pub actions: Vec<Action>,
+    pub sync: Option<SourceSync>,
+    /// What of the provider's objects is compared with ours.
+    pub reconcile: Vec<Reconcile>,
+    /// The subscription that the provider should have.
+    pub endpoint: Option<Endpoint>,
+    /// How the events of an entity are ordered, if they are.
+    pub order: Option<Order>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileSource {
+    pub(super) name: String,
+    preset: String,
+    #[serde(default = "default_variant")]
+    variant: String,
+    secret: Option<String>,
+    #[serde(default)]
+    secret_store: SecretStore,
+    #[serde(default)]
+    params: BTreeMap<String, String>,
+    #[serde(default)]
+    trust: Trust,
+    public_url: Option<String>,
+    max_body: Option<usize>,
+    #[serde(default)]
+    quarantine: FileQuarantine,
+    #[serde(default)]
+    retry: FileRetry,
+    #[serde(default)]
+    retention: FileRetention,
+    quiet_after: Option<String>,
+    #[serde(default)]
+    action: Vec<FileAction>,
+    sync: Option<FileSync>,
+    #[serde(default)]
+    reconcile: Vec<FileReconcile>,
+    endpoint: Option<FileEndpoint>,
+    #[serde(default)]
+    order: FileOrder,
+}
+
+impl FileSource {
+    pub(super) fn checked(mut self, forward: &Forward, hash: &str) -> anyhow::Result<Source> {
+        check_name("a source's name", &self.name)?;
+        self.trust.public_url = public_url::checked(self.public_url.take())?;
+        let mut preset = Preset::embedded(&self.preset, &self.params)?;
+        let Some(scheme) = preset.scheme(&self.variant) else {
+            let known: Vec<_> = preset
+                .schemes
+                .iter()
+                .map(|scheme| scheme.variant.as_str())
+                .collect();
+            bail!(
+                "preset {} has no variant {:?}; it has {}",
+                preset.id,
+                self.variant,
+                known.join(", ")
+            );
+        };
+        if let Some(reason) = self.trust.unusable(scheme) {
+            bail!("preset {}, variant {:?}: {reason}", preset.id, self.variant);
+        }
+        self.secret_store.check(&preset, &self.variant)?;
+        let quarantine = self.quarantine.checked().context("quarantine")?;
+        ensure!(
+            !(self.trust.fetches(scheme) && quarantine.is_off()),
+            "the quarantine cannot be off: requests of preset {} wait there for a key that has to \
+             be fetched first",
+            preset.id
+        );
+        if let Some(name) = &self.trust.api_secret {
+            check_name("trust.api_secret", name)?;
+        }
+        if let Some(mirror) = &self.trust.fetch_from {
+            check_url(mirror, forward).context("trust.fetch_from")?;
+        }
+        let max_body = self.max_body.unwrap_or(DEFAULT_MAX_BODY);
+        ensure!(
+            (1..=LARGEST_MAX_BODY).contains(&max_body),
+            "max_body = {max_body}: between 1 and {LARGEST_MAX_BODY}, more than Lambda passes on"
+        );
+        let secret = self.secret.unwrap_or_else(|| self.name.clone());
+        check_name("a secret's name", &secret)?;
+        ensure!(
+            !self.action.is_empty(),
+            "it has no action; `kind = \"keep\"` says that keeping the event is all"
+        );
+        let actions = all_actions(self.action, &self.name, forward)?;
+        let sync = self
+            .sync
+            .map(|sync| sync.checked(&preset, &self.name, forward))
+            .transpose()
+            .context("sync")?;
+        let endpoint = self
+            .endpoint
+            .map(|endpoint| endpoint.checked(&preset.id, &self.name, forward))
+            .transpose()
+            .context("endpoint")?;
+        let reconcile = reconcile::all(self.reconcile, &preset, &self.name, forward)?;
+        let order = self
+            .order
+            .checked(preset.order.as_ref(), &actions, forward)
+            .context("order")?;
+        let retention = self.retention.checked().context("retention")?;
+        ensure!(
+            order.is_none() || retention.rows < KEEP_ORDER,
+            "retention: with an order, rows are kept for less than {} days; how new an object is \
+             is not remembered for longer",
+            KEEP_ORDER.as_secs() / 86_400
+        );
+        let quiet_after = quiet::parse(self.quiet_after.as_deref()).context("quiet_after")?;
+        // The headers that say it are kept with each event.
+        preset.order = order.as_ref().map(|order| order.at.clone());
+        Ok(Source {
+            quarantine,
+            backoff: self.retry.checked().context("retry")?,
+            retention,
+            quiet_after,
+            verifier: Verifier {
+                source: self.name.clone(),
+                preset,
+                variant: self.variant,
+                trust: self.trust,
+                config: hash.to_owned(),
+            },
+            name: self.name,
+            secret,
+            secret_store: self.secret_store,
+            max_body,
+            actions,
+            sync,
+            reconcile,
+            endpoint,
+            order,
+        })
+    }
+}
+
+/// Each under a name of its own.
+fn all_actions(
+    actions: Vec<FileAction>,
+    source: &str,
+    forward: &Forward,
+) -> anyhow::Result<Vec<Action>> {
+    let mut names = BTreeSet::new();
+    let checked = actions.into_iter().map(|action| {
+        let action = action.checked(source, forward)?;
+        ensure!(
+            names.insert(action.name.clone()),
+            "two actions are named {:?}",
+            action.name
+        );
+        Ok(action)
+    });
+    checked.collect()
+}
+
+fn default_variant() -> String {
+    "default".to_owned()
+}

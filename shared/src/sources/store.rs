@@ -1,0 +1,129 @@
+//! Where the secret of a source is kept.
+
+use std::collections::BTreeMap;
+
+use anyhow::ensure;
+use serde::{Deserialize, Serialize};
+
+use super::Source;
+use crate::webhook::preset::Preset;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SecretStore {
+    /// SSM Parameter Store, with a slot for each value.
+    #[default]
+    ParameterStore,
+    /// AWS Secrets Manager, with a label for each version.
+    SecretsManager,
+}
+
+impl SecretStore {
+    pub(super) fn check(self, preset: &Preset, variant: &str) -> anyhow::Result<()> {
+        if self == Self::ParameterStore {
+            return Ok(());
+        }
+        let scheme = preset.scheme(variant);
+        ensure!(
+            scheme.is_some_and(crate::webhook::preset::Scheme::needs_secret),
+            "secret_store: nothing that preset {} sends is proved with a secret",
+            preset.id
+        );
+        let mut handshakes = preset.handshakes.iter();
+        ensure!(
+            handshakes.all(|handshake| handshake.store_secret_from.is_none()),
+            "secret_store: a sender of preset {} sets its secret itself, and that is kept in the \
+             parameter store alone",
+            preset.id
+        );
+        Ok(())
+    }
+}
+
+/// A secret is in one place, whichever of its sources names it.
+pub(super) fn one_for_each_secret(sources: &BTreeMap<String, Source>) -> anyhow::Result<()> {
+    let mut stores = BTreeMap::new();
+    for source in sources.values() {
+        let store = source.secret_store;
+        let known = *stores.entry(&source.secret).or_insert(store);
+        ensure!(
+            known == store,
+            "secret {:?} has two stores; name them apart, or give it one",
+            source.secret
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fmt::Write as _;
+
+    use crate::sources::Config;
+
+    /// Signed with keys that Google publishes.
+    const PUBSUB: &str = "secret_store = \"secrets-manager\"\n\
+        params = { audience = \"https://in.example\", email = \"push@in.example\" }";
+
+    fn read(sources: &[(&str, &str, &str)]) -> Result<BTreeSet<String>, String> {
+        let mut text = "schema = 1\n".to_owned();
+        for (name, preset, more) in sources {
+            write!(
+                text,
+                "[[source]]\nname = \"{name}\"\npreset = \"{preset}\"\n{more}\n\
+                 action = [{{ kind = \"keep\" }}]\n"
+            )
+            .unwrap();
+        }
+        let config = Config::parse(&text).map_err(|error| format!("{error:#}"))?;
+        Ok(config.managed_secrets())
+    }
+
+    #[test]
+    fn a_secret_is_in_the_parameter_store_unless_its_source_says_otherwise() {
+        let managed = "secret_store = \"secrets-manager\"";
+        let two = [
+            ("shop", "shopify", managed),
+            ("code", "github", "secret_store = \"parameter-store\""),
+            ("pay", "stripe", ""),
+        ];
+        assert_eq!(read(&two), Ok(BTreeSet::from(["shop".to_owned()])));
+        let shared = format!("{managed}\nsecret = \"both\"");
+        let both = [
+            ("one", "github", shared.as_str()),
+            ("two", "github", shared.as_str()),
+        ];
+        assert_eq!(read(&both), Ok(BTreeSet::from(["both".to_owned()])));
+    }
+
+    #[test]
+    fn a_store_that_cannot_hold_the_secret_is_refused() {
+        let managed = "secret_store = \"secrets-manager\"";
+        for (sources, said) in [
+            (
+                &[
+                    (
+                        "one",
+                        "github",
+                        "secret = \"both\"\nsecret_store = \"secrets-manager\"",
+                    ),
+                    ("two", "github", "secret = \"both\""),
+                ][..],
+                "secret \"both\" has two stores",
+            ),
+            (&[("tasks", "asana", managed)][..], "sets its secret itself"),
+            (
+                &[("push", "google-pubsub", PUBSUB)][..],
+                "proved with a secret",
+            ),
+            (
+                &[("shop", "shopify", "secret_store = \"vault\"")][..],
+                "unknown variant",
+            ),
+        ] {
+            let error = read(sources).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! What a source says about the list that it is synced from.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+
+use super::{Forward, check_name, duration};
+use crate::webhook::preset::{Preset, Sync, SyncKind};
+
+/// How far behind the cursor a run begins, unless the preset knows that it takes more.
+const OVERLAP: Duration = Duration::from_secs(15 * 60);
+
+/// How the provider is asked what we missed.
+#[derive(Debug)]
+pub struct SourceSync {
+    /// What is asked for: the list of the preset, with this source's values in it.
+    pub list: Sync,
+    /// The name of the API key below the path of backup-sync.
+    pub secret: String,
+    /// How far back the first run looks.
+    pub first_lookback: Duration,
+    /// How far behind the cursor a run begins, more than the provider's list lags.
+    pub overlap: Duration,
+    pub missing: Missing,
+    /// What the list says was delivered is taken to have arrived, and is not looked for.
+    pub failed_only: bool,
+}
+
+/// What is done about an event that never arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Missing {
+    /// The event is taken from the provider's API.
+    #[default]
+    Take,
+    /// The provider is asked to deliver it again: it comes by webhook, signed.
+    Redeliver,
+}
+
+/// The `sync` table of a source.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FileSync {
+    variant: Option<String>,
+    /// A list of the source's own, in the words of a preset's `[[sync]]`.
+    list: Option<Sync>,
+    #[serde(default)]
+    fields: BTreeMap<String, String>,
+    secret: Option<String>,
+    first_lookback: Option<String>,
+    overlap: Option<String>,
+    #[serde(default)]
+    missing: Missing,
+    #[serde(default)]
+    failed_only: bool,
+}
+
+impl FileSync {
+    pub(super) fn checked(
+        self,
+        preset: &Preset,
+        source: &str,
+        forward: &Forward,
+    ) -> anyhow::Result<SourceSync> {
+        let list = match (&self.list, &self.variant) {
+            (None, variant) => of_preset(preset, variant.as_deref())?,
+            (Some(list), None) => {
+                list.check().context("list")?;
+                list
+            }
+            (Some(_), Some(_)) => bail!("variant is of a list of the preset; leave it or list out"),
+        };
+        let list = list.filled(&self.fields)?;
+        for url in list.urls() {
+            check_sync_url(url, forward)?;
+        }
+        let secret = self.secret.unwrap_or_else(|| source.to_owned());
+        check_name("a secret's name", &secret)?;
+        if self.missing == Missing::Redeliver {
+            ensure!(
+                list.redeliver.is_some(),
+                "missing = \"redeliver\": the list of preset {} knows of no way to ask for a \
+                 redelivery; missing = \"take\" takes the event from the list",
+                preset.id
+            );
+        }
+        ensure!(
+            !self.failed_only || list.delivered.is_some(),
+            "failed_only: the list of preset {} does not say what was delivered; leave it out",
+            preset.id
+        );
+        ensure!(
+            list.kind != SyncKind::ChangeCursor
+                || list.mark.is_none()
+                || self.first_lookback.is_none(),
+            "first_lookback: the list of preset {} is read from a place and not from a time; \
+             leave it out",
+            preset.id
+        );
+        let parsed =
+            |text: Option<&str>, default: Duration| text.map_or(Ok(default), duration::parse);
+        let own = parsed(list.overlap.as_deref(), OVERLAP).context("the preset's overlap")?;
+        Ok(SourceSync {
+            secret,
+            first_lookback: parsed(self.first_lookback.as_deref(), OVERLAP)
+                .context("first_lookback")?,
+            overlap: parsed(self.overlap.as_deref(), own).context("overlap")?,
+            missing: self.missing,
+            failed_only: self.failed_only,
+            list,
+        })
+    }
+}
+
+fn of_preset<'p>(preset: &'p Preset, variant: Option<&str>) -> anyhow::Result<&'p Sync> {
+    let variant = variant.unwrap_or("default");
+    preset.sync(variant).with_context(|| {
+        let known: Vec<_> = preset.syncs.iter().map(|sync| &sync.variant[..]).collect();
+        if known.is_empty() {
+            return format!(
+                "preset {} lists no events to sync from; a [source.sync.list] can say how",
+                preset.id
+            );
+        }
+        format!(
+            "preset {} has no sync {variant:?}; it has {}",
+            preset.id,
+            known.join(", ")
+        )
+    })
+}
+
+/// The key goes to this host: never in the clear, but to this machine in tests.
+fn check_sync_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
+    let host = url.split(['/', '?', '#']).nth(2).unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    let loopback = matches!(name, "127.0.0.1" | "localhost" | "[::1]");
+    ensure!(
+        url.starts_with("https://") || (loopback && forward.allow_loopback),
+        "{url:?}: the list is asked for over https, as the API key is sent with it"
+    );
+    ensure!(
+        !host.is_empty() && !host.contains(['@', '{']),
+        "{url:?} names no host"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::Config;
+
+    fn sync(preset: &str, sync: &str) -> anyhow::Result<SourceSync> {
+        let config = Config::parse(&format!(
+            "schema = 1\n[[source]]\nname = \"s\"\npreset = \"{preset}\"\n\
+             [[source.action]]\nkind = \"keep\"\n[source.sync]\n{sync}\n"
+        ))?;
+        let mut sources = config.sources.into_values();
+        let source = sources.next().context("there is one")?;
+        source.sync.context("it has a sync")
+    }
+
+    /// A list that no preset has.
+    const OWN: &str = r#"kind = "event-log"
+docs = "https://acme.test/docs"
+checked = "2026-11"
+auth = { kind = "bearer" }
+items = "data"
+id = ["item:id"]
+retention_days = 3
+request = { url = "https://api.acme.test/events" }"#;
+
+    const GITHUB: &str = "fields = { owner = \"acme\", repo = \"a.b\", hook = \"12\" }";
+
+    #[test]
+    fn the_values_of_a_source_stand_in_the_requests() {
+        let github = sync("github", GITHUB).unwrap();
+        let url = "https://api.github.com/repos/acme/a.b/hooks/12/deliveries";
+        assert_eq!(github.list.request.url, url);
+        let fetch = github.list.fetch.unwrap().url;
+        assert_eq!(fetch, format!("{url}/{{item:id}}"));
+        assert_eq!((github.missing, github.failed_only), (Missing::Take, false));
+
+        let gitlab = "fields = { project = \"group/my project\", hook = \"1\" }";
+        let gitlab = sync("gitlab", gitlab).unwrap();
+        let url = &gitlab.list.request.url;
+        assert!(
+            url.contains("/projects/group%2Fmy%20project/hooks/1/"),
+            "{url}"
+        );
+
+        let graph = "fields = { resource = \"users/7/messages\", tenant = \"t\", client = \"c\" }";
+        let graph = sync("microsoft-graph", graph).unwrap();
+        assert!(
+            graph
+                .list
+                .request
+                .url
+                .ends_with("/v1.0/users/7/messages/delta")
+        );
+        assert_eq!(sync("stripe", "").unwrap().overlap, OVERLAP);
+        let hour = Duration::from_secs(3600);
+        let jira = "fields = { site = \"acme\", email = \"a@acme.test\" }";
+        assert_eq!(sync("jira", jira).unwrap().overlap, hour);
+    }
+
+    #[test]
+    fn a_wrong_sync_is_refused_with_what_was_meant() {
+        for (preset, text, said) in [
+            ("slack", "", "lists no events"),
+            (
+                "github",
+                "",
+                "field hook is missing: the number of the webhook",
+            ),
+            ("github", "", "fields = { hook = "),
+            ("github", "variant = \"team\"", "it has default, org, app"),
+            (
+                "github",
+                "fields = { ownr = \"a\" }",
+                "it takes: hook, owner, repo",
+            ),
+            (
+                "github",
+                &GITHUB.replace("acme", "a/b"),
+                "does not look like",
+            ),
+            (
+                "github",
+                &GITHUB.replace("a.b", ".."),
+                "another place of the API",
+            ),
+            ("github", &GITHUB.replace("12", ""), "1 to 300 characters"),
+            (
+                "shopify",
+                "fields = { shop = \"evil.test#\" }",
+                "field shop",
+            ),
+            (
+                "stripe",
+                "missing = \"redeliver\"",
+                "no way to ask for a redelivery",
+            ),
+            ("stripe", "missing = \"ask\"", "`redeliver`"),
+            (
+                "stripe",
+                "failed_only = true",
+                "does not say what was delivered",
+            ),
+            (
+                "asana",
+                "fields = { resource = \"1\" }\nfirst_lookback = \"1h\"",
+                "from a place and not from a time",
+            ),
+            ("stripe", "overlap = \"soon\"", "no duration"),
+        ] {
+            let error = format!("{:#}", sync(preset, text).map(|_| ()).unwrap_err());
+            assert!(error.contains(said), "{preset} {text}\n{error}");
+        }
+        let own = sync("standard-webhooks", &format!("[source.sync.list]\n{OWN}")).unwrap();
+        assert_eq!(own.list.request.url, "https://api.acme.test/events");
+        for (text, said) in [
+            (
+                format!("variant = \"org\"\n[source.sync.list]\n{OWN}"),
+                "leave it or list out",
+            ),
+            (
+                format!(
+                    "[source.sync.list]\n{}",
+                    OWN.replace("https://api", "http://api")
+                ),
+                "over https",
+            ),
+            (
+                format!(
+                    "[source.sync.list]\n{OWN}\nfetch = {{ url = \"http://acme.test/{{item:id}}\" }}"
+                ),
+                "over https",
+            ),
+            (
+                format!("[source.sync.list]\n{}", OWN.replace("item:id", "json:id")),
+                "item:, const:",
+            ),
+        ] {
+            let error = format!(
+                "{:#}",
+                sync("standard-webhooks", &text).map(|_| ()).unwrap_err()
+            );
+            assert!(error.contains(said), "{text}\n{error}");
+        }
+        let clear = "schema = 1\n[[source]]\nname = \"s\"\npreset = \"stripe\"\n\
+                     params = { api = \"http://api.stripe.com\" }\n\
+                     [[source.action]]\nkind = \"keep\"\n[source.sync]\n";
+        let error = format!("{:#}", Config::parse(clear).map(|_| ()).unwrap_err());
+        assert!(error.contains("over https"), "{error}");
+    }
+}

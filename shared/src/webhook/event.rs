@@ -1,0 +1,386 @@
+//! A verified event and its name.
+
+mod batch;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use crate::base::clock::Millis;
+use crate::base::string_enum::string_enum;
+pub use batch::Batch;
+pub(crate) use batch::Part;
+
+/// The largest body of an event, in bytes: as much as the sync reads of a provider's response. That of
+/// a webhook is smaller, because Lambda accepts at most 6 MB of a request.
+pub const LARGEST_BODY: usize = 16 * 1024 * 1024;
+
+/// The longest event id of a provider that is kept as it is.
+const LONGEST_ID: usize = 200;
+
+/// An event that a provider has signed, or that we fetched from the provider ourselves.
+///
+/// Outside this crate there are two ways to one: [`verify`](crate::webhook::verify::verify) and
+/// [`Event::fetched`].
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub(crate) key: EventKey,
+    pub(crate) provider: String,
+    pub(crate) preset: String,
+    pub(crate) kind: String,
+    pub(crate) items: Vec<Item>,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) of: Option<Batch>,
+    pub(crate) delivery: Option<String>,
+    pub(crate) content_type: Option<String>,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Bytes,
+    pub(crate) sha: Sha,
+    /// Hash of what is the same whenever the event comes.
+    pub(crate) content: Sha,
+    pub(crate) received_at: Millis,
+    pub(crate) via: Via,
+    pub(crate) proven: Proven,
+    pub(crate) secret: Option<String>,
+    /// Of all events of the source with this mark, only the first is worked on. It names what was
+    /// signed, where the key holds something that was not.
+    pub(crate) once: Option<Sha>,
+    pub(crate) config: String,
+    /// When it came out of the spill queue, if it was in it.
+    pub(crate) drained_at: Option<Millis>,
+}
+
+/// One of the things that a request tells of: a batch tells of many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// The provider's id. It may be that of an entity, and come again with another event of it.
+    pub id: Option<String>,
+    pub kind: String,
+}
+
+/// What names an event that was fetched from the provider's API.
+#[derive(Clone, Debug)]
+pub struct Fetched<'a> {
+    pub source: &'a str,
+    pub provider: &'a str,
+    pub preset: &'a str,
+    /// The provider's event id.
+    pub id: &'a str,
+    pub kind: &'a str,
+    /// The event as the provider's API gave it, byte for byte.
+    pub body: Bytes,
+    pub now: Millis,
+    pub via: Via,
+    /// Hash of the configuration in force.
+    pub config: &'a str,
+}
+
+impl Event {
+    /// An event that we asked the provider for, over a connection that proves its origin.
+    ///
+    /// Its type is cut as a webhook's is: it is a part of the `time` index's key, which DynamoDB limits to
+    /// 1,024 bytes.
+    pub fn fetched(event: Fetched<'_>) -> Self {
+        let kind = cut(event.kind, LONGEST_NAME);
+        Self {
+            key: EventKey::new(event.source, event.id),
+            provider: event.provider.to_owned(),
+            preset: event.preset.to_owned(),
+            kind: kind.to_owned(),
+            items: vec![Item {
+                id: Some(event.id.to_owned()),
+                kind: kind.to_owned(),
+            }],
+            parts: Vec::new(),
+            of: None,
+            delivery: None,
+            content_type: Some("application/json".to_owned()),
+            headers: BTreeMap::new(),
+            sha: Sha::of(&event.body),
+            content: Sha::of(&event.body),
+            body: event.body,
+            received_at: event.now,
+            via: event.via,
+            proven: Proven::Origin,
+            secret: None,
+            once: None,
+            config: event.config.to_owned(),
+            drained_at: None,
+        }
+    }
+
+    pub fn key(&self) -> &EventKey {
+        &self.key
+    }
+
+    pub fn received_at(&self) -> Millis {
+        self.received_at
+    }
+
+    /// The short id that people use: see [`EventId`].
+    pub fn id(&self) -> EventId {
+        EventId::new(self.received_at, &self.key)
+    }
+
+    /// The provider's name for what happened, such as `invoice.paid`; empty when it names nothing.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// What it tells of: one thing, unless it is a batch.
+    pub fn items(&self) -> &[Item] {
+        &self.items
+    }
+
+    /// The provider's id of this delivery, where it has one.
+    pub fn delivery(&self) -> Option<&str> {
+        self.delivery.as_deref()
+    }
+
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    pub fn proven(&self) -> Proven {
+        self.proven
+    }
+
+    /// Names what was signed, where the key holds something that was not. Of all events of a
+    /// source with one such mark, only the first is worked on.
+    pub fn once(&self) -> Option<Sha> {
+        self.once
+    }
+
+    /// The label of the secret that matched, never the secret.
+    pub fn secret(&self) -> Option<&str> {
+        self.secret.as_deref()
+    }
+}
+
+/// The longest name of a type, and of a delivery, in bytes.
+pub const LONGEST_NAME: usize = 128;
+
+/// At most so many bytes of a text, and no part of a character.
+pub fn cut(text: &str, longest: usize) -> &str {
+    let mut end = longest.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// Names an event: the source and the provider's event id.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventKey {
+    source: String,
+    id: String,
+}
+
+impl EventKey {
+    /// An id with characters beyond `[A-Za-z0-9._:=+/-]`, or longer than 200, is replaced by its
+    /// hash, so that no id of a provider can reach into another key.
+    pub fn new(source: &str, id: &str) -> Self {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"._:=+/-".contains(&b);
+        let id = if !id.is_empty() && id.len() <= LONGEST_ID && id.bytes().all(plain) {
+            id.to_owned()
+        } else {
+            format!("h:{}", hex::encode(Sha256::digest(id)))
+        };
+        Self {
+            source: source.to_owned(),
+            id,
+        }
+    }
+
+    /// The key of another content that came under the same id. `~` is in no provider's id.
+    #[must_use]
+    pub fn conflicting(&self, content: &Sha) -> Self {
+        Self {
+            source: self.source.clone(),
+            id: format!("{}~{}", self.id, &content.hex()[..8]),
+        }
+    }
+
+    /// The same with the whole hash, where another content has the first digits of it.
+    pub(crate) fn conflicting_whole(&self, content: &Sha) -> Self {
+        Self {
+            source: self.source.clone(),
+            id: format!("{}~{}", self.id, content.hex()),
+        }
+    }
+
+    /// Whether it is the key of an event that was quarantined when it arrived.
+    pub(crate) fn is_conflicting(&self) -> bool {
+        self.id.contains('~')
+    }
+
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The partition key of the event's rows.
+    pub fn pk(&self) -> String {
+        format!("E#{}#{}", self.source, self.id)
+    }
+
+    /// Reads a key back from [`pk`](Self::pk).
+    pub fn from_pk(pk: &str) -> Option<Self> {
+        let (source, id) = pk.strip_prefix("E#")?.split_once('#')?;
+        (!source.is_empty() && !id.is_empty() && !id.contains('#')).then(|| Self {
+            source: source.to_owned(),
+            id: id.to_owned(),
+        })
+    }
+}
+
+/// `source:event-id`, the exact address of an event.
+impl fmt::Display for EventKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.source, self.id)
+    }
+}
+
+/// `evt_` and a ULID: the time of receipt, then a hash of the key.
+///
+/// It is computed, not stored: the `time` index holds both parts, so that a prefix of an id is
+/// found by asking one hour of it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EventId(String);
+
+impl EventId {
+    pub fn new(received_at: Millis, key: &EventKey) -> Self {
+        Self::named(received_at, &key.pk())
+    }
+
+    /// The id of what stands at this place of the table, whether it is an event or not yet.
+    pub(crate) fn named(received_at: Millis, place: &str) -> Self {
+        let digest = Sha256::digest(place);
+        let random = digest
+            .iter()
+            .take(10)
+            .fold(0_u128, |acc, b| (acc << 8) | u128::from(*b));
+        let ulid = ulid::Ulid::from_parts(u64::try_from(received_at.0).unwrap_or(0), random);
+        Self(format!("evt_{ulid}"))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The span of times of receipt, in milliseconds and inclusive, that ids with this prefix
+    /// can have. `None` when it is no prefix of an id, or has no character of the time.
+    pub fn times(prefix: &str) -> Option<(Millis, Millis)> {
+        let text = prefix
+            .strip_prefix("evt_")
+            .unwrap_or(prefix)
+            .to_ascii_uppercase();
+        if text.is_empty() || text.len() > 26 || !text.is_ascii() {
+            return None;
+        }
+        let from = ulid::Ulid::from_string(&format!("{text:0<26}")).ok()?;
+        let to = ulid::Ulid::from_string(&format!("{text:Z<26}")).ok()?;
+        let ms = |ulid: ulid::Ulid| Millis(i64::try_from(ulid.timestamp_ms()).unwrap_or(i64::MAX));
+        Some((ms(from), ms(to)))
+    }
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// SHA-256 of the exact body.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Sha(pub [u8; 32]);
+
+impl Sha {
+    pub fn of(body: &[u8]) -> Self {
+        Self(Sha256::digest(body).into())
+    }
+
+    pub fn hex(&self) -> String {
+        hex::encode(self.0)
+    }
+}
+
+impl fmt::Debug for Sha {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.hex()[..16])
+    }
+}
+
+string_enum! {
+    /// How an event reached us.
+    Via {
+        Webhook = "webhook",
+        BackupSync = "backup_sync",
+        Spill = "spill",
+        Recon = "recon",
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Proven {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let word = String::deserialize(from)?;
+        Self::parse(&word)
+            .ok_or_else(|| serde::de::Error::custom(format!("{word:?} proves nothing known")))
+    }
+}
+
+string_enum! {
+    /// What the signature proved.
+    Proven {
+        /// The signature covers the body.
+        Body = "body",
+        /// The signature covers some fields of the body.
+        Fields = "fields",
+        /// The sender is proven, the body is not signed by it.
+        Origin = "origin",
+        /// The sender knew a shared token.
+        Token = "token",
+        Nothing = "nothing",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strange_ids_cannot_reach_into_another_key() {
+        for id in ["", "a#b", "a~b", "ä", "a b", &"x".repeat(201)] {
+            let key = EventKey::new("src", id);
+            assert!(key.id().starts_with("h:"), "{id}");
+            assert_eq!(EventKey::from_pk(&key.pk()), Some(key));
+        }
+        assert_eq!(EventKey::new("src", "evt_1").pk(), "E#src#evt_1");
+        assert_ne!(EventKey::new("src", "a#b"), EventKey::new("src", "a~b"));
+    }
+
+    #[test]
+    fn keys_are_read_back_or_refused() {
+        for pk in ["", "E#", "E#src", "E##x", "E#src#", "E#src#a#b", "SYNC#src"] {
+            assert_eq!(EventKey::from_pk(pk), None, "{pk}");
+        }
+    }
+
+    #[test]
+    fn an_id_is_found_by_its_prefix() {
+        let at = Millis(1_795_169_681_118);
+        let id = EventId::new(at, &EventKey::new("s", "1"));
+        assert_eq!(EventId::times(id.as_str()), Some((at, at)));
+        assert_eq!(EventId::times(&id.as_str()[..15]), Some((at, at)));
+        let (from, to) = EventId::times(&id.as_str()[..10]).unwrap();
+        assert!(from <= at && at <= to && from < to);
+        for bad in ["", "evt_", "evt_!", "zzzzzzzzzzzzzzzzzzzzzzzzzzz", "evt_U"] {
+            assert_eq!(EventId::times(bad), None, "{bad}");
+        }
+    }
+}

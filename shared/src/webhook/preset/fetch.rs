@@ -1,0 +1,346 @@
+//! What an unsigned notice names, and how the provider is asked for it.
+
+use anyhow::{Context as _, bail, ensure};
+use regex_lite::Regex;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::scheme::needed_regex;
+use super::{EventAt, Location, Part, Template};
+use crate::base::json_path::JsonPath;
+use crate::webhook::event::Sha;
+
+/// The longest name of an object, in bytes.
+const LONGEST_NAME: usize = 128;
+
+/// The longest type of an event, in bytes.
+const LONGEST_KIND: usize = 128;
+
+/// The table `fetch` of a scheme that proves nothing by itself: the event is made from the answer
+/// of the provider's API, never from the notice.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fetch {
+    /// Scheme and host are fixed; one place of the notice names the object behind them:
+    /// `https://api.acme.test/v1/payments/{form:id}`.
+    pub url: Template,
+    pub auth: FetchAuth,
+    /// What the name of an object has to look like: the whole of it, from `^` to `$`.
+    #[serde(deserialize_with = "needed_regex")]
+    pub allow: Regex,
+    /// Where the answer says which object it is about: it has to be the one that was asked for.
+    pub id: Location,
+    /// The type of the event, with values of the answer: `payment.{json:status}`.
+    #[serde(rename = "type")]
+    pub kind: Template,
+    /// Values of the answer that may differ although the object is the same. All other bytes of the
+    /// answer make the version of the object, and each version is one event.
+    #[serde(default)]
+    pub varies: Vec<JsonPath>,
+}
+
+/// How the API key of the source is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FetchAuth {
+    /// `Authorization: Bearer`
+    Bearer,
+}
+
+/// An object as the provider's API describes it now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct State {
+    /// `{object}/{version}`: the same state is the same event.
+    pub id: String,
+    pub kind: String,
+    /// The hash of all that does not vary.
+    pub content: Sha,
+}
+
+impl Fetch {
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        self.check_url().context("fetch.url")?;
+        let pattern = self.allow.as_str();
+        ensure!(
+            pattern.starts_with('^') && pattern.ends_with('$'),
+            "fetch.allow: the pattern covers the whole name, from ^ to $"
+        );
+        for wrong in [
+            "", ".", "..", "a/b", "../a", "a?b", "a#b", "a%2fb", "a b", "a@b",
+        ] {
+            ensure!(
+                !self.allow.is_match(wrong),
+                "fetch.allow: the pattern allows {wrong:?}, which would change the URL"
+            );
+        }
+        ensure!(
+            matches!(&self.id, Location::Json(path) if !path.is_many()),
+            "fetch.id is one json: location of the answer"
+        );
+        let of_answer = |part: &Part| match part {
+            Part::Literal(_) => true,
+            Part::At(Location::Json(path)) => !path.is_many(),
+            _ => false,
+        };
+        ensure!(
+            self.kind.0.iter().all(of_answer),
+            "fetch.type is text and json: locations of the answer"
+        );
+        Ok(())
+    }
+
+    /// A notice chooses neither the host nor the beginning of the path.
+    fn check_url(&self) -> anyhow::Result<()> {
+        let mut places = 0;
+        for part in &self.url.0 {
+            match part {
+                Part::Literal(_) => {}
+                Part::At(Location::Json(path)) if !path.is_many() => places += 1,
+                Part::At(Location::Form(_) | Location::Query(_)) => places += 1,
+                _ => bail!("only json:, form: and query: locations may stand in it"),
+            }
+        }
+        ensure!(places == 1, "exactly one location names the object");
+        let Some(Part::Literal(first)) = self.url.0.first() else {
+            bail!("it begins with https:// and a host");
+        };
+        let host = first
+            .strip_prefix("https://")
+            .and_then(|rest| rest.split_once('/'));
+        let of_host = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-".contains(&b);
+        ensure!(
+            host.is_some_and(|(host, _)| !host.is_empty() && host.bytes().all(of_host)),
+            "it begins with https://, a host and a path"
+        );
+        Ok(())
+    }
+
+    /// Where a notice names the object.
+    pub(crate) fn place(&self) -> Option<&Location> {
+        self.url.0.iter().find_map(|part| match part {
+            Part::At(location) => Some(location),
+            _ => None,
+        })
+    }
+
+    /// Whether an object may be called so. Whatever a preset allows, a name is one segment of a
+    /// path.
+    pub(crate) fn allows(&self, name: &str) -> bool {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
+        let dots = name.bytes().all(|b| b == b'.');
+        name.len() <= LONGEST_NAME && !dots && name.bytes().all(plain) && self.allow.is_match(name)
+    }
+
+    /// The URL of an object.
+    pub fn url_of(&self, object: &str) -> String {
+        let text = |part: &Part| match part {
+            Part::Literal(text) => text.clone(),
+            _ => object.to_owned(),
+        };
+        self.url.0.iter().map(text).collect()
+    }
+
+    /// Reads the answer of the API. One about another object, or one that lacks what names the
+    /// event, is an error that holds nothing of the answer.
+    pub fn read(&self, object: &str, answer: &[u8]) -> anyhow::Result<State> {
+        // A document whose end is missing must not become an event.
+        let whole = serde_json::from_slice::<Value>(answer);
+        ensure!(
+            whole.is_ok_and(|it| it.is_object()),
+            "the answer is no JSON object"
+        );
+        let id = value(&self.id, answer);
+        ensure!(
+            id.as_deref() == Some(object),
+            "the answer is not about the object that was asked for"
+        );
+        let mut kind = String::new();
+        for part in &self.kind.0 {
+            match part {
+                Part::Literal(text) => kind.push_str(text),
+                Part::At(at) => {
+                    kind +=
+                        &value(at, answer).with_context(|| format!("the answer has no {at}"))?;
+                }
+                _ => {}
+            }
+        }
+        ensure!(
+            kind.len() <= LONGEST_KIND,
+            "the type of the event is too long"
+        );
+        let at = EventAt {
+            varies: self.varies.clone(),
+            ..EventAt::default()
+        };
+        let content = at.content(answer, || Sha::of(answer));
+        Ok(State {
+            id: format!("{object}/{}", &content.hex()[..16]),
+            kind,
+            content,
+        })
+    }
+}
+
+fn value(at: &Location, answer: &[u8]) -> Option<String> {
+    match at {
+        Location::Json(path) => path.scalar(answer).ok().flatten(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::webhook::preset::Preset;
+
+    const GOOD: &str = r#"schema = 1
+id = "acme"
+name = "Acme"
+docs = "https://acme.test"
+checked = "2026-11"
+[[verify]]
+kind = "fetch-back"
+proves = "origin"
+[verify.fetch]
+url = "https://api.acme.test/v1/things/{form:id}?embed=parts"
+auth = "bearer"
+allow = '^th_[a-z0-9]+$'
+id = "json:id"
+type = "thing.{json:status}"
+varies = ["links"]
+[event]
+"#;
+
+    fn fetch(text: &str) -> anyhow::Result<Fetch> {
+        let preset = Preset::parse(text, &std::collections::BTreeMap::new())?;
+        let scheme = preset.scheme("default").context("it has one")?;
+        scheme.fetch.clone().context("it has a fetch")
+    }
+
+    #[test]
+    fn a_fetch_without_all_that_it_needs_is_refused() {
+        fetch(GOOD).unwrap();
+        for (from, to, said) in [
+            ("id = \"json:id\"\n", "", "missing field `id`"),
+            (
+                "type = \"thing.{json:status}\"\n",
+                "",
+                "missing field `type`",
+            ),
+            ("auth = \"bearer\"\n", "", "missing field `auth`"),
+            ("\"bearer\"", "\"basic\"", "`bearer`"),
+            ("varies", "varys", "`varies`"),
+            (
+                "https://api.acme.test/v1/things/{form:id}",
+                "https://api.acme.test/v1",
+                "exactly one",
+            ),
+            ("things/{form:id}", "{query:a}/{form:id}", "exactly one"),
+            (
+                "things/{form:id}",
+                "things/{header:x-id}",
+                "json:, form: and query:",
+            ),
+            (
+                "https://api.acme.test/v1/things/",
+                "https://",
+                "a host and a path",
+            ),
+            ("https://api", "http://api", "begins with https://"),
+            (
+                "https://api.acme.test/v1/things/{form:id}",
+                "https://api{form:id}/",
+                "a host and a path",
+            ),
+            ("'^th_[a-z0-9]+$'", "'th_[a-z0-9]+'", "from ^ to $"),
+            ("'^th_[a-z0-9]+$'", "'^.+$'", "would change the URL"),
+            ("'^th_[a-z0-9]+$'", "'^[a-z/]*$'", "would change the URL"),
+            ("\"json:id\"", "\"form:id\"", "one json: location"),
+            (
+                "{json:status}",
+                "{form:status}",
+                "json: locations of the answer",
+            ),
+            (
+                "proves = \"origin\"",
+                "proves = \"nothing\"",
+                "proves = \"origin\"",
+            ),
+            (
+                "kind = \"fetch-back\"",
+                "kind = \"none\"",
+                "goes with kind = \"fetch-back\"",
+            ),
+        ] {
+            assert!(GOOD.contains(from), "{from}");
+            let error = format!("{:#}", fetch(&GOOD.replacen(from, to, 1)).unwrap_err());
+            assert!(error.contains(said), "{to}: {error}");
+        }
+        let (head, tail) = GOOD.split_once("[verify.fetch]").unwrap();
+        let none = format!("{head}[event]{}", tail.split_once("[event]").unwrap().1);
+        let error = format!("{:#}", fetch(&none).unwrap_err());
+        assert!(error.contains("needs the table fetch"), "{error}");
+    }
+
+    #[test]
+    fn a_name_stays_one_segment_of_the_path() {
+        let fetch = fetch(GOOD).unwrap();
+        assert!(fetch.allows("th_5b8c"));
+        for wrong in [
+            "",
+            "th_",
+            "tr_5b8c",
+            "th_5b8c/x",
+            "th_5b8c\n",
+            "th_ä",
+            &"th_a".repeat(99),
+        ] {
+            assert!(!fetch.allows(wrong), "{wrong:?}");
+        }
+        assert_eq!(
+            fetch.url_of("th_5b8c"),
+            "https://api.acme.test/v1/things/th_5b8c?embed=parts"
+        );
+    }
+
+    #[test]
+    fn the_same_state_is_one_event_and_a_new_state_another() {
+        let fetch = fetch(GOOD).unwrap();
+        let read = |answer: &str| fetch.read("th_1", answer.as_bytes());
+        let paid = read(r#"{"id":"th_1","status":"paid","refunded":"0","links":{"a":1}}"#).unwrap();
+        assert_eq!(paid.kind, "thing.paid");
+        assert!(
+            paid.id.starts_with("th_1/") && paid.id.len() == 21,
+            "{}",
+            paid.id
+        );
+        let again = read(r#"{"id":"th_1","status":"paid","refunded":"0","links":{"b":22}}"#);
+        assert_eq!(again.unwrap(), paid);
+        let partly = read(r#"{"id":"th_1","status":"paid","refunded":"5","links":{"a":1}}"#);
+        let partly = partly.unwrap();
+        assert_eq!(partly.kind, paid.kind);
+        assert_ne!((partly.id, partly.content), (paid.id, paid.content));
+    }
+
+    #[test]
+    fn an_answer_about_something_else_makes_no_event() {
+        let fetch = fetch(GOOD).unwrap();
+        for (answer, said) in [
+            (r#"{"id":"th_2","status":"paid"}"#, "not about the object"),
+            (r#"{"status":"paid"}"#, "not about the object"),
+            (r#"{"id":"th_1"}"#, "has no json:status"),
+            (r#"{"id":"th_1","status":{}}"#, "has no json:status"),
+            (r#"{"id":"th_1","status":"paid""#, "no JSON object"),
+            (r#"["th_1"]"#, "no JSON object"),
+            ("<html>", "no JSON object"),
+            ("", "no JSON object"),
+        ] {
+            let error = fetch
+                .read("th_1", answer.as_bytes())
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(said), "{answer}: {error}");
+        }
+    }
+}

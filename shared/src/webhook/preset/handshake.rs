@@ -1,0 +1,330 @@
+//! Requests that ask whether we are there, and what they are answered.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use anyhow::{Context as _, ensure};
+use serde::Deserialize;
+
+use super::pattern::Pattern;
+use super::{Kind, Location, Part, Scheme, Template};
+use crate::base::json_path::JsonPath;
+use crate::webhook::envelope::Envelope;
+use crate::webhook::secret::Secret;
+
+/// A `[[handshake]]` table.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Handshake {
+    when: When,
+    /// Answer only when the signature holds: an answer that repeats the sender's text must not be
+    /// had by anybody.
+    #[serde(default)]
+    pub require_signature: bool,
+    /// Answer only while the source waits for its first secret, and never after.
+    #[serde(default)]
+    pub arming_only: bool,
+    /// The provider may sign it, also with a key that is not the account's: its form alone
+    /// decides. Without this, a request that carries a signature is verified first, and is an
+    /// event if the signature holds.
+    #[serde(default)]
+    pub ignores_signature: bool,
+    /// What a text of the sender must look like to be repeated or signed.
+    pub charset: Option<Pattern>,
+    /// Where the sender puts the secret of all that follows.
+    pub store_secret_from: Option<Location>,
+    pub(crate) reply: ReplyAt,
+}
+
+/// All that is named must be there.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct When {
+    method: String,
+    #[serde(default)]
+    header: Conditions,
+    #[serde(default)]
+    query: Conditions,
+    #[serde(default)]
+    json: Conditions,
+    /// The media type of the body, without its parameters.
+    content_type: Option<String>,
+    /// The whole body.
+    body: Option<Pattern>,
+}
+
+/// A list of names that must be there, or a table of names and what they must be.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Conditions {
+    There(Vec<String>),
+    Are(BTreeMap<String, Condition>),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Condition {
+    There(bool),
+    Is(String),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReplyAt {
+    #[serde(default = "ok")]
+    pub(crate) status: u16,
+    pub(crate) content_type: Option<String>,
+    pub(crate) body: Option<Template>,
+    pub(crate) json: Option<Json>,
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, Template>,
+}
+
+/// A JSON answer whose texts are templates.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Json {
+    Text(Template),
+    Flag(bool),
+    Number(i64),
+    List(Vec<Json>),
+    Table(BTreeMap<String, Json>),
+}
+
+/// The answer to a handshake.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub content_type: String,
+    pub body: String,
+    /// Names in lower case.
+    pub headers: BTreeMap<String, String>,
+    /// A secret that the sender has set with this request. Who answers must have stored it first.
+    pub secret: Option<Secret>,
+}
+
+impl Reply {
+    /// An answer without a body.
+    pub fn empty(status: u16) -> Self {
+        Self {
+            status,
+            content_type: "text/plain".to_owned(),
+            body: String::new(),
+            headers: BTreeMap::new(),
+            secret: None,
+        }
+    }
+}
+
+impl Handshake {
+    pub(super) fn check(&self, schemes: &[Scheme]) -> anyhow::Result<()> {
+        ensure!(
+            (200..500).contains(&self.reply.status),
+            "the status of a reply is between 200 and 499"
+        );
+        ensure!(
+            self.reply.body.is_none() || self.reply.json.is_none(),
+            "a reply has a body or json, not both"
+        );
+        ensure!(
+            self.store_secret_from.is_none() || self.arming_only,
+            "store_secret_from goes with arming_only"
+        );
+        ensure!(
+            !(self.ignores_signature && self.require_signature),
+            "ignores_signature and require_signature exclude each other"
+        );
+        let all = [&self.when.header, &self.when.query];
+        ensure!(
+            all.iter()
+                .all(|conditions| conditions.each().all(|(name, _)| !name.is_empty())),
+            "a condition names nothing"
+        );
+        ensure!(
+            self.when
+                .json
+                .each()
+                .all(|(path, _)| JsonPath::parse(path).is_some()),
+            "a condition has no good path"
+        );
+        let whole = self.when.body.is_some() || !self.when.json.is_empty();
+        ensure!(
+            self.require_signature || self.arming_only || self.when.method != "POST" || whole,
+            "an unsigned handshake that is posted needs when.body or when.json, so that no event \
+             is taken for it"
+        );
+        if self.signs() {
+            for scheme in schemes {
+                self.check_signing(scheme)
+                    .with_context(|| format!("variant {:?}", scheme.variant))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The answer must not be a signature of an event. What is signed for the sender is a text of
+    /// the charset alone, which is never a message of the scheme.
+    fn check_signing(&self, scheme: &Scheme) -> anyhow::Result<()> {
+        let charset = self.charset.as_ref();
+        let charset = charset.context("an answer that signs the sender's text needs a charset")?;
+        let alone = |part: &Part| match part {
+            Part::HmacHex(parts) | Part::HmacBase64(parts) => {
+                !matches!(parts.as_slice(), [Part::At(_)])
+            }
+            _ => false,
+        };
+        let templates = self.reply.templates();
+        ensure!(
+            !templates.into_iter().any(|template| template.any(&alone)),
+            "an answer signs one value of the request and nothing beside it"
+        );
+        let allowed = charset.reach().bytes;
+        let apart = |part: &Part| matches!(part, Part::Literal(text) if allowed.lack_one_of(text));
+        let rejected = scheme.reject_message_regex.as_ref();
+        ensure!(
+            scheme.kind != Kind::Hmac
+                || scheme.message.0.iter().any(apart)
+                || rejected.is_some_and(|rejected| rejected.as_str() == charset.as_str()),
+            "the answer would be the signature of an event: the scheme needs a \
+             reject_message_regex that is the charset of the handshake, or a message with a \
+             literal outside of it"
+        );
+        Ok(())
+    }
+
+    pub fn matches(&self, envelope: &Envelope) -> bool {
+        envelope.method == self.when.method
+            && self.when.header.hold(|name| {
+                let value = envelope.headers.all(name).next();
+                value.map(str::to_owned)
+            })
+            && self.when.query.hold(|name| envelope.query(name))
+            && self.when.content_type.as_ref().is_none_or(|expected| {
+                let value = envelope.headers.all("content-type").next();
+                let media_type = value.and_then(|value| value.split(';').next());
+                media_type.is_some_and(|sent| sent.trim().eq_ignore_ascii_case(expected))
+            })
+            && self.when.body.as_ref().is_none_or(|pattern| {
+                let text = std::str::from_utf8(&envelope.body);
+                text.is_ok_and(|text| pattern.is_match(text))
+            })
+            && (self.when.json.is_empty() || self.when.json.hold(|path| json(envelope, path)))
+    }
+
+    /// Whether it is decided by its form alone, without the secrets.
+    pub(crate) fn is_open(&self) -> bool {
+        !(self.require_signature || self.arming_only || self.signs())
+    }
+
+    /// Whether an answer takes the secret, to sign the sender's text with it.
+    pub fn signs(&self) -> bool {
+        let signs = |part: &Part| matches!(part, Part::HmacHex(_) | Part::HmacBase64(_));
+        self.reply
+            .templates()
+            .into_iter()
+            .any(|template| template.any(&signs))
+    }
+}
+
+/// In words for people: `POST with header x-hook-secret → 200`.
+impl fmt::Display for Handshake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let When {
+            method,
+            header,
+            query,
+            json,
+            content_type,
+            body,
+        } = &self.when;
+        f.write_str(method)?;
+        let places = [("header", header), ("query", query), ("body", json)];
+        let mut before = " with";
+        for (place, conditions) in places {
+            for (name, condition) in conditions.each() {
+                match condition {
+                    Condition::There(true) => write!(f, "{before} {place} {name}")?,
+                    Condition::There(false) => write!(f, "{before} no {place} {name}")?,
+                    Condition::Is(value) if value.is_empty() => {
+                        write!(f, "{before} {place} {name} as configured")?;
+                    }
+                    Condition::Is(value) => write!(f, "{before} {place} {name} = {value}")?,
+                }
+                before = " and";
+            }
+        }
+        if let Some(content_type) = content_type {
+            write!(f, "{before} content type {content_type}")?;
+            before = " and";
+        }
+        if let Some(body) = body {
+            write!(f, "{before} body {}", body.as_str())?;
+        }
+        write!(f, " → {}", self.reply.status)
+    }
+}
+
+/// A scalar as text; a list or a table is there, but is no text that anything can equal.
+fn json(envelope: &Envelope, path: &str) -> Option<String> {
+    let path = JsonPath::parse(path)?;
+    let raw = path.raw(&envelope.body).ok().flatten()?;
+    match crate::base::json_path::scalar(raw) {
+        Ok(text) => text,
+        Err(_) => Some(String::new()),
+    }
+}
+
+impl Conditions {
+    fn each(&self) -> Box<dyn Iterator<Item = (&str, &Condition)> + '_> {
+        const THERE: Condition = Condition::There(true);
+        match self {
+            Self::There(names) => Box::new(names.iter().map(|name| (name.as_str(), &THERE))),
+            Self::Are(conditions) => Box::new(conditions.iter().map(|(n, c)| (n.as_str(), c))),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.each().next().is_none()
+    }
+
+    /// An expected value that is empty was never given, and nothing equals it.
+    fn hold(&self, find: impl Fn(&str) -> Option<String>) -> bool {
+        self.each().all(|(name, condition)| match condition {
+            Condition::There(there) => find(name).is_some() == *there,
+            Condition::Is(expected) => {
+                !expected.is_empty() && find(name).is_some_and(|value| value == *expected)
+            }
+        })
+    }
+}
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self::There(Vec::new())
+    }
+}
+
+impl ReplyAt {
+    fn templates(&self) -> Vec<&Template> {
+        let mut found: Vec<&Template> = self.body.iter().chain(self.headers.values()).collect();
+        if let Some(json) = &self.json {
+            json.collect(&mut found);
+        }
+        found
+    }
+}
+
+impl Json {
+    fn collect<'t>(&'t self, found: &mut Vec<&'t Template>) {
+        match self {
+            Self::Text(template) => found.push(template),
+            Self::Flag(_) | Self::Number(_) => {}
+            Self::List(items) => items.iter().for_each(|item| item.collect(found)),
+            Self::Table(items) => items.values().for_each(|item| item.collect(found)),
+        }
+    }
+}
+
+fn ok() -> u16 {
+    200
+}

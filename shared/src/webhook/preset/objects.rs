@@ -1,0 +1,129 @@
+//! How a provider's API lists objects as they are now, to compare them with ours.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, bail, ensure};
+use serde::Deserialize;
+
+use crate::base::json_path::JsonPath;
+
+/// An `[[objects]]` table: one kind of objects, asked for with `Authorization: Bearer`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Objects {
+    /// What a source calls them, such as `subscriptions`.
+    pub name: String,
+    /// The list. `{repo}` stands for what a source says under `with`.
+    pub url: String,
+    #[serde(default)]
+    pub query: BTreeMap<String, String>,
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    pub page: Pages,
+    /// Where the list is in an answer; without it, the answer is the list.
+    pub items: Option<JsonPath>,
+    /// An object's id, inside an item.
+    pub id: JsonPath,
+    /// One object by its id, `{id}`. 404 says that there is none.
+    pub one: String,
+    /// When an object came to be, inside an item: seconds, or a time as in RFC 3339.
+    pub created: Option<JsonPath>,
+    /// What else may name an object, with the query parameter that narrows the list down to it.
+    #[serde(default)]
+    pub narrow: BTreeMap<String, String>,
+}
+
+/// How the next page is asked for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, tag = "style", rename_all = "kebab-case")]
+pub enum Pages {
+    /// A query parameter takes the id of the last object; a field says whether there is more.
+    After { param: String, more: JsonPath },
+    /// Pages are numbered from 1; one with fewer than `size` objects is the last.
+    Number { param: String, size: usize },
+}
+
+impl Objects {
+    /// The same with what a source says under `with`, each value of it used and none missing.
+    pub fn with(mut self, given: &BTreeMap<String, String>) -> anyhow::Result<Self> {
+        for (name, value) in given {
+            let place = format!("{{{name}}}");
+            ensure!(
+                name != "id" && self.url.contains(&place),
+                "with.{name}: {} take no {name:?}",
+                self.name
+            );
+            let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-/".contains(&b);
+            ensure!(
+                !value.is_empty() && value.bytes().all(fits) && !value.contains(".."),
+                "with.{name} = {value:?}: letters, digits and . _ - / alone"
+            );
+            self.url = self.url.replace(&place, value);
+            self.one = self.one.replace(&place, value);
+        }
+        if let Some((_, rest)) = self.url.split_once('{') {
+            let name = rest.split('}').next().unwrap_or_default();
+            bail!(
+                "{} are asked for with a {name}: with = {{ {name} = \"…\" }}",
+                self.name
+            );
+        }
+        Ok(self)
+    }
+
+    /// The URL of one object.
+    pub fn one(&self, id: &str) -> String {
+        let id = percent_encoding::utf8_percent_encode(id, percent_encoding::NON_ALPHANUMERIC);
+        self.one.replace("{id}", &id.to_string())
+    }
+
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        ensure!(self.one.contains("{id}"), "`one` has no {{id}}");
+        for path in self.narrow.keys() {
+            JsonPath::parse(path).with_context(|| format!("narrow: {path:?} is no path"))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::webhook::preset::Preset;
+
+    use super::*;
+
+    fn objects(preset: &str) -> Objects {
+        let preset = Preset::embedded(preset, &BTreeMap::new()).unwrap();
+        preset.objects.into_iter().next().unwrap()
+    }
+
+    #[test]
+    fn what_a_list_needs_is_given_and_nothing_else() {
+        let given = BTreeMap::from([("repo".to_owned(), "octo/hello".to_owned())]);
+        let hooks = objects("github").with(&given).unwrap();
+        assert_eq!(hooks.url, "https://api.github.com/repos/octo/hello/hooks");
+        assert_eq!(
+            hooks.one("12"),
+            "https://api.github.com/repos/octo/hello/hooks/12"
+        );
+        for (given, said) in [
+            (vec![], "with = { repo"),
+            (vec![("repo", "a/b"), ("org", "c")], "take no \"org\""),
+            (vec![("repo", "a/../../user")], "alone"),
+            (vec![("repo", "a?b")], "alone"),
+        ] {
+            let given = given.into_iter().map(|(a, b)| (a.to_owned(), b.to_owned()));
+            let error = objects("github").with(&given.collect()).unwrap_err();
+            assert!(error.to_string().contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_id_stays_one_part_of_the_path() {
+        let one = objects("stripe").one("../../v1/accounts?x");
+        assert!(
+            !one["https://api.stripe.com/v1/subscriptions/".len()..].contains(['/', '?', '.']),
+            "{one}"
+        );
+    }
+}

@@ -1,0 +1,337 @@
+//! What can be wrong with a `[[sync]]` table.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, bail, ensure};
+
+use super::{Auth, Next, Page, Put, Request, Sorted, Sync, SyncKind, TimeUnit, fill_text};
+use crate::webhook::preset::Location;
+
+impl Sync {
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.docs.starts_with("https://"),
+            "docs is the https:// page that documents the list"
+        );
+        ensure!(
+            self.id.0.is_empty() != self.composite.is_empty(),
+            "either id or composite says what names an event"
+        );
+        let times = self.time.iter().flat_map(|time| &time.at.0);
+        let named = self.id.0.iter().chain(&self.composite).chain(times);
+        for at in named.chain(&self.event_type.0).chain(&self.delivered) {
+            ensure!(
+                matches!(
+                    at,
+                    Location::Item(_) | Location::Const(_) | Location::BodySha256
+                ),
+                "{at}: what an item says is in item:, const: or body:sha256"
+            );
+        }
+        self.check_span().context("the span")?;
+        self.check_body()?;
+        self.check_page().context("page")?;
+        if let Auth::Exchange { url, .. } = &self.auth {
+            self.check_host(url).context("auth")?;
+        }
+        self.check_requests()
+    }
+
+    fn check_span(&self) -> anyhow::Result<()> {
+        let minutes = |unit| unit == TimeUnit::MinutesAgo;
+        if let Some(time) = &self.time {
+            ensure!(
+                !time.at.0.is_empty() && !minutes(time.unit),
+                "time says where an item has its time, as s, ms or rfc3339"
+            );
+        }
+        ensure!(
+            self.mark.is_none() || (!self.filters() && self.sorted == Sorted::No),
+            "a list with a mark goes on from there: no {{since}}, no order"
+        );
+        ensure!(
+            self.mark.is_none() || self.kind == SyncKind::ChangeCursor,
+            "a mark goes with kind = \"change-cursor\""
+        );
+        ensure!(
+            self.mark.is_some()
+                || self.filters()
+                || self.time.is_some()
+                || self.retention_days.is_some(),
+            "the request has no {{since}} and items have no time: the whole list is read each \
+             time, so it needs an end, retention_days"
+        );
+        ensure!(
+            self.sorted == Sorted::No || self.time.is_some(),
+            "an order needs the time of items"
+        );
+        let until = self.request.mentions("{until}");
+        ensure!(
+            !until || !minutes(self.since.unit),
+            "{{until}} cannot be written in minutes-ago"
+        );
+        Ok(())
+    }
+
+    fn check_body(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.no_body.is_none() || matches!(self.no_body, Some(Location::Item(_))),
+            "no_body is an item: location"
+        );
+        match &self.body {
+            None | Some(Location::Item(_)) => {}
+            Some(Location::Json(_)) => ensure!(
+                self.fetch.is_some(),
+                "body = \"json:…\" is a part of what fetch brings; without fetch it is item:…"
+            ),
+            Some(other) => bail!("body = \"{other}\": a body is in item: or json:"),
+        }
+        ensure!(
+            self.redeliver.is_none() || self.time.is_some(),
+            "redeliver needs the time of a delivery: without it, each run would ask again"
+        );
+        ensure!(
+            self.kind == SyncKind::DeliveryLog
+                || (self.redeliver.is_none() && self.delivered.is_none()),
+            "redeliver and delivered go with kind = \"delivery-log\""
+        );
+        Ok(())
+    }
+
+    fn check_page(&self) -> anyhow::Result<()> {
+        let put = match &self.page {
+            Page::Cursor { to, .. } | Page::Offset { to, .. } | Page::Number { to, .. } => Some(to),
+            Page::Once | Page::LinkHeader | Page::NextUrl { .. } => None,
+        };
+        if let Some(Put::Body(_)) = put {
+            ensure!(
+                self.request.body.is_some(),
+                "a token goes into the body, and the request has none"
+            );
+        }
+        if let Page::NextUrl { next, .. } = &self.page {
+            ensure!(
+                !matches!(next, Next::Last(_)),
+                "a URL of the next page is in json: or rel:"
+            );
+        }
+        if let Page::Cursor { next, .. } = &self.page {
+            ensure!(
+                !matches!(next, Next::Rel(_)),
+                "rel: leads to a URL; the style is next-url"
+            );
+        }
+        if let Page::Offset { size, .. } | Page::Number { size, .. } = &self.page {
+            ensure!(*size > 0, "size is how many items a full page has");
+        }
+        Ok(())
+    }
+
+    fn check_requests(&self) -> anyhow::Result<()> {
+        let begin = self.mark.as_ref().and_then(|mark| mark.begin.as_ref());
+        let lists = [Some(&self.request), begin];
+        for request in lists.into_iter().flatten() {
+            ensure!(
+                !request.mentions("{item:"),
+                "{{item:…}} goes with fetch and redeliver: {}",
+                request.url
+            );
+        }
+        let ones = [self.fetch.as_ref(), self.redeliver.as_ref()];
+        for request in lists.into_iter().chain(ones).flatten() {
+            self.check_request(request)
+                .with_context(|| format!("the request {}", request.url))?;
+        }
+        Ok(())
+    }
+
+    /// Every place that the key is sent to.
+    pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
+        let begin = self.mark.as_ref().and_then(|mark| mark.begin.as_ref());
+        let ones = [begin, self.fetch.as_ref(), self.redeliver.as_ref()];
+        let requests = ones.into_iter().flatten().map(|one| one.url.as_str());
+        let token = match &self.auth {
+            Auth::Exchange { url, .. } => Some(url.as_str()),
+            _ => None,
+        };
+        [self.request.url.as_str()]
+            .into_iter()
+            .chain(requests)
+            .chain(token)
+    }
+
+    /// Whether a field stands anywhere. One that is a part of the address does not where the
+    /// address was set.
+    pub(super) fn uses(&self, name: &str) -> bool {
+        self.texts()
+            .any(|text| fields_in(text).any(|field| field == name))
+    }
+
+    /// Every text that a field may stand in.
+    fn texts(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        let begin = self.mark.as_ref().and_then(|mark| mark.begin.as_ref());
+        let requests = [Some(&self.request), begin, self.fetch.as_ref()];
+        let requests = requests.into_iter().chain([self.redeliver.as_ref()]);
+        let auth: Vec<&str> = match &self.auth {
+            Auth::Basic { user, password } => vec![user, password],
+            Auth::GithubApp { issuer } => vec![issuer],
+            Auth::Exchange { url, user, form } => {
+                let others = user.iter().chain(form.values()).map(String::as_str);
+                std::iter::once(url.as_str()).chain(others).collect()
+            }
+            Auth::Bearer {} | Auth::Header { .. } | Auth::Query { .. } => Vec::new(),
+        };
+        let headers = self.headers.values().map(String::as_str);
+        Box::new(
+            requests
+                .flatten()
+                .flat_map(Request::texts)
+                .chain(auth)
+                .chain(headers),
+        )
+    }
+
+    fn check_request(&self, request: &Request) -> anyhow::Result<()> {
+        self.check_host(&request.url)?;
+        for text in request.texts() {
+            for name in fields_in(text) {
+                ensure!(
+                    self.fields.contains_key(name),
+                    "{{field:{name}}} is not among its fields"
+                );
+            }
+        }
+        if let Some(body) = &request.body {
+            // What is put into strings changes nothing about its being JSON.
+            let filled = fill_text(body, "0", "0", true);
+            let json: Result<BTreeMap<String, serde_json::Value>, _> =
+                serde_json::from_str(&filled);
+            json.context("its body is no JSON object")?;
+        }
+        Ok(())
+    }
+}
+
+impl Sync {
+    /// The key goes to this host.
+    fn check_host(&self, url: &str) -> anyhow::Result<()> {
+        let (_, after) = url.split_once("://").context("it is no URL")?;
+        let host = after.split('/').next().unwrap_or_default();
+        for name in fields_in(host) {
+            let field = self.fields.get(name);
+            ensure!(
+                field.is_none_or(|field| field.allow.is_some()),
+                "field {name} is a part of the host: it needs an allow"
+            );
+        }
+        ensure!(
+            !host.contains("{item:"),
+            "an item does not choose the host that is asked"
+        );
+        Ok(())
+    }
+}
+
+/// The names of the fields that stand in a text.
+fn fields_in(text: &str) -> impl Iterator<Item = &str> {
+    text.split("{field:").skip(1).filter_map(|after| {
+        let (name, _) = after.split_once('}')?;
+        Some(name.strip_suffix("|path").unwrap_or(name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use crate::webhook::preset::Preset;
+
+    /// A preset whose sync has this in place of that.
+    fn with(from: &str, to: &str) -> anyhow::Result<Preset> {
+        const SYNC: &str = "kind = \"delivery-log\"\ndocs = \"https://acme.test\"\nchecked = \"2026-11\"\n\
+            auth = { kind = \"bearer\" }\nid = [\"item:id\"]\ntime = { at = [\"item:at\"] }\n\
+            request = { method = \"POST\", url = \"https://{field:site}.acme.test/{field:hook}\", body = '{\"q\":\"{since}\"}' }\n\
+            page = { style = \"cursor\", to = \"body:after\", next = \"json:next\" }\n\
+            fetch = { url = \"https://{field:site}.acme.test/{item:id}\" }\n\
+            fields.site = { what = \"the site\", allow = '^[a-z]+$' }\n\
+            fields.hook = { what = \"the hook\" }\n";
+        assert!(SYNC.contains(from), "{from}");
+        let text = format!(
+            "schema = 1\nid = \"a\"\nname = \"A\"\ndocs = \"https://acme.test\"\n\
+             checked = \"2026-11\"\n[[verify]]\nkind = \"hmac\"\nsig = {{ from = \"header:x\" }}\n\
+             [event]\n[[sync]]\n{}",
+            SYNC.replacen(from, to, 1)
+        );
+        Preset::parse(&text, &BTreeMap::new())
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_sync_is_said() {
+        with("id", "id").unwrap();
+        for (from, to, said) in [
+            ("id = [\"item:id\"]\n", "", "what names an event"),
+            ("item:id", "json:id", "item:, const: or body:sha256"),
+            (
+                "time = { at = [\"item:at\"] }",
+                "sorted = \"newest-first\"",
+                "needs the time",
+            ),
+            ("{since}", "all", "an order"),
+            ("json:next", "rel:next", "next-url"),
+            ("json:next", "next", "names no next page"),
+            ("body:after", "after", "no place of a request"),
+            (", body = '{\"q\":\"{since}\"}'", "", "goes into the body"),
+            ("'{\"q\":\"{since}\"}'", "'[]'", "no JSON object"),
+            (", allow = '^[a-z]+$'", "", "part of the host"),
+            (
+                "https://{field:site}.acme.test/{item:id}",
+                "https://{item:id}",
+                "does not choose the host",
+            ),
+            ("{field:hook}", "{field:hok}", "{field:hok} is not among"),
+            ("{field:hook}", "{item:id}", "goes with fetch and redeliver"),
+            (
+                "delivery-log",
+                "event-log\"\ndelivered = \"item:s",
+                "delivery-log",
+            ),
+            (
+                "fields.hook",
+                "mark = { at = \"m\", refused = [] }\nfields.hook",
+                "a list with a mark",
+            ),
+            (
+                "fields.hook",
+                "body = \"header:x\"\nfields.hook",
+                "item: or json:",
+            ),
+            ("fields.hook", "fiels.hook", "`fields`"),
+            ("{ kind = \"bearer\" }", "{ kind = \"beerer\" }", "`bearer`"),
+        ] {
+            // Without an order, a list that cannot be asked for a time is read whole.
+            let text = with(from, to);
+            if said == "an order" {
+                text.unwrap();
+                continue;
+            }
+            let error = format!("{:#}", text.map(|_| ()).unwrap_err());
+            assert!(error.contains(said), "{to}\n{error}");
+        }
+    }
+
+    #[test]
+    fn every_field_of_an_embedded_list_stands_somewhere() {
+        let mut count = 0;
+        for id in Preset::ids() {
+            let preset = Preset::embedded(id, &BTreeMap::new()).unwrap();
+            for sync in &preset.syncs {
+                count += 1;
+                assert!(sync.request.url.starts_with("https://"), "{id}");
+                for name in sync.fields.keys() {
+                    assert!(sync.uses(name), "{id}: {name}");
+                }
+            }
+        }
+        assert!(count >= 28, "{count}");
+    }
+}

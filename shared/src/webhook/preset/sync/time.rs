@@ -1,0 +1,141 @@
+//! The times of a list, and the span that is asked for.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::base::clock::Millis;
+use crate::webhook::preset::Locations;
+
+/// When an item happened.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TimeAt {
+    pub at: Locations,
+    #[serde(default)]
+    pub unit: TimeUnit,
+}
+
+/// How `{since}` and `{until}` are written.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Since {
+    #[serde(default)]
+    pub unit: TimeUnit,
+    /// The provider leaves out what happened at that very time: a unit earlier is asked for.
+    #[serde(default)]
+    pub exclusive: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TimeUnit {
+    /// Seconds since 1970; a list may have a fraction.
+    #[default]
+    S,
+    Ms,
+    Rfc3339,
+    /// Only for `{since}`: how many minutes ago, rounded up.
+    MinutesAgo,
+}
+
+impl TimeUnit {
+    /// Reads a time of an item.
+    pub fn read(self, text: &str) -> Option<Millis> {
+        match self {
+            Self::S => {
+                let (secs, fraction) = text.split_once('.').unwrap_or((text, ""));
+                let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+                if secs.is_empty() || !digits(secs) || !digits(fraction) {
+                    return None;
+                }
+                let ms: String = fraction.chars().chain("000".chars()).take(3).collect();
+                let secs = secs.parse::<i64>().ok()?.checked_mul(1000)?;
+                Some(Millis(secs.checked_add(ms.parse().ok()?)?))
+            }
+            Self::Ms => text.parse().ok().map(Millis),
+            Self::Rfc3339 => {
+                let time: jiff::Timestamp = text.parse().ok()?;
+                Some(Millis(time.as_millisecond()))
+            }
+            Self::MinutesAgo => None,
+        }
+    }
+
+    fn written(self, at: Millis, now: Millis) -> String {
+        match self {
+            Self::S => at.secs().to_string(),
+            Self::Ms => at.0.to_string(),
+            Self::Rfc3339 => at.rfc3339(),
+            Self::MinutesAgo => now.since(at).as_millis().div_ceil(60_000).to_string(),
+        }
+    }
+
+    fn one(self) -> Duration {
+        match self {
+            Self::S => Duration::from_secs(1),
+            Self::Ms | Self::Rfc3339 => Duration::from_millis(1),
+            Self::MinutesAgo => Duration::from_secs(60),
+        }
+    }
+}
+
+impl Since {
+    /// `{since}`: the earliest time that is asked for.
+    pub fn from(self, at: Millis, now: Millis) -> String {
+        let at = if self.exclusive {
+            at - self.unit.one()
+        } else {
+            at
+        };
+        self.unit.written(at, now)
+    }
+
+    /// `{until}`: never before `at`.
+    pub fn until(self, at: Millis, now: Millis) -> String {
+        self.unit.written(at + self.unit.one(), now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_in_the_forms_of_providers() {
+        let at = Some(Millis(1_521_472_262_908));
+        assert_eq!(TimeUnit::S.read("1521472262.908181"), at);
+        assert_eq!(
+            TimeUnit::S.read("1521472262"),
+            Some(Millis(1_521_472_262_000))
+        );
+        assert_eq!(
+            TimeUnit::S.read("1521472262.9"),
+            Some(Millis(1_521_472_262_900))
+        );
+        assert_eq!(TimeUnit::Ms.read("1521472262908"), at);
+        assert_eq!(TimeUnit::Rfc3339.read("2018-03-19T15:11:02.908Z"), at);
+        assert_eq!(TimeUnit::Rfc3339.read("2018-03-19T16:11:02.908+0100"), at);
+        for bad in ["", "x", "-1", "1e9", "1.x", "99999999999999999999"] {
+            assert_eq!(TimeUnit::S.read(bad), None, "{bad}");
+            assert_eq!(TimeUnit::Rfc3339.read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_exclusive_filter_is_asked_for_one_earlier() {
+        let (at, now) = (Millis(1_000_000_500), Millis(1_000_060_501));
+        let since = |unit, exclusive| Since { unit, exclusive }.from(at, now);
+        assert_eq!(since(TimeUnit::S, false), "1000000");
+        assert_eq!(since(TimeUnit::S, true), "999999");
+        assert_eq!(since(TimeUnit::Ms, true), "1000000499");
+        assert_eq!(since(TimeUnit::Rfc3339, false), "1970-01-12T13:46:40.500Z");
+        assert_eq!(since(TimeUnit::MinutesAgo, false), "2");
+        let until = Since {
+            unit: TimeUnit::S,
+            exclusive: false,
+        }
+        .until(at, now);
+        assert_eq!(until, "1000001");
+    }
+}

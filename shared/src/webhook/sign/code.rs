@@ -1,0 +1,46 @@
+//! Providers whose signature is more than data can say, where a key of ours can stand for theirs.
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::KeyPair;
+use crate::base::clock::Millis;
+use crate::webhook::envelope::Envelope;
+use crate::webhook::preset::{Hash, Kind};
+use crate::webhook::verify::code::{keygen, plivo};
+use crate::webhook::verify::mac_sign;
+
+/// Plivo: the URL, the form and a number that is used once.
+pub(super) fn plivo(key: &[u8], mut envelope: Envelope) -> anyhow::Result<Envelope> {
+    let mut random = [0; 12];
+    crate::base::random::fill(&mut random)?;
+    let nonce = hex::encode(random);
+    let message = [plivo::message(&envelope, &nonce).into()];
+    let signature = STANDARD.encode(mac_sign(Hash::Sha256, key, &message));
+    envelope.headers.set("x-plivo-signature-v3", &signature);
+    envelope.headers.set("x-plivo-signature-v3-nonce", &nonce);
+    Ok(envelope)
+}
+
+/// Keygen: the request line, host, date and a digest of the body.
+pub(super) fn keygen(
+    kind: &Kind,
+    pair: &KeyPair,
+    mut envelope: Envelope,
+    at: Millis,
+) -> anyhow::Result<Envelope> {
+    let date = jiff::Timestamp::from_millisecond(at.0).context("a time beyond all clocks")?;
+    let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+    let digest = keygen::digest(&envelope);
+    let message = keygen::message(&envelope, &date, &digest);
+    let signature = STANDARD.encode(pair.sign(message.as_bytes())?);
+    let (algorithm, signed) = (keygen::algorithm(kind), keygen::SIGNED);
+    let header = format!(
+        r#"keyid="test",algorithm="{algorithm}",signature="{signature}",headers="{signed}""#
+    );
+    envelope.headers.set("date", &date);
+    envelope.headers.set("digest", &digest);
+    envelope.headers.set("keygen-signature", &header);
+    Ok(envelope)
+}

@@ -1,0 +1,78 @@
+//! Makes a signed token that claims what a preset asks for.
+
+use anyhow::{Context as _, ensure};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::With;
+use crate::base::clock::Millis;
+use crate::webhook::envelope::Envelope;
+use crate::webhook::preset::{Alg, Hash, Jwt};
+use crate::webhook::verify::{canonical, mac_sign};
+
+/// How long a token is good for, in seconds.
+const LIFE: i64 = 60;
+
+pub(super) fn token(
+    jwt: &Jwt,
+    with: With<'_>,
+    envelope: &Envelope,
+    at: Millis,
+) -> anyhow::Result<String> {
+    let (alg, kid) = match with {
+        With::Secret(_) => (Alg::HS256, None),
+        With::Pair(pair) => (pair.alg()?, Some(pair.kid())),
+    };
+    ensure!(
+        jwt.algs.contains(&alg),
+        "its tokens are not signed with {alg:?}"
+    );
+    let mut header = json!({ "alg": format!("{alg:?}"), "typ": "JWT" });
+    if let Some(kid) = kid {
+        header["kid"] = json!(kid);
+    }
+    let encoded = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
+    let signed = format!(
+        "{}.{}",
+        encoded(&header),
+        encoded(&claims(jwt, envelope, at)?)
+    );
+    let signature = match with {
+        With::Secret(key) => mac_sign(Hash::Sha256, key, &[signed.as_bytes().into()]),
+        With::Pair(pair) => pair.sign_token(signed.as_bytes())?,
+    };
+    let signature = URL_SAFE_NO_PAD.encode(signature);
+    Ok(format!("{}{signed}.{signature}", jwt.prefix))
+}
+
+fn claims(jwt: &Jwt, envelope: &Envelope, at: Millis) -> anyhow::Result<Value> {
+    let now = at.secs();
+    let mut claims = json!({ "iat": now, "nbf": now, "exp": now + LIFE });
+    if let Some(iss) = &jwt.iss {
+        claims["iss"] = json!(iss);
+    }
+    if let Some(aud) = &jwt.aud {
+        claims["aud"] = json!(aud.replace("{public_url}", envelope.public_url()));
+    }
+    if let Some(email) = &jwt.email {
+        claims["email"] = json!(email);
+        claims["email_verified"] = json!(true);
+    }
+    let hashes = [
+        (&jwt.body_sha256_claim, &envelope.body[..]),
+        (&jwt.url_sha256_claim, envelope.url.as_bytes()),
+    ];
+    for (name, of) in hashes {
+        if let Some(name) = name {
+            claims[name] = json!(hex::encode(Sha256::digest(of)));
+        }
+    }
+    if let Some(name) = &jwt.qsh_claim {
+        let request = canonical(envelope, &jwt.base_path);
+        let request = request.context("the path is not below the base path")?;
+        claims[name] = json!(hex::encode(Sha256::digest(request)));
+    }
+    Ok(claims)
+}

@@ -1,0 +1,302 @@
+//! Makes an event of a request that was proven.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
+
+use super::Verifier;
+use super::prove::Proof;
+use crate::base::json_path::Alone;
+use crate::webhook::envelope::{Envelope, Headers, form_fields};
+use crate::webhook::event::{Event, EventKey, Item, LONGEST_NAME, Part, Sha, Via, cut};
+use crate::webhook::preset::{self, EventAt, Fallback, Location, OrderAt, Place, Scheme};
+
+/// The longest value of a header that is kept with an event.
+const LONGEST_HEADER: usize = 512;
+
+/// A batch of more items than this is kept as one event, as is one that would be larger than any
+/// body may be if each item had what stands around it.
+const MOST_ITEMS: usize = 256;
+const MOST_BYTES: usize = 4 * 1024 * 1024;
+
+impl Verifier {
+    pub(super) fn event(&self, scheme: &Scheme, envelope: &Envelope, proof: &Proof) -> Event {
+        let at = &self.preset.event;
+        let whole = Place {
+            claims: proof.claims.as_ref(),
+            ..Place::from(envelope)
+        };
+        let document = batch(at, &envelope.body);
+        let alone = items(at, &document);
+        let sha = Sha::of(&envelope.body);
+        let things: Vec<Thing<'_>> = match alone.as_slice() {
+            [] => {
+                let content = at.content(&envelope.body, || sha);
+                vec![self.thing(scheme, whole, content, all_of(&proof.marks))]
+            }
+            items => items
+                .iter()
+                .enumerate()
+                .map(|(index, alone)| {
+                    let item = Some(alone.value);
+                    let raw = alone.value.get().as_bytes();
+                    let content = at.content(raw, || Sha::of(raw));
+                    let mark = proof.marks.get(index).copied();
+                    self.thing(scheme, Place { item, ..whole }, content, mark)
+                })
+                .collect(),
+        };
+        let (key, content, once) = match things.as_slice() {
+            [thing] => (thing.key.clone(), thing.content, thing.once),
+            // It names the request: no row has this key.
+            _ => (self.key(&format!("sha256:{}", sha.hex())), sha, None),
+        };
+        let parts = things.iter().zip(&alone).enumerate();
+        let parts = parts.map(|(index, (thing, alone))| Part {
+            key: thing.key.clone(),
+            content: thing.content,
+            secret: proof.items.get(index).or(proof.secret.as_ref()).cloned(),
+            once: thing.once,
+            body: rewritten(at, alone.document(&document)),
+        });
+        let parts = if things.len() > 1 {
+            parts.collect()
+        } else {
+            Vec::new()
+        };
+        let items: Vec<Item> = things.iter().map(|thing| self.item(thing.place)).collect();
+        let content_type = envelope.headers.one("content-type").ok().flatten();
+        let delivery = at.delivery.first(whole);
+        Event {
+            key,
+            provider: if self.preset.generic {
+                self.source.clone()
+            } else {
+                self.preset.id.clone()
+            },
+            preset: self.preset.id.clone(),
+            kind: items
+                .first()
+                .map(|item| item.kind.clone())
+                .unwrap_or_default(),
+            items,
+            parts,
+            of: None,
+            delivery: delivery.map(|id| cut(&id, LONGEST_NAME).to_owned()),
+            content_type: content_type.map(|value| cut(value, LONGEST_NAME).to_owned()),
+            headers: self.kept_headers(scheme, &envelope.headers),
+            body: envelope.body.clone(),
+            sha,
+            content,
+            received_at: envelope.received_at,
+            via: Via::Webhook,
+            proven: scheme.proves,
+            secret: proof.secret.clone(),
+            once,
+            config: self.config.clone(),
+            drained_at: None,
+        }
+    }
+
+    fn item(&self, place: Place<'_>) -> Item {
+        let at = &self.preset.event;
+        Item {
+            id: self.id(place).map(|(_, id)| id),
+            kind: cut(&at.kind.first(place).unwrap_or_default(), LONGEST_NAME).to_owned(),
+        }
+    }
+
+    /// The provider's id and where it stands. What names a request names no item of it.
+    fn id(&self, place: Place<'_>) -> Option<(&Location, String)> {
+        let of_item = |at: &&Location| matches!(at, Location::Item(_));
+        let locations = self.preset.event.id.0.iter();
+        let mut locations = locations.filter(|at| place.item.is_none() || of_item(at));
+        locations.find_map(|at| {
+            let value = at.find(place).ok().flatten();
+            Some((at, value.filter(|value| !value.is_empty())?))
+        })
+    }
+
+    fn key(&self, id: &str) -> EventKey {
+        EventKey::new(&self.source, id)
+    }
+
+    /// What names a thing, and whether that stands outside the signature.
+    ///
+    /// A composite goes before an id, which may then be that of an entity. Where there is
+    /// neither, the hash of its content is the name: a constant would collapse all events into
+    /// one.
+    ///
+    /// Where something in the name is not signed, the signature counts once: by the hash of the
+    /// body where it is over all of it, else by the mark of what it is over.
+    fn thing<'p>(
+        &self,
+        scheme: &Scheme,
+        place: Place<'p>,
+        content: Sha,
+        mark: Option<Sha>,
+    ) -> Thing<'p> {
+        let at = &self.preset.event;
+        let named = |key: EventKey, unsigned: bool| Thing {
+            place,
+            key,
+            content,
+            once: mark
+                .or(scheme.covers_body().then_some(content))
+                .filter(|_| unsigned && scheme.is_signature()),
+        };
+        let parts = at.composite.iter().map(|location| {
+            let value = location.find(place).ok().flatten();
+            value.filter(|value| !value.is_empty())
+        });
+        match parts.collect::<Option<Vec<String>>>() {
+            Some(parts) if !parts.is_empty() => {
+                let unsigned = at.composite.iter().any(|at| !self.covers(scheme, at));
+                return named(self.key(&parts.join("/")), unsigned);
+            }
+            Some(_) => {
+                if let Some((location, id)) = self.id(place) {
+                    return named(self.key(&id), !self.covers(scheme, location));
+                }
+            }
+            None => {}
+        }
+        let hash = content.hex();
+        let id = match at.fallback {
+            Fallback::Arrival => {
+                format!("at:{}:{}", place.envelope.received_at.0, &hash[..16])
+            }
+            Fallback::BodyHash => format!("sha256:{hash}"),
+        };
+        let field = at.batch_field.as_deref();
+        let signed_item =
+            place.item.is_some() && field.is_some_and(|field| scheme.covers_field(field));
+        // What has no id now may have come with one, which only had to be left out.
+        let mut names = at.composite.iter().chain(&at.id.0);
+        let removable = names.any(|at| !self.covers(scheme, at));
+        named(
+            self.key(&id),
+            removable || !(scheme.covers_body() || signed_item),
+        )
+    }
+
+    /// What of the headers is kept: what the preset names, so that a request can be verified
+    /// again, and who the sender says it is. Never what is a secret itself.
+    fn kept_headers(&self, scheme: &Scheme, headers: &Headers) -> BTreeMap<String, String> {
+        let at = &self.preset.event;
+        let in_message = scheme.message.0.iter().filter_map(|part| match part {
+            preset::Part::At(location) => Some(location),
+            _ => None,
+        });
+        let signature = std::iter::once(&scheme.sig.from).chain(&scheme.sig.also);
+        let named = signature
+            .filter(|_| scheme.is_signature())
+            .chain(scheme.ts.as_ref().map(|ts| &ts.from))
+            .chain(in_message)
+            .chain(&at.id.0)
+            .chain(&at.composite)
+            .chain(&at.kind.0)
+            .chain(&at.delivery.0)
+            .chain(self.preset.order.iter().flat_map(OrderAt::locations));
+        let mut names: Vec<String> = Vec::new();
+        for location in named {
+            match location {
+                Location::Header(all) => names.extend_from_slice(all),
+                Location::HeaderNumbered(prefix) => {
+                    names.extend((1..=scheme.sig.max).map(|number| format!("{prefix}{number}")));
+                }
+                _ => {}
+            }
+        }
+        names.extend(scheme.require_header.keys().cloned());
+        let mut kept = BTreeMap::new();
+        for name in names {
+            let values: Vec<&str> = headers.all(&name).collect();
+            if !values.is_empty() {
+                let value = cut(&values.join(","), LONGEST_HEADER).to_owned();
+                kept.insert(name, value);
+            }
+        }
+        if let Ok(Some(agent)) = headers.one("user-agent") {
+            kept.insert("user-agent".to_owned(), cut(agent, 64).to_owned());
+        }
+        kept
+    }
+}
+
+impl Verifier {
+    /// Whether the signature covers what stands at this location.
+    fn covers(&self, scheme: &Scheme, location: &Location) -> bool {
+        let named = |part: &preset::Part| match (part, location) {
+            (preset::Part::Url, Location::Query(_)) => true,
+            (preset::Part::At(named) | preset::Part::Lower(named), location) => named == location,
+            _ => false,
+        };
+        let covered = match location {
+            Location::Json(_) | Location::BodySha256 => scheme.covers_body(),
+            Location::Form(field) | Location::FormXml(field, _) => {
+                scheme.covers_body() || scheme.covers_field(field)
+            }
+            Location::Item(_) => {
+                let field = self.preset.event.batch_field.as_deref();
+                scheme.covers_body() || field.is_some_and(|field| scheme.covers_field(field))
+            }
+            Location::Header(names) => names
+                .iter()
+                .all(|name| scheme.require_signed.contains(name)),
+            Location::Jwt(_) | Location::Const(_) => true,
+            Location::HeaderNumbered(_) | Location::Sig(_) | Location::Query(_) => false,
+        };
+        covered || scheme.message.any(&named)
+    }
+}
+
+/// One name for what several signatures are over.
+fn all_of(marks: &[Sha]) -> Option<Sha> {
+    match marks {
+        [] => None,
+        [mark] => Some(*mark),
+        marks => Some(Sha::of(
+            &marks.iter().flat_map(|mark| mark.0).collect::<Vec<u8>>(),
+        )),
+    }
+}
+
+/// One of the things that a request tells of.
+struct Thing<'p> {
+    place: Place<'p>,
+    key: EventKey,
+    content: Sha,
+    once: Option<Sha>,
+}
+
+/// The document that holds the items: the body, or a field of it.
+fn batch<'b>(at: &EventAt, body: &'b [u8]) -> Cow<'b, [u8]> {
+    let Some(name) = &at.batch_field else {
+        return Cow::Borrowed(body);
+    };
+    let mut fields = form_fields(body).into_iter();
+    let field = fields.find(|(key, _)| key == name.as_bytes());
+    Cow::Owned(field.map(|(_, value)| value).unwrap_or_default())
+}
+
+/// The body that holds such a document.
+fn rewritten(at: &EventAt, document: Vec<u8>) -> Bytes {
+    match &at.batch_field {
+        Some(name) => format!("{name}={}", percent_encode(&document, NON_ALPHANUMERIC)).into(),
+        None => document.into(),
+    }
+}
+
+/// The items of a batch; none where it is no batch, or is kept as one.
+fn items<'b>(at: &EventAt, document: &'b [u8]) -> Vec<Alone<'b>> {
+    let path = at.batch.as_ref();
+    let items = path.map(|path| path.each_alone(document, MOST_ITEMS));
+    let Some(Ok(Some(items))) = items else {
+        return Vec::new();
+    };
+    let fits = items.iter().map(Alone::len).sum::<usize>() <= MOST_BYTES;
+    if fits { items } else { Vec::new() }
+}

@@ -1,0 +1,94 @@
+//! The signed message, in pieces that may be shown and others that may not.
+
+use crate::webhook::envelope::is_credential;
+use crate::webhook::preset::{Location, Part, Scheme, Template};
+use crate::webhook::verify::Rejected;
+use crate::webhook::verify::message::{Context, message};
+
+/// What was signed.
+pub struct Message {
+    /// As the preset writes it.
+    pub template: String,
+    pub pieces: Vec<Piece>,
+}
+
+/// A stretch of the message.
+pub struct Piece {
+    /// The placeholder that it stands for, or the literal.
+    pub part: String,
+    pub bytes: Vec<u8>,
+    pub show: Show,
+}
+
+/// Who may see a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    Everybody,
+    /// It is of the body, or of headers that may hold anything: only who asks for it.
+    WhoAsks,
+    /// It is the URL, whose query may hold anything.
+    Url,
+    /// It is the secret.
+    Nobody,
+}
+
+impl Message {
+    pub fn bytes(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.bytes.len()).sum()
+    }
+}
+
+/// The message that the verification hashes, taken apart.
+pub(super) fn read(scheme: &Scheme, context: &Context<'_>) -> Result<Message, Rejected> {
+    let mut pieces = Vec::new();
+    append(&mut pieces, scheme, &scheme.message.0, context)?;
+    Ok(Message {
+        template: scheme.message.to_string(),
+        pieces,
+    })
+}
+
+fn append(
+    pieces: &mut Vec<Piece>,
+    scheme: &Scheme,
+    parts: &[Part],
+    context: &Context<'_>,
+) -> Result<(), Rejected> {
+    for part in parts {
+        let alone = Scheme {
+            message: Template(vec![part.clone()]),
+            ..scheme.clone()
+        };
+        let bytes = message(&alone, context)?.concat();
+        match part {
+            Part::Optional(inner) if !bytes.is_empty() => append(pieces, scheme, inner, context)?,
+            Part::Optional(_) => {}
+            _ => pieces.push(Piece {
+                part: part.to_string(),
+                bytes,
+                show: show(part),
+            }),
+        }
+    }
+    Ok(())
+}
+
+fn show(part: &Part) -> Show {
+    match part {
+        Part::Secret => Show::Nobody,
+        Part::Url | Part::Path | Part::PathEncoded => Show::Url,
+        Part::At(Location::Header(names)) | Part::Lower(Location::Header(names))
+            if !names.iter().any(|name| is_credential(name)) =>
+        {
+            Show::Everybody
+        }
+        Part::Literal(_)
+        | Part::BodySha256Hex
+        | Part::BodyCrc32
+        | Part::Timestamp
+        | Part::Method
+        | Part::PublicUrl
+        | Part::SigRaw(_) => Show::Everybody,
+        _ => Show::WhoAsks,
+    }
+}

@@ -1,0 +1,196 @@
+//! The sender signs in another way than the preset says.
+
+use super::{Held, NearMiss, Search};
+use crate::webhook::preset::{Encoding, Hash, Kind, Location, Part, Scheme, Template, Unit};
+
+/// More headers with signatures than this, no sender has.
+const MOST_HEADERS: usize = 16;
+
+/// The body by itself, where the time or the URL would have to be signed too.
+pub(super) fn body_alone(search: &Search<'_>) -> Option<NearMiss> {
+    let scheme = search.scheme;
+    let template = Template::default();
+    let has_body = scheme.message.any(&|part| *part == Part::Body);
+    if !is_keyed(scheme) || scheme.message == template || search.needed == Held::Wholly || !has_body
+    {
+        return None;
+    }
+    let hit = search.with_scheme(Scheme {
+        message: template,
+        ts: None,
+        require_signed: Vec::new(),
+        ..scheme.clone()
+    })?;
+    let text = format!(
+        "the signature is over the body alone, and this preset wants {}: the sender uses an older \
+         or another scheme; set it to the documented one, or choose the preset that fits",
+        scheme.message
+    );
+    Some(hit.means("body_alone", text))
+}
+
+pub(super) fn unit(search: &Search<'_>) -> Option<NearMiss> {
+    let ts = search.scheme.ts.as_ref()?;
+    [Unit::Ms, Unit::S, Unit::Rfc3339]
+        .into_iter()
+        .filter(|unit| *unit != ts.unit)
+        .find_map(|unit| {
+            let mut scheme = search.scheme.clone();
+            scheme.ts.as_mut()?.unit = unit;
+            let hit = search.with_scheme(scheme)?;
+            let text = format!(
+                "the timestamp is in {}, and this preset reads {}: have the sender write it so, or \
+                 choose the preset that fits",
+                name(unit),
+                name(ts.unit)
+            );
+            Some(hit.means("timestamp_unit", text))
+        })
+}
+
+/// An old header beside the one that counts, or an old hash in it.
+pub(super) fn sha1(search: &Search<'_>) -> Option<NearMiss> {
+    let scheme = search.scheme;
+    if scheme.kind != Kind::Hmac || scheme.hash == Hash::Sha1 {
+        return None;
+    }
+    let older = |from: Location, prefix: &str| {
+        let mut older = scheme.clone();
+        older.hash = Hash::Sha1;
+        older.sig.from = from;
+        older.sig.also = Vec::new();
+        prefix.clone_into(&mut older.sig.prefix);
+        older
+    };
+    let prefixes = ["sha1=", scheme.sig.prefix.as_str(), ""];
+    let Location::Header(names) = &scheme.sig.from else {
+        return None;
+    };
+    let headers = search.envelope.headers.iter().map(|(name, _)| name);
+    let headers = headers.filter(|name| name.contains("sign") || name.contains("hmac"));
+    let headers = headers.take(MOST_HEADERS);
+    for name in headers {
+        for prefix in prefixes {
+            let from = Location::Header(vec![name.to_owned()]);
+            let Some(hit) = search.with_scheme(older(from, prefix)) else {
+                continue;
+            };
+            let wanted = names.first().map_or("", String::as_str);
+            let text = if names.iter().any(|known| known == name) {
+                format!(
+                    "the signature in {name} is right, but made with SHA-1: have the sender sign \
+                     with {}",
+                    hash(scheme.hash)
+                )
+            } else {
+                format!(
+                    "the SHA-1 signature in {name} is right, but {wanted} is what counts: a proxy \
+                     drops that header, or the sender is too old to send it"
+                )
+            };
+            return Some(hit.means("sha1_only", text));
+        }
+    }
+    None
+}
+
+/// Hex in place of base64, or the prefix left out.
+pub(super) fn encoding(search: &Search<'_>) -> Option<NearMiss> {
+    let scheme = search.scheme;
+    if matches!(scheme.kind, Kind::Token | Kind::Basic | Kind::Jwt) {
+        return None;
+    }
+    let known = &scheme.sig;
+    let prefixes: &[&str] = if known.prefix.is_empty() {
+        &["", "sha256="]
+    } else {
+        &[&known.prefix, ""]
+    };
+    for prefix in prefixes {
+        for enc in [Encoding::Hex, Encoding::Base64, Encoding::Base64url] {
+            if enc == known.enc && **prefix == known.prefix {
+                continue;
+            }
+            let mut other = scheme.clone();
+            other.sig.enc = enc;
+            (*prefix).clone_into(&mut other.sig.prefix);
+            let Some(hit) = search.with_scheme(other) else {
+                continue;
+            };
+            let mut said = format!("in {}", name_of(enc));
+            let mut reads = format!("in {}", name_of(known.enc));
+            if **prefix != known.prefix {
+                said = format!("{said} {}", prefixed(prefix));
+                reads = format!("{reads} {}", prefixed(&known.prefix));
+            }
+            let text = format!(
+                "the signature is right, but written {said}, and this preset reads it {reads}: \
+                 have the sender write it so, or choose the preset that fits"
+            );
+            return Some(hit.means("signature_encoding", text));
+        }
+    }
+    None
+}
+
+/// The other ways of signing that the preset knows and the operator did not select.
+pub(super) fn variant(search: &Search<'_>) -> Option<NearMiss> {
+    let verifier = search.verifier;
+    let proving = |scheme: &&Scheme| !matches!(scheme.kind, Kind::None | Kind::FetchBack);
+    let others = verifier.preset.schemes.iter().filter(proving);
+    let mut others = others.filter(|scheme| scheme.variant != verifier.variant);
+    others.find_map(|scheme| {
+        let other = Scheme {
+            variant: verifier.variant.clone(),
+            ..scheme.clone()
+        };
+        let hit = search.with_scheme(other)?;
+        let text = format!(
+            "it is signed as the variant {:?} of {}, and the source has {:?}: select that variant \
+             in the configuration, or have the provider sign as the other",
+            scheme.variant, verifier.preset.id, verifier.variant
+        );
+        Some(hit.means("other_variant", text))
+    })
+}
+
+fn is_keyed(scheme: &Scheme) -> bool {
+    matches!(
+        scheme.kind,
+        Kind::Hmac | Kind::Ed25519 | Kind::EcdsaP256 | Kind::RsaSha256
+    )
+}
+
+fn name(unit: Unit) -> &'static str {
+    match unit {
+        Unit::S => "seconds",
+        Unit::Ms => "milliseconds",
+        Unit::Auto => "seconds or milliseconds",
+        Unit::Rfc3339 => "RFC 3339",
+        Unit::HttpDate => "an HTTP date",
+    }
+}
+
+fn hash(hash: Hash) -> &'static str {
+    match hash {
+        Hash::Sha1 => "SHA-1",
+        Hash::Sha256 => "SHA-256",
+        Hash::Sha512 => "SHA-512",
+    }
+}
+
+fn name_of(encoding: Encoding) -> &'static str {
+    match encoding {
+        Encoding::Hex => "hex",
+        Encoding::Base64 | Encoding::Base64Der => "base64",
+        Encoding::Base64url => "base64url",
+    }
+}
+
+fn prefixed(prefix: &str) -> String {
+    if prefix.is_empty() {
+        "without a prefix".to_owned()
+    } else {
+        format!("after {prefix}")
+    }
+}

@@ -1,0 +1,222 @@
+//! Compact signed tokens, and what they have to claim. <https://www.rfc-editor.org/rfc/rfc7515>
+
+use base64::Engine as _;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use super::code::qsh;
+use super::decode::BASE64_URL;
+use super::prove::{Key, Proof};
+use super::{Reason, Rejected, Trust, Wanted, mac, token, unreadable};
+use crate::webhook::envelope::Envelope;
+use crate::webhook::preset::{Alg, Hash, Jwt, KeySource, Scheme};
+
+/// The longest token that is read.
+const LONGEST: usize = 16 * 1024;
+
+/// The one field that every token has to have is `alg`; the key is named by `kid`, and never
+/// carried along.
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+    kid: Option<String>,
+    crit: Option<Value>,
+}
+
+/// The longest name of a key.
+const LONGEST_KID: usize = 128;
+
+/// What to fetch, unless the source is given a key set.
+pub(super) fn wanted(jwt: &Jwt, trust: &Trust, envelope: &Envelope) -> Option<Wanted> {
+    match &jwt.key {
+        KeySource::ByKid if !trust.has_jwks() => kid(jwt, envelope).map(Wanted::Key),
+        _ => wanted_always(jwt, trust),
+    }
+}
+
+/// The same, where it does not depend on the request.
+pub(super) fn wanted_always(jwt: &Jwt, trust: &Trust) -> Option<Wanted> {
+    match &jwt.key {
+        KeySource::Jwks(url) if !trust.has_jwks() && !url.is_empty() => {
+            Some(Wanted::KeySet(url.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// Whether it can be asked for as it stands: it is the sender's text.
+pub(super) fn is_kid(kid: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
+    !kid.is_empty() && kid.len() <= LONGEST_KID && kid.bytes().all(plain)
+}
+
+/// The key that an unproven token names, if it is one that this preset takes.
+fn kid(jwt: &Jwt, envelope: &Envelope) -> Option<String> {
+    let value = jwt.from.find(envelope).ok().flatten()?;
+    let text = token::after_prefix(&value, &jwt.prefix)?;
+    let (header, _) = text.split_once('.')?;
+    if text.len() > LONGEST {
+        return None;
+    }
+    let header: Header = serde_json::from_slice(&BASE64_URL.decode(header).ok()?).ok()?;
+    let allowed = jwt.algs.iter().any(|alg| format!("{alg:?}") == header.alg);
+    header.kid.filter(|kid| allowed && is_kid(kid))
+}
+
+pub(super) fn token(
+    scheme: &Scheme,
+    trust: &Trust,
+    envelope: &Envelope,
+    keys: &[Key<'_>],
+) -> Result<Proof, Rejected> {
+    let jwt = scheme.jwt.as_ref().ok_or(Rejected(Reason::NoSecret))?;
+    let value = jwt.from.find(envelope).map_err(unreadable)?;
+    let value = value.filter(|value| !value.is_empty());
+    let value = value.ok_or(Rejected(Reason::MissingHeader))?;
+    let malformed = Rejected(Reason::MalformedSignature);
+    let text = token::after_prefix(&value, &jwt.prefix).ok_or(malformed)?;
+    let parts: Vec<&str> = text.splitn(4, '.').collect();
+    let ([header, claims, signature], true) = (parts.as_slice(), text.len() <= LONGEST) else {
+        return Err(malformed);
+    };
+    let decoded = |text: &str| BASE64_URL.decode(text).map_err(|_| malformed);
+    let named: Header = serde_json::from_slice(&decoded(header)?).map_err(|_| malformed)?;
+    let allowed = jwt.algs.iter().find(|alg| format!("{alg:?}") == named.alg);
+    let alg = *allowed.ok_or(Rejected(Reason::AlgNotAllowed))?;
+    if named.crit.is_some() {
+        return Err(malformed);
+    }
+    let signed = &text[..header.len() + 1 + claims.len()];
+    let signature = decoded(signature)?;
+    let secret = match &jwt.key {
+        KeySource::Secret => {
+            let message = [signed.as_bytes().into()];
+            let all = [signature];
+            let mut owners = keys.iter().filter(|(_, key)| {
+                alg == Alg::HS256 && mac::matches(Hash::Sha256, key, &message, &all)
+            });
+            let (secret, _) = owners.next().ok_or(Rejected(Reason::BadSignature))?;
+            Some(secret.label().to_owned())
+        }
+        source @ (KeySource::Jwks(_) | KeySource::ByKid) => {
+            let kid = named.kid.as_deref();
+            let name = match source {
+                KeySource::Jwks(url) => url.clone(),
+                // A name that nobody can ask for is none of the provider's.
+                _ => match kid.filter(|kid| is_kid(kid)) {
+                    Some(kid) => Wanted::Key(kid.to_owned()).name().into_owned(),
+                    None => return Err(Rejected(Reason::UnknownKey)),
+                },
+            };
+            let set = trust.key_set(&name).ok_or(Rejected(Reason::NotFetched))?;
+            match set.keys.verifies(alg, kid, signed.as_bytes(), &signature) {
+                Some(true) => named.kid,
+                Some(false) => return Err(Rejected(Reason::BadSignature)),
+                // The provider may have a new key since we fetched.
+                None if set.fetched => return Err(Rejected(Reason::NotFetched)),
+                None => return Err(Rejected(Reason::UnknownKey)),
+            }
+        }
+    };
+    let claims: Map<String, Value> =
+        serde_json::from_slice(&decoded(claims)?).map_err(|_| malformed)?;
+    check(jwt, &claims, envelope)?;
+    let many = scheme.is_signature() && !scheme.covers_body();
+    Ok(Proof {
+        secret,
+        claims: Some(claims),
+        marks: many
+            .then(|| mac::mark(&[], &[signed.as_bytes().into()]))
+            .into_iter()
+            .collect(),
+        ..Proof::default()
+    })
+}
+
+fn check(jwt: &Jwt, claims: &Map<String, Value>, envelope: &Envelope) -> Result<(), Rejected> {
+    let text = |name: &str| claims.get(name).and_then(Value::as_str);
+    let mismatch = Err(Rejected(Reason::ClaimMismatch));
+    if jwt.iss.is_some() && jwt.iss.as_deref() != text("iss") {
+        return mismatch;
+    }
+    if let Some(aud) = &jwt.aud {
+        let aud = match aud.as_str() {
+            "{public_url}" => envelope.public_url(),
+            aud => aud,
+        };
+        let named = match claims.get("aud") {
+            Some(Value::String(one)) => one == aud,
+            Some(Value::Array(many)) => many.iter().any(|one| one == aud),
+            _ => false,
+        };
+        if !named || aud.is_empty() {
+            return mismatch;
+        }
+    }
+    if let Some(email) = &jwt.email {
+        let verified = claims.get("email_verified") == Some(&Value::Bool(true));
+        if email.is_empty() || text("email") != Some(email) || !verified {
+            return mismatch;
+        }
+    }
+    times(jwt, claims, envelope.received_at.secs())?;
+    let digest = |name: &Option<String>, of: &[u8], wrong: Reason| {
+        let Some(name) = name else { return Ok(()) };
+        match text(name) {
+            Some(hash) if hash.eq_ignore_ascii_case(&hex::encode(Sha256::digest(of))) => Ok(()),
+            Some(_) => Err(Rejected(wrong)),
+            // Some senders hash no body where there is none.
+            None if of.is_empty() => Ok(()),
+            None => Err(Rejected(Reason::MissingField)),
+        }
+    };
+    digest(&jwt.body_sha256_claim, &envelope.body, Reason::BadBodyHash)?;
+    digest(
+        &jwt.url_sha256_claim,
+        envelope.url.as_bytes(),
+        Reason::BadUrlHash,
+    )?;
+    let Some(name) = &jwt.qsh_claim else {
+        return Ok(());
+    };
+    let hash = text(name).ok_or(Rejected(Reason::MissingField))?;
+    let request = qsh::canonical(envelope, &jwt.base_path);
+    let request = request.ok_or(Rejected(Reason::BadUrlHash))?;
+    if hash == hex::encode(Sha256::digest(request)) {
+        Ok(())
+    } else {
+        Err(Rejected(Reason::BadUrlHash))
+    }
+}
+
+fn times(jwt: &Jwt, claims: &Map<String, Value>, now: i64) -> Result<(), Rejected> {
+    let time = |name: &str| {
+        let Some(value) = claims.get(name) else {
+            return Err(Rejected(Reason::MissingField));
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a time with a fraction is cut"
+        )]
+        let seconds = value.as_i64().or_else(|| value.as_f64().map(|s| s as i64));
+        seconds.ok_or(Rejected(Reason::MalformedTimestamp))
+    };
+    let age = |at: i64| now.saturating_sub(at);
+    if jwt.exp && age(time("exp")?) > jwt.leeway {
+        return Err(Rejected(Reason::TimestampTooOld));
+    }
+    if jwt.nbf && age(time("nbf")?) < -jwt.leeway {
+        return Err(Rejected(Reason::TimestampInFuture));
+    }
+    if let Some(most) = jwt.iat_max_age {
+        let age = age(time("iat")?);
+        if age > most.saturating_add(jwt.leeway) {
+            return Err(Rejected(Reason::TimestampTooOld));
+        }
+        if age < -most {
+            return Err(Rejected(Reason::TimestampInFuture));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,274 @@
+//! Which secret proves a request.
+
+use regex_lite::Regex;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use super::candidates::{Group, candidates};
+use super::decode::decode;
+use super::key::{key, signed_by};
+use super::message::{Context, Piece, message};
+use super::{Reason, Rejected, Trust, code, joined, jwt, mac, token, unreadable, url, window};
+use crate::webhook::envelope::Envelope;
+use crate::webhook::event::Sha;
+use crate::webhook::preset::{Code, Kind, Place, Scheme};
+use crate::webhook::secret::Secret;
+
+/// More items than this are no batch.
+const MOST_ITEMS: usize = 10_000;
+
+/// What was found out about a request.
+#[derive(Debug, Default)]
+pub(super) struct Proof {
+    /// The label of the secret that matched; of the first item, where each is proven by itself.
+    pub(super) secret: Option<String>,
+    /// The labels of all items, where each is proven by itself.
+    pub(super) items: Vec<String>,
+    /// Names what was signed, once for each item that is proven by itself, where other bytes of
+    /// the body can have the same signature. Else there is none.
+    pub(super) marks: Vec<Sha>,
+    /// What the token claims that proved it.
+    pub(super) claims: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+/// A secret that proved a request, or an item of it.
+pub(super) struct Owner<'s> {
+    pub(super) secret: &'s Secret,
+    mark: Option<Sha>,
+}
+
+impl<'s> Owner<'s> {
+    /// One whose signature is over these pieces.
+    pub(super) fn new(scheme: &Scheme, (secret, key): &Key<'s>, message: &[Piece<'_>]) -> Self {
+        let many = scheme.is_signature() && !scheme.covers_body();
+        Self {
+            secret,
+            mark: many.then(|| mac::mark(key, message)),
+        }
+    }
+
+    /// One that was shown, or whose signature is over the whole body.
+    fn plain(secret: &'s Secret) -> Self {
+        Self { secret, mark: None }
+    }
+}
+
+/// A secret and the key that it stands for.
+pub(super) type Key<'s> = (&'s Secret, Vec<u8>);
+
+pub(super) fn prove(
+    scheme: &Scheme,
+    trust: &Trust,
+    envelope: &Envelope,
+    secrets: &[Secret],
+) -> Result<Proof, Rejected> {
+    let keys = keys(scheme, secrets);
+    if keys.is_empty() && scheme.needs_secret() {
+        return Err(Rejected(Reason::NoSecret));
+    }
+    require_headers(scheme, envelope)?;
+    joined::check(scheme, Place::from(envelope))?;
+    let owners = match &scheme.kind {
+        Kind::Hmac | Kind::Hash | Kind::Ed25519 | Kind::EcdsaP256 | Kind::RsaSha256 => {
+            signature(scheme, envelope, &keys)?
+        }
+        Kind::Token => {
+            let owners = token::token(scheme, envelope, &keys)?;
+            owners.into_iter().map(Owner::plain).collect()
+        }
+        Kind::Basic => vec![Owner::plain(token::basic(envelope, &keys)?)],
+        Kind::Jwt => return jwt::token(scheme, trust, envelope, &keys),
+        // A notice proves nothing: what it names has to be fetched, and makes the event.
+        Kind::FetchBack => {
+            object(scheme, envelope)?;
+            return Err(Rejected(Reason::NotFetched));
+        }
+        Kind::None => return Ok(Proof::default()),
+        Kind::Code(Code::PayPal) => vec![code::paypal::prove(scheme, trust, envelope, &keys)?],
+        Kind::Code(Code::Sns) => vec![code::sns::prove(scheme, trust, envelope, &keys)?],
+        Kind::Code(Code::Ebay) => return code::ebay::prove(trust, envelope),
+        Kind::Code(Code::Plivo) => vec![code::plivo::prove(scheme, envelope, &keys)?],
+        Kind::Code(Code::Keygen(kind)) => {
+            vec![Owner::plain(code::keygen::prove(kind, envelope, &keys)?)]
+        }
+        // A configuration that selects it is refused.
+        Kind::Code(Code::Missing(_)) => return Err(Rejected(Reason::NoSecret)),
+    };
+    body_hash(scheme, envelope)?;
+    let labels = owners.iter().map(|owner| owner.secret.label().to_owned());
+    let mut proof = Proof {
+        secret: owners.first().map(|owner| owner.secret.label().to_owned()),
+        marks: owners.iter().filter_map(|owner| owner.mark).collect(),
+        ..Proof::default()
+    };
+    if owners.len() > 1 {
+        proof.items = labels.collect();
+    }
+    Ok(proof)
+}
+
+/// What the secrets stand for, without those that stand for nothing.
+pub(super) fn keys<'s>(scheme: &Scheme, secrets: &'s [Secret]) -> Vec<Key<'s>> {
+    let key = |secret: &'s Secret| Some((secret, key(scheme.key, secret.expose())?));
+    secrets.iter().filter_map(key).collect()
+}
+
+/// The secret behind the signature; behind each, where every item has its own.
+fn signature<'s>(
+    scheme: &Scheme,
+    envelope: &Envelope,
+    keys: &[Key<'s>],
+) -> Result<Vec<Owner<'s>>, Rejected> {
+    let place = Place::from(envelope);
+    let Some(path) = &scheme.for_each else {
+        return Ok(vec![one(scheme, place, keys)?]);
+    };
+    let items = path.all(&envelope.body);
+    let items = items.map_err(|error| unreadable(error.into()))?;
+    if items.len() > MOST_ITEMS {
+        return Err(Rejected(Reason::MalformedBody));
+    }
+    if items.is_empty() {
+        return Err(Rejected(Reason::MissingField));
+    }
+    let signed = items.into_iter().map(|item| {
+        let item = Some(item.ok_or(Rejected(Reason::MissingField))?);
+        let place = Place { item, ..place };
+        joined::check(scheme, place)?;
+        one(scheme, place, keys)
+    });
+    signed.collect()
+}
+
+/// The secret that signed a request, or one item of it.
+pub(super) fn one<'s>(
+    scheme: &Scheme,
+    place: Place<'_>,
+    keys: &[Key<'s>],
+) -> Result<Owner<'s>, Rejected> {
+    let now = place.envelope.received_at;
+    let mut verdict = Rejected(Reason::BadSignature);
+    for group in &candidates(scheme, place)? {
+        let judged = judge(scheme, place, group, keys);
+        let rejected = match judged {
+            Ok((owner, ts)) => match (&scheme.ts, ts) {
+                (Some(ts), Some(text)) => match window::check(ts, &text, now) {
+                    Ok(()) => return Ok(owner),
+                    Err(rejected) => rejected,
+                },
+                _ => return Ok(owner),
+            },
+            Err(rejected) => rejected,
+        };
+        // What is wrong with a signature that holds says more than that another one does not.
+        if verdict.0 == Reason::BadSignature {
+            verdict = rejected;
+        }
+    }
+    Err(verdict)
+}
+
+/// The secret behind one of the signatures of a group, and the text of the time that counts.
+pub(super) fn judge<'s>(
+    scheme: &Scheme,
+    place: Place<'_>,
+    group: &Group,
+    keys: &[Key<'s>],
+) -> Result<(Owner<'s>, Option<String>), Rejected> {
+    let time = || {
+        let ts = scheme.ts.as_ref();
+        ts.map(|ts| window::text(ts, place, Some(group)))
+            .transpose()
+    };
+    // A time that is not part of the message is read only once the signature holds.
+    let signed_time = scheme.message.needs_timestamp();
+    let mut ts = if signed_time { time()? } else { None };
+    for url in url::forms(scheme, &place.envelope.url) {
+        for owner @ (_, key) in keys {
+            let context = Context {
+                url: &url,
+                ts: ts.as_deref(),
+                secret: key,
+                ..Context::new(place).beside(group)
+            };
+            let message = message(scheme, &context)?;
+            if let Some(regex) = &scheme.reject_message_regex {
+                refuse(regex, &message)?;
+            }
+            if holds(scheme, key, &message, &group.signatures) {
+                let owner = Owner::new(scheme, owner, &message);
+                let enforced = scheme.ts.as_ref().is_some_and(|ts| ts.enforce);
+                if !signed_time && enforced {
+                    ts = time()?;
+                }
+                return Ok((owner, ts));
+            }
+        }
+    }
+    Err(Rejected(Reason::BadSignature))
+}
+
+pub(super) fn holds(
+    scheme: &Scheme,
+    key: &[u8],
+    message: &[Piece<'_>],
+    signatures: &[Vec<u8>],
+) -> bool {
+    match &scheme.kind {
+        Kind::Hmac => mac::matches(scheme.hash, key, message, signatures),
+        Kind::Hash => mac::hashes(scheme.hash, message, signatures),
+        kind => {
+            let message = message.concat();
+            let good = |signature: &Vec<u8>| signed_by(kind, key, &message, signature);
+            signatures.iter().any(good)
+        }
+    }
+}
+
+pub(super) fn refuse(regex: &Regex, message: &[Piece<'_>]) -> Result<(), Rejected> {
+    let message = message.concat();
+    if regex.is_match(&String::from_utf8_lossy(&message)) {
+        return Err(Rejected(Reason::MalformedBody));
+    }
+    Ok(())
+}
+
+/// A header may hold more than the value, separated by commas.
+fn require_headers(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
+    for (name, expected) in &scheme.require_header {
+        let value = envelope.headers.one(name);
+        let value = value.map_err(|_| Rejected(Reason::DuplicateHeader))?;
+        let value = value.ok_or(Rejected(Reason::MissingHeader))?;
+        if value != expected && !value.split(',').any(|part| part.trim() == expected) {
+            return Err(Rejected(Reason::AlgNotAllowed));
+        }
+    }
+    Ok(())
+}
+
+fn body_hash(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
+    let Some(at) = &scheme.body_hash else {
+        return Ok(());
+    };
+    let text = at.from.find(envelope).map_err(unreadable)?;
+    let text = text.ok_or(Rejected(Reason::MissingField))?;
+    let digest = decode(at.enc, &text).ok_or(Rejected(Reason::BadBodyHash))?;
+    if digest.ct_eq(&Sha256::digest(&envelope.body)).into() {
+        Ok(())
+    } else {
+        Err(Rejected(Reason::BadBodyHash))
+    }
+}
+
+/// The object that an unsigned notice names, if its name may be put into the URL that is fetched.
+pub(super) fn object(scheme: &Scheme, envelope: &Envelope) -> Result<String, Rejected> {
+    let fetch = scheme.fetch.as_ref().ok_or(Rejected(Reason::NoSecret))?;
+    let place = fetch.place().ok_or(Rejected(Reason::NoSecret))?;
+    let name = place.find(envelope).map_err(unreadable)?;
+    let name = name.ok_or(Rejected(Reason::MissingField))?;
+    if fetch.allows(&name) {
+        Ok(name)
+    } else {
+        Err(Rejected(Reason::MalformedBody))
+    }
+}

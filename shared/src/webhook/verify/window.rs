@@ -1,0 +1,122 @@
+//! The signed time, and whether it is near enough to ours.
+
+use super::candidates::Group;
+use super::{Reason, Rejected, unreadable};
+use crate::base::clock::Millis;
+use crate::webhook::preset::{Location, Place, Timestamp, Unit};
+
+/// 15 digits are the year 33658 in milliseconds: what is longer is no time.
+const LONGEST: usize = 15;
+
+/// The longest RFC 3339 time that is read.
+const LONGEST_TEXT: usize = 40;
+
+/// The text of the signed time, which can be read.
+pub(super) fn text(
+    ts: &Timestamp,
+    place: Place<'_>,
+    group: Option<&Group>,
+) -> Result<String, Rejected> {
+    let (text, missing) = match &ts.from {
+        Location::Sig(key) => {
+            let field = group.map_or(Ok(None), |group| group.field(key))?;
+            (field.map(str::to_owned), Reason::MissingHeader)
+        }
+        location => {
+            let missing = match location {
+                Location::Header(_) => Reason::MissingHeader,
+                _ => Reason::MissingField,
+            };
+            (location.find(place).map_err(unreadable)?, missing)
+        }
+    };
+    let text = text.filter(|text| !text.is_empty());
+    let text = text.ok_or(Rejected(missing))?;
+    match seconds(ts.unit, &text) {
+        Some(_) => Ok(text),
+        None => Err(Rejected(Reason::MalformedTimestamp)),
+    }
+}
+
+/// Both ends of the window are inside it.
+pub(super) fn check(ts: &Timestamp, text: &str, now: Millis) -> Result<(), Rejected> {
+    if !ts.enforce {
+        return Ok(());
+    }
+    let signed = seconds(ts.unit, text).ok_or(Rejected(Reason::MalformedTimestamp))?;
+    let age = now.secs() - signed;
+    if age > ts.past {
+        Err(Rejected(Reason::TimestampTooOld))
+    } else if -age > ts.future {
+        Err(Rejected(Reason::TimestampInFuture))
+    } else {
+        Ok(())
+    }
+}
+
+/// The time in whole seconds.
+pub(super) fn seconds(unit: Unit, text: &str) -> Option<i64> {
+    match unit {
+        Unit::Rfc3339 => return rfc3339(text),
+        Unit::HttpDate => return http_date(text).or_else(|| rfc3339(text)),
+        Unit::S | Unit::Ms | Unit::Auto => {}
+    }
+    // A zero before the number could be the end of what is signed before it.
+    let padded = text.len() > 1 && text.starts_with('0');
+    if padded || text.len() > LONGEST || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let number: i64 = text.parse().ok()?;
+    let millis = match unit {
+        Unit::Ms => true,
+        Unit::Auto => text.len() >= 13,
+        Unit::S | Unit::Rfc3339 | Unit::HttpDate => false,
+    };
+    Some(if millis { number / 1000 } else { number })
+}
+
+/// `2026-11-23T10:00:00.5Z` or with `+01:00`: four digits of a year first and the zone last, so
+/// that no other text around it is read as a part of it.
+fn rfc3339(text: &str) -> Option<i64> {
+    let form = text.get(..19)?.bytes().enumerate().all(|(at, b)| match at {
+        4 | 7 => b == b'-',
+        10 => matches!(b, b'T' | b't' | b' '),
+        13 | 16 => b == b':',
+        _ => b.is_ascii_digit(),
+    });
+    let zone = matches!(text.as_bytes().last(), Some(b'Z' | b'z'))
+        || text.len() >= 25 && matches!(text.as_bytes().get(text.len() - 6), Some(b'+' | b'-'));
+    if !(form && zone) || text.len() > LONGEST_TEXT {
+        return None;
+    }
+    let time: jiff::Timestamp = text.parse().ok()?;
+    Some(time.as_second())
+}
+
+/// `Mon, 23 Nov 2026 10:00:00 GMT`. <https://www.rfc-editor.org/rfc/rfc9110#section-5.6.7>
+fn http_date(text: &str) -> Option<i64> {
+    if text.len() != 29 || !text.ends_with(" GMT") {
+        return None;
+    }
+    let time = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(text);
+    Some(time.ok()?.as_second())
+}
+
+/// A time in the unit and form of a preset.
+pub(crate) fn written(unit: Unit, at: Millis) -> String {
+    match unit {
+        Unit::S | Unit::Auto => at.secs().to_string(),
+        Unit::Ms => at.0.to_string(),
+        Unit::HttpDate => jiff::Timestamp::from_second(at.secs())
+            .ok()
+            .and_then(|time| {
+                jiff::fmt::rfc2822::DateTimePrinter::new()
+                    .timestamp_to_rfc9110_string(&time)
+                    .ok()
+            })
+            .unwrap_or_default(),
+        Unit::Rfc3339 => jiff::Timestamp::from_second(at.secs())
+            .map(|time| time.to_string())
+            .unwrap_or_default(),
+    }
+}
