@@ -217,13 +217,13 @@ Resources:
       LoggingConfig: { LogGroup: !Ref CatcherLogs, SystemLogLevel: WARN }
   CatcherLogs: { Type: 'AWS::Logs::LogGroup', Properties: { RetentionInDays: 30 } }
   WorkMessage: { Type: 'AWS::SQS::Queue' }
-  Backlog: { Type: 'AWS::SQS::Queue' }
+  BacklogQueue: { Type: 'AWS::SQS::Queue' }
   One:
     Type: AWS::Lambda::EventSourceMapping
     Properties: { EventSourceArn: !GetAtt WorkMessage.Arn, FunctionName: !Ref Catcher, ScalingConfig: { MaximumConcurrency: 2 } }
   Two:
     Type: AWS::Lambda::EventSourceMapping
-    Properties: { EventSourceArn: !GetAtt Backlog.Arn, FunctionName: !Ref Catcher }
+    Properties: { EventSourceArn: !GetAtt BacklogQueue.Arn, FunctionName: !Ref Catcher }
   Sweep:
     Type: AWS::Scheduler::Schedule
     Properties: { ScheduleExpression: rate(1 hour), Target: { Arn: !GetAtt Catcher.Arn, Input: '{"task":"sweep"}' } }

@@ -453,7 +453,12 @@ async fn a_destination_that_is_down_is_spared_and_its_events_keep_their_attempts
         world.make_due(key).await;
     }
     world.ring(&[&keys[5], &keys[6], &keys[7]]).await;
-    assert_eq!(world.server.all("/down").len(), 6, "{}", world.breaker_log());
+    assert_eq!(
+        world.server.all("/down").len(),
+        6,
+        "{}",
+        world.breaker_log()
+    );
     for key in &keys[5..] {
         assert_eq!(
             world.fate(key).await.attempts,
