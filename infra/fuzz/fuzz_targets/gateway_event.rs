@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use catcher::Request;
 use libfuzzer_sys::fuzz_target;
-use shared::webhook::preset::Preset;
 use shared::aws::secrets::Secret;
+use shared::webhook::preset::Preset;
 use shared::webhook::verify::{Arrival, Trust, Verifier};
 
 static GITHUB: LazyLock<Verifier> = LazyLock::new(|| Verifier {

@@ -11,9 +11,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use libfuzzer_sys::fuzz_target;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use shared::aws::secrets::Secret;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::preset::Preset;
-use shared::aws::secrets::Secret;
 use shared::webhook::verify::{Arrival, Trust, Verifier};
 
 const SECRET: &str = "a secret that is in no corpus";

@@ -15,10 +15,10 @@ use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use shared::aws::secrets::Secret;
 use shared::base::clock::Millis;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::preset::{KeyForm, Preset, Scheme};
-use shared::aws::secrets::Secret;
 use shared::webhook::verify::{Trust, Verifier};
 
 pub const NOW: Millis = Millis(1_795_169_681_000);
