@@ -216,11 +216,11 @@ Resources:
       Architectures: [arm64]
       LoggingConfig: { LogGroup: !Ref CatcherLogs, SystemLogLevel: WARN }
   CatcherLogs: { Type: 'AWS::Logs::LogGroup', Properties: { RetentionInDays: 30 } }
-  WorkMessage: { Type: 'AWS::SQS::Queue' }
+  WorkQueue: { Type: 'AWS::SQS::Queue' }
   BacklogQueue: { Type: 'AWS::SQS::Queue' }
   One:
     Type: AWS::Lambda::EventSourceMapping
-    Properties: { EventSourceArn: !GetAtt WorkMessage.Arn, FunctionName: !Ref Catcher, ScalingConfig: { MaximumConcurrency: 2 } }
+    Properties: { EventSourceArn: !GetAtt WorkQueue.Arn, FunctionName: !Ref Catcher, ScalingConfig: { MaximumConcurrency: 2 } }
   Two:
     Type: AWS::Lambda::EventSourceMapping
     Properties: { EventSourceArn: !GetAtt BacklogQueue.Arn, FunctionName: !Ref Catcher }

@@ -198,7 +198,7 @@ impl Stack {
         Ok(&self.template.table_definition()?.name)
     }
 
-    /// The URL of a queue by its logical id: `WorkMessage`, `WorkDeadLetters`, `Spill`.
+    /// The URL of a queue by its logical id: `WorkQueue`, `WorkDeadLetters`, `SpillQueue`.
     pub fn queue_url(&self, id: &str) -> anyhow::Result<&str> {
         Ok(&self.template.queue(id)?.url)
     }
