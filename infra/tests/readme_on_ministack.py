@@ -29,6 +29,7 @@ LOG = HOME / "readme.log"
 
 # What cannot be run here, or is no part of the way, and why.
 NOT_HERE = {
+    'export PATH="$PWD/target/first:$PATH"': "what runs this has the CLI on its PATH",
     "make venv": "it has installed the tools that run this",
     "sam build": "second_opinion.py has just run it, for this machine; once more takes minutes",
     "webhookctl doctor --end-to-end": "it posts to the public URL, whose name is in no DNS and which speaks no TLS here",

@@ -63,7 +63,7 @@ enum Left {
     /// Something about this event: DynamoDB refuses it, or S3 does not store or return its body.
     OfItself,
     /// DynamoDB is unavailable, so every other event would fail too.
-    Unwell,
+    Failed,
 }
 
 impl BackupSync {
@@ -149,7 +149,7 @@ impl BackupSync {
             match self.enter(spilled).await {
                 Ok(received) => entered.push(received),
                 Err(Left::OfItself) => whole = false,
-                Err(Left::Unwell) => {
+                Err(Left::Failed) => {
                     report.borrow_mut().stopped = true;
                     return Drained::Failed;
                 }
@@ -190,7 +190,7 @@ impl BackupSync {
             .await
             .map_err(|error| {
                 let why = if is_unavailable(&error) {
-                    Left::Unwell
+                    Left::Failed
                 } else {
                     Left::OfItself
                 };

@@ -43,7 +43,7 @@ const ASK_SLOWLY: Duration = Duration::from_secs(1);
 /// What a sweep did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SweepReport {
-    /// Messages in the queue before. Nobody asked where there was nothing to look at.
+    /// Messages in the queue before the sweep; not read where no row was due.
     pub depth: Option<u64>,
     /// And in that of the backlog.
     pub backlog: Option<u64>,
@@ -149,7 +149,7 @@ impl BackupSync {
             spared = report.spared,
             failed = report.failed,
             more = report.more,
-            "swept: {} rung of {} looked at",
+            "swept: sent {} messages for {} rows",
             report.rung,
             report.looked_at,
         );

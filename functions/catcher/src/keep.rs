@@ -52,11 +52,11 @@ struct Waiting {
 enum Put {
     Kept,
     /// It did not answer in time, or that it cannot. Whether the row is there, nobody knows.
-    Unwell(anyhow::Error),
+    Failed(anyhow::Error),
     /// It answered that it will not have this event, now or later.
     Refused(anyhow::Error),
     /// It was not asked, or not for long enough to be blamed.
-    Unasked(anyhow::Error),
+    Skipped(anyhow::Error),
 }
 
 impl Keeper {
@@ -124,9 +124,9 @@ impl Keeper {
             .buffered(AT_ONCE)
             .collect()
             .await;
-        if puts.iter().any(|put| matches!(put, Put::Unwell(_))) {
+        if puts.iter().any(|put| matches!(put, Put::Failed(_))) {
             self.breaker().failed(now);
-        } else if puts.iter().any(|put| !matches!(put, Put::Unasked(_))) {
+        } else if puts.iter().any(|put| !matches!(put, Put::Skipped(_))) {
             self.breaker().answered();
         }
         let mut answer = Ok(());
@@ -134,7 +134,7 @@ impl Keeper {
             match put {
                 Put::Kept => {}
                 Put::Refused(error) => return Err(error),
-                Put::Unwell(error) | Put::Unasked(error) => answer = Err(error),
+                Put::Failed(error) | Put::Skipped(error) => answer = Err(error),
             }
         }
         Ok(answer)
@@ -142,10 +142,10 @@ impl Keeper {
 
     async fn put_one(&self, one: &mut Waiting, now: Millis, until: Instant) -> Put {
         if let Err(error) = self.place(one, until).await {
-            return Put::Unasked(error);
+            return Put::Skipped(error);
         }
         let Some(placed) = &one.placed else {
-            return Put::Unasked(anyhow!("the body has no place"));
+            return Put::Skipped(anyhow!("the body has no place"));
         };
         let patient = until.saturating_duration_since(Instant::now()) >= Patience::SHORT.attempt;
         let watched = Watched::ByTime;
@@ -156,9 +156,9 @@ impl Keeper {
                 Put::Kept
             }
             Ok(Err(error)) if refuses_as_such(&error) => Put::Refused(error),
-            Ok(Err(error)) => Put::Unwell(error),
-            Err(_) if patient => Put::Unwell(anyhow!("the ledger took too long")),
-            Err(_) => Put::Unasked(anyhow!("there was no time left for the ledger")),
+            Ok(Err(error)) => Put::Failed(error),
+            Err(_) if patient => Put::Failed(anyhow!("the ledger took too long")),
+            Err(_) => Put::Skipped(anyhow!("there was no time left for the ledger")),
         }
     }
 

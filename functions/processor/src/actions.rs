@@ -113,6 +113,6 @@ impl DestinationHealth {
 
     pub(crate) fn heard(&self) -> CallResult {
         let heard = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.unwrap_or(CallResult::Nothing)
+        heard.unwrap_or(CallResult::NotCalled)
     }
 }

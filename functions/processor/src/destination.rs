@@ -100,14 +100,17 @@ impl Processor {
         let old = QueueName::of(work.row.received_at, now) == QueueName::Backlog;
         if old && self.breakers.is_strained(name, now) {
             let later = now + STRAINED.mul_f64(1.0 + jitter());
-            return Outcome::later(format!("{name} has trouble, and older events wait"), later);
+            return Outcome::later(format!("{name} is failing, and older events wait"), later);
         }
         let pass = self.breakers.pass(name, now).await;
         match (&pass, destination.rate) {
             (Pass::Down { .. }, _) => return put_off(&pass, format!("{name} is down")),
             (Pass::Free, Some(rate)) => {
                 if let Some(turn) = self.turn(name, rate, old, until).await {
-                    return Outcome::later(format!("{name} has its fill of {rate}"), turn);
+                    return Outcome::later(
+                        format!("{name} has reached its rate limit of {rate}"),
+                        turn,
+                    );
                 }
             }
             // A probe is one call in a long time.
@@ -120,7 +123,7 @@ impl Processor {
         let now = (self.clock)();
         // Cut off in a call, or before one: nobody answered in all that time.
         let heard = if now >= until && had_time {
-            CallResult::Unwell
+            CallResult::Failure
         } else {
             work.pulse.heard()
         };
@@ -128,7 +131,7 @@ impl Processor {
         match outcome {
             // Nothing is wrong with the event that was sent ahead.
             Outcome::Retry { error, .. }
-                if probes && heard == CallResult::Unwell && work.row.put_offs < FREE_PROBES =>
+                if probes && heard == CallResult::Failure && work.row.put_offs < FREE_PROBES =>
             {
                 put_off(&self.breakers.pass(name, now).await, error)
             }

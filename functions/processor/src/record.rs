@@ -241,7 +241,7 @@ impl Processor {
                 .send(&WorkMessage { key, run }, delay)
                 .await
             {
-                tracing::warn!(event.id = %id, error = format!("{error:#}"), "could not ring for {id}; the sweep will");
+                tracing::warn!(event.id = %id, error = format!("{error:#}"), "could not send a message for {id}; the sweep sends it");
             }
         }
         Ok(next)

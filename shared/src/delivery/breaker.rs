@@ -75,12 +75,12 @@ pub struct Probe(Standing);
 /// What a call showed of the destination's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallResult {
-    /// It answered, be it with a refusal.
-    Well,
-    /// It could not be reached, gave no answer or one that says that it cannot work.
-    Unwell,
-    /// It was not called.
-    Nothing,
+    /// The destination answered, also where it rejected the request.
+    Success,
+    /// The destination was unreachable, did not answer, or answered that it is unavailable.
+    Failure,
+    /// The destination was not called.
+    NotCalled,
 }
 
 impl Breakers {
@@ -154,19 +154,19 @@ impl Breakers {
         jitter: f64,
     ) {
         let (seen, next) = match (pass, heard) {
-            (_, CallResult::Nothing) | (Pass::Down { .. }, _) => return,
-            (Pass::Probe(Probe(mine)), CallResult::Well) => {
+            (_, CallResult::NotCalled) | (Pass::Down { .. }, _) => return,
+            (Pass::Probe(Probe(mine)), CallResult::Success) => {
                 tracing::info!(destination, breaker = "closed", "{destination} is up again");
                 let next = mine.closed(now);
                 (mine, next)
             }
-            (Pass::Probe(Probe(mine)), CallResult::Unwell) => {
+            (Pass::Probe(Probe(mine)), CallResult::Failure) => {
                 tracing::warn!(destination, breaker = "open", "{destination} is still down");
                 let next = mine.opened(now, jitter);
                 (mine, next)
             }
             (Pass::Free, _) => {
-                let well = heard == CallResult::Well;
+                let well = heard == CallResult::Success;
                 let (trips, seen) = self.known(destination, |known| {
                     (known.health.note(well, now), known.standing.clone())
                 });

@@ -130,7 +130,7 @@ impl Inbox {
                 Ok(Err(error)) => format!("{error:#}"),
                 Err(_) => "it took too long".to_owned(),
             };
-            tracing::warn!(event.key = %work_message.key, error = trouble, "could not ring for event {}; the sweep will", work_message.key);
+            tracing::warn!(event.key = %work_message.key, error = trouble, "could not send a message for event {}; the sweep sends it", work_message.key);
         };
         stream::iter(work_messages)
             .map(|work_message| Box::pin(ring(work_message)))

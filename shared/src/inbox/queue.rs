@@ -162,7 +162,7 @@ impl Queue {
             .set_delay_seconds(delay_seconds(delay))
             .send()
             .await
-            .context("ring for an event")?;
+            .context("send a message for an event")?;
         Ok(())
     }
 
@@ -195,7 +195,7 @@ impl Queue {
                 .set_entries(Some(entries.collect::<Result<_, _>>()?))
                 .send()
                 .await
-                .context("ring for events")?;
+                .context("send messages for events")?;
             let taken: Vec<&str> = answer
                 .successful
                 .iter()

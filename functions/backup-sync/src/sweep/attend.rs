@@ -150,7 +150,7 @@ impl BackupSync {
                         event.key = first,
                         count = bells.len(),
                         error = format!("{error:#}"),
-                        "could not ring for {} events",
+                        "could not send messages for {} events",
                         bells.len()
                     );
                     0

@@ -77,17 +77,17 @@ pub(super) fn refused(what: &str, status: u16, code: &str) -> (Effect, CallResul
     let code = code.rsplit('.').next().unwrap_or(code);
     let throttled = status == 429 || code.contains("Throttl") || code.contains("TooManyRequests");
     if throttled || code == "ExecutionLimitExceeded" {
-        return (Effect::Not(Outcome::retry(error)), CallResult::Unwell);
+        return (Effect::Not(Outcome::retry(error)), CallResult::Failure);
     }
     if status >= 500 || code.starts_with("Internal") {
         let replayed = false;
-        return (Effect::Failed { error, replayed }, CallResult::Unwell);
+        return (Effect::Failed { error, replayed }, CallResult::Failure);
     }
     if status == 413 || will_never_fit(code) {
-        return (Effect::Not(Outcome::permanent(error)), CallResult::Well);
+        return (Effect::Not(Outcome::permanent(error)), CallResult::Success);
     }
     // A right or a resource is missing, which an operator mends: the attempts give them the time.
-    (Effect::Not(Outcome::retry(error)), CallResult::Well)
+    (Effect::Not(Outcome::retry(error)), CallResult::Success)
 }
 
 /// What is said of an input that will not get better.
@@ -117,14 +117,17 @@ fn unanswered<E, R>(what: &str, error: &SdkError<E, R>) -> (Effect, CallResult) 
     let cause = match error {
         SdkError::ConstructionFailure(_) => {
             let error = format!("{what} cannot be asked: the request is not one that it takes");
-            return (Effect::Not(Outcome::permanent(error)), CallResult::Nothing);
+            return (
+                Effect::Not(Outcome::permanent(error)),
+                CallResult::NotCalled,
+            );
         }
         SdkError::TimeoutError(_) => "there was no answer in time",
         SdkError::DispatchFailure(_) => "it cannot be reached",
         _ => "its answer cannot be read",
     };
     let error = format!("{what}: {cause}");
-    (Effect::Unknown { error }, CallResult::Unwell)
+    (Effect::Unknown { error }, CallResult::Failure)
 }
 
 #[cfg(test)]
@@ -149,24 +152,32 @@ mod tests {
             (
                 429,
                 "TooManyRequestsException",
-                ("again", CallResult::Unwell),
+                ("again", CallResult::Failure),
             ),
-            (400, "ThrottlingException", ("again", CallResult::Unwell)),
-            (403, "RequestThrottled", ("again", CallResult::Unwell)),
-            (500, "ServiceException", ("who knows", CallResult::Unwell)),
-            (503, "ServiceUnavailable", ("who knows", CallResult::Unwell)),
-            (413, "RequestTooLargeException", ("never", CallResult::Well)),
-            (400, "InvalidExecutionInput", ("never", CallResult::Well)),
-            (403, "AccessDeniedException", ("again", CallResult::Well)),
+            (400, "ThrottlingException", ("again", CallResult::Failure)),
+            (403, "RequestThrottled", ("again", CallResult::Failure)),
+            (500, "ServiceException", ("who knows", CallResult::Failure)),
+            (
+                503,
+                "ServiceUnavailable",
+                ("who knows", CallResult::Failure),
+            ),
+            (
+                413,
+                "RequestTooLargeException",
+                ("never", CallResult::Success),
+            ),
+            (400, "InvalidExecutionInput", ("never", CallResult::Success)),
+            (403, "AccessDeniedException", ("again", CallResult::Success)),
             (
                 404,
                 "ResourceNotFoundException",
-                ("again", CallResult::Well),
+                ("again", CallResult::Success),
             ),
             (
                 400,
                 "AWS.SimpleQueueService.NonExistentQueue",
-                ("again", CallResult::Well),
+                ("again", CallResult::Success),
             ),
         ] {
             assert_eq!(of(status, code), expected, "{code}");

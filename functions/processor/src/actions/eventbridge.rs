@@ -57,7 +57,7 @@ pub(super) async fn put(
                 .await
             {
                 Ok(answer) if answer.failed_entry_count() == 0 => {
-                    work.pulse.note(CallResult::Well);
+                    work.pulse.note(CallResult::Success);
                     let id = answer.entries().first().and_then(|entry| entry.event_id());
                     Effect::Done {
                         note: id.unwrap_or_default().to_owned(),

@@ -118,9 +118,9 @@ pub(super) fn effect(answer: Result<Answer, Trouble>) -> Effect {
 /// What an answer says of the destination. A refusal of one event says that it works.
 pub(super) fn heard(answer: &Result<Answer, Trouble>) -> CallResult {
     match answer {
-        Ok(answer) if matches!(answer.status, 408 | 429 | 500..=599) => CallResult::Unwell,
-        Ok(_) => CallResult::Well,
-        Err(_) => CallResult::Unwell,
+        Ok(answer) if matches!(answer.status, 408 | 429 | 500..=599) => CallResult::Failure,
+        Ok(_) => CallResult::Success,
+        Err(_) => CallResult::Failure,
     }
 }
 
@@ -177,20 +177,20 @@ mod tests {
         for status in [408, 429, 500, 503, 599] {
             assert_eq!(
                 heard(&Ok(answer(status, false))),
-                CallResult::Unwell,
+                CallResult::Failure,
                 "{status}"
             );
         }
         for status in [200, 301, 400, 401, 404, 409, 422, 425] {
             assert_eq!(
                 heard(&Ok(answer(status, false))),
-                CallResult::Well,
+                CallResult::Success,
                 "{status}"
             );
         }
         assert_eq!(
             heard(&Err(Trouble::NotSent("refused".into()))),
-            CallResult::Unwell
+            CallResult::Failure
         );
     }
 

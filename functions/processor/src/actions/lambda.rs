@@ -53,13 +53,13 @@ pub(super) async fn invoke(
 fn ran(work: &Work<'_>, answer: &InvokeOutput) -> Effect {
     if let Some(kind) = answer.function_error() {
         // How far it came is its own business.
-        work.pulse.note(CallResult::Unwell);
+        work.pulse.note(CallResult::Failure);
         return Effect::Failed {
             error: format!("the function failed: {kind}"),
             replayed: false,
         };
     }
-    work.pulse.note(CallResult::Well);
+    work.pulse.note(CallResult::Success);
     Effect::Done {
         note: answer.status_code().to_string(),
     }

@@ -27,7 +27,7 @@ impl Table {
 async fn fail(breakers: &Breakers, times: u32, now: Millis) {
     for _ in 0..times {
         breakers
-            .heard("d", Pass::Free, CallResult::Unwell, now, 0.0)
+            .heard("d", Pass::Free, CallResult::Failure, now, 0.0)
             .await;
     }
 }
@@ -78,7 +78,7 @@ async fn what_one_process_finds_out_spares_the_destination_from_all() {
         "{passes:?}"
     );
     many[winner]
-        .heard("d", probe, CallResult::Unwell, at(31), 0.0)
+        .heard("d", probe, CallResult::Failure, at(31), 0.0)
         .await;
     assert_eq!(
         two.position("d", at(40)).await,
@@ -87,7 +87,8 @@ async fn what_one_process_finds_out_spares_the_destination_from_all() {
 
     let probe = two.pass("d", at(91)).await;
     assert!(matches!(probe, Pass::Probe(_)));
-    two.heard("d", probe, CallResult::Well, at(92), 0.0).await;
+    two.heard("d", probe, CallResult::Success, at(92), 0.0)
+        .await;
     assert_eq!(one.pass("d", at(96)).await, Pass::Free);
     let item = table.item("SYS", "BRK#d").await.unwrap();
     assert!(number(&item, "ttl") > at(92).secs());
@@ -104,8 +105,8 @@ async fn a_prober_that_dies_is_followed_by_another_and_its_late_word_is_not_hear
     let next = two.pass("d", at(61)).await;
     assert!(matches!(next, Pass::Probe(_)), "{next:?}");
     // The first was only frozen, and saw it work before it broke again.
-    one.heard("d", dead, CallResult::Well, at(62), 0.0).await;
-    two.heard("d", next, CallResult::Unwell, at(63), 0.0).await;
+    one.heard("d", dead, CallResult::Success, at(62), 0.0).await;
+    two.heard("d", next, CallResult::Failure, at(63), 0.0).await;
     assert_eq!(
         one.position("d", at(70)).await,
         Position::Open { until: at(123) }
@@ -133,7 +134,7 @@ async fn happy_calls_read_every_five_seconds_and_write_nothing() {
     for ms in (0..20_000).step_by(100) {
         let pass = breakers.pass("d", after(ms)).await;
         breakers
-            .heard("d", pass, CallResult::Well, after(ms), 0.0)
+            .heard("d", pass, CallResult::Success, after(ms), 0.0)
             .await;
     }
     assert_eq!(proxy.count()["GetItem"], 4);
@@ -149,7 +150,7 @@ async fn a_destination_of_which_a_fifth_fails_is_strained_and_no_other() {
     for destination in ["d", "other"] {
         for _ in 0..8 {
             breakers
-                .heard(destination, Pass::Free, CallResult::Well, NOW, 0.0)
+                .heard(destination, Pass::Free, CallResult::Success, NOW, 0.0)
                 .await;
         }
     }
@@ -283,13 +284,15 @@ async fn visit(
     let (outcome, called) = match pass {
         Pass::Down { .. } => (put_off(pass), false),
         pass if up => {
-            breakers.heard("d", pass, CallResult::Well, now, 0.0).await;
+            breakers
+                .heard("d", pass, CallResult::Success, now, 0.0)
+                .await;
             (Outcome::Done, true)
         }
         pass => {
             let probes = matches!(pass, Pass::Probe(_));
             breakers
-                .heard("d", pass, CallResult::Unwell, now, 0.0)
+                .heard("d", pass, CallResult::Failure, now, 0.0)
                 .await;
             let outcome = if probes {
                 put_off(breakers.pass("d", now).await)

@@ -305,7 +305,7 @@ pub fn watch(pk: &str, now: Millis) -> Change {
 /// The sweep is about to ring for an open row.
 pub fn sweep_ring(seen: Millis, next: Millis, now: Millis) -> Change {
     Change::new(
-        "note a ring by the sweep",
+        "note a message that the sweep sends",
         // Only a row in processing has a lease.
         "gsk = :seen AND (st IN (:received, :failed) OR lu < :over)",
         "SET gsk = :next, enq = :now ADD enq_n :one",

@@ -74,7 +74,7 @@ impl Queue {
             .set_entries(Some(entries.collect::<Result<_, _>>()?))
             .send()
             .await
-            .context("ring for events of the backlog")?;
+            .context("send messages for events of the backlog")?;
         let there = answer.successful.iter().filter_map(|one| {
             let id: usize = one.id.parse().ok()?;
             Some((id, old.get(id)?))

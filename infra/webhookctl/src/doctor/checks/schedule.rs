@@ -16,7 +16,7 @@ const FIX: &str = "look at the log of backup-sync and at its schedule: aws sched
 pub(super) static SWEEP: Check = Check {
     name: "schedule.sweep",
     title: "The sweep runs every five minutes",
-    why: "It alone finds events whose message was lost, and rings for retries that are due.",
+    why: "It alone finds events whose message was lost, and sends messages for retries that are due.",
     fix: FIX,
     judge: |facts| ran(facts, "sweep", ROUND_EVERY, |_| true),
 };

@@ -264,7 +264,7 @@ async fn finish(
     }
     if unrung > 0 {
         out.say(&format!(
-            "{unrung} could not be rung for; the sweep rings within ten minutes."
+            "{unrung} messages could not be sent; the sweep sends them within ten minutes."
         ));
     }
     let left = count - next;

@@ -129,7 +129,7 @@ pub(super) async fn resume(
     let now = Millis::now();
     let called = call_up(&inbox.ledger, source, now).await?;
     let text = format!(
-        "{source} is {}. {} events are called up: each sweep rings for as many as the queue takes.\n",
+        "{source} is {}. {} events are due now: each sweep sends messages for as many as the queue takes.\n",
         if up.is_some() {
             "resumed"
         } else {
