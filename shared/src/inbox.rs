@@ -14,4 +14,4 @@ pub mod quarantine;
 pub mod queue;
 pub mod spill;
 
-pub use accept::{Inbox, Kept};
+pub use accept::{Inbox, Stored};

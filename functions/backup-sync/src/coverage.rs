@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use shared::base::calendar::Day;
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{Cursor, Ledger, Listed, Lost, Paused, Seen, State};
+use shared::inbox::ledger::{Cursor, Ledger, Listed, Lost, ResumePoint, Seen, State};
 use shared::monitoring::coverage::{Comparison, DayCount};
 use shared::monitoring::coverage::{Counts, Piece, Sighting, Tally, Window};
 use shared::sources::SourceSync;
@@ -114,7 +114,7 @@ impl BackupSync {
         }
     }
 
-    async fn carried(&self, source: &str, page: &Paused) -> Option<BTreeMap<Day, Counts>> {
+    async fn carried(&self, source: &str, page: &ResumePoint) -> Option<BTreeMap<Day, Counts>> {
         let ledger = &self.parts.inbox.ledger;
         match ledger.kept_tally(source, page.started, &page.token).await {
             Ok(carried) => carried,

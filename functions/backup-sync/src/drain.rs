@@ -13,7 +13,7 @@ use futures::future::{join, try_join_all};
 use futures::stream::{self, StreamExt as _};
 use serde::Serialize;
 use shared::base::timing::DRAIN;
-use shared::inbox::ledger::{Received, Watched, is_unavailable};
+use shared::inbox::ledger::{FoundBy, Received, is_unavailable};
 use shared::inbox::queue::QueueName;
 use shared::inbox::spill::{Message, Spilled};
 use tokio::time::Instant;
@@ -181,12 +181,12 @@ impl BackupSync {
             // A bucket that is unwell concerns large bodies only.
             None => inbox
                 .ledger
-                .place(event)
+                .store_body(event)
                 .await
                 .map_err(|error| left(error, Left::OfItself))?,
         };
         let kept = inbox
-            .keep_placed(event, &placed, Watched::ByIndex, now)
+            .store_with_body(event, &placed, FoundBy::WorkIndex, now)
             .await
             .map_err(|error| {
                 let why = if is_unavailable(&error) {

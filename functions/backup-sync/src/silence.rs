@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use shared::base::calendar::Day;
 use shared::base::clock::Millis;
-use shared::monitoring::silence::{Quiet, Rhythm, Why};
+use shared::monitoring::silence::{ArrivalGaps, Quiet, Why};
 use shared::sources::Source;
 use shared::sources::policy::QuietAfter;
 use shared::webhook::event::Via;
@@ -89,7 +89,7 @@ impl BackupSync {
     async fn webhooks(
         &self,
         source: &str,
-        known: &Rhythm,
+        known: &ArrivalGaps,
         now: Millis,
     ) -> anyhow::Result<(Vec<Millis>, bool)> {
         let ledger = &self.parts.inbox.ledger;
@@ -124,7 +124,7 @@ impl BackupSync {
     }
 
     /// What the sync knows of the time since the last webhook.
-    async fn why(&self, source: &Source, rhythm: &Rhythm, now: Millis) -> anyhow::Result<Why> {
+    async fn why(&self, source: &Source, rhythm: &ArrivalGaps, now: Millis) -> anyhow::Result<Why> {
         let (Some(_), Some(last)) = (&source.sync, rhythm.last) else {
             return Ok(Why::Unknown);
         };

@@ -218,11 +218,7 @@ impl BackupSync {
     async fn is_anything_due(&self) -> anyhow::Result<bool> {
         let ledger = &self.parts.inbox.ledger;
         for shard in 0..WORK_SHARDS {
-            if !ledger
-                .to_look_at(shard, (self.clock)(), 1)
-                .await?
-                .is_empty()
-            {
+            if !ledger.due(shard, (self.clock)(), 1).await?.is_empty() {
                 return Ok(true);
             }
         }
@@ -331,7 +327,7 @@ impl BackupSync {
             Stretch::Old => (Millis(0), Millis(old.0 - 1)),
         };
         let ledger = &self.parts.inbox.ledger;
-        let (rows, next) = ledger.to_look_at_between(shard, due, ROWS, place).await?;
+        let (rows, next) = ledger.due_between(shard, due, ROWS, place).await?;
         Ok(match next {
             _ if !self.attend_lots(&rows, stretch, work).await? => Page::Full,
             Some(place) => Page::Next(place),

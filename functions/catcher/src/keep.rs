@@ -8,9 +8,9 @@ use futures::stream::{self, StreamExt as _};
 use shared::aws::Patience;
 use shared::base::clock::Millis;
 use shared::base::timing::SPILL_BUDGET;
-use shared::inbox::ledger::{Placed, Watched, refuses_as_such};
+use shared::inbox::ledger::{FoundBy, StoredBody, is_permanent_rejection};
 use shared::inbox::spill::{Spill, Spilled};
-use shared::inbox::{Inbox, Kept};
+use shared::inbox::{Inbox, Stored};
 use shared::webhook::event::Event;
 use tokio::time::{Instant, timeout_at};
 
@@ -37,15 +37,15 @@ pub(crate) struct Deadlines {
 /// An event that will not be lost.
 #[expect(clippy::large_enum_variant, reason = "there are few, for a moment")]
 pub(crate) enum Durable {
-    Kept(Kept),
+    Kept(Stored),
     Spilled(Event),
 }
 
 /// An event of a request, and how far it has come.
 struct Waiting {
     event: Event,
-    placed: Option<Placed>,
-    kept: Option<Kept>,
+    placed: Option<StoredBody>,
+    kept: Option<Stored>,
 }
 
 /// What the ledger made of an event.
@@ -148,14 +148,14 @@ impl Keeper {
             return Put::Skipped(anyhow!("the body has no place"));
         };
         let patient = until.saturating_duration_since(Instant::now()) >= Patience::SHORT.attempt;
-        let watched = Watched::ByTime;
-        let put = self.inbox.keep_placed(&one.event, placed, watched, now);
+        let watched = FoundBy::TimeIndex;
+        let put = self.inbox.store_with_body(&one.event, placed, watched, now);
         match timeout_at(until, Box::pin(put)).await {
             Ok(Ok(kept)) => {
                 one.kept = Some(kept);
                 Put::Kept
             }
-            Ok(Err(error)) if refuses_as_such(&error) => Put::Refused(error),
+            Ok(Err(error)) if is_permanent_rejection(&error) => Put::Refused(error),
             Ok(Err(error)) => Put::Failed(error),
             Err(_) if patient => Put::Failed(anyhow!("the ledger took too long")),
             Err(_) => Put::Skipped(anyhow!("there was no time left for the ledger")),
@@ -165,7 +165,7 @@ impl Keeper {
     /// Makes the body ready, once.
     async fn place(&self, one: &mut Waiting, until: Instant) -> anyhow::Result<()> {
         if one.placed.is_none() {
-            let place = timeout_at(until, self.inbox.ledger.place(&one.event)).await;
+            let place = timeout_at(until, self.inbox.ledger.store_body(&one.event)).await;
             let place =
                 place.unwrap_or_else(|_| Err(anyhow!("the bucket of bodies took too long")));
             one.placed = Some(place?);

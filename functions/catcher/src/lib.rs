@@ -16,7 +16,7 @@ use shared::aws::secrets::Live;
 use shared::base::clock::{Clock, Millis};
 use shared::base::timing::{KEEP_BUDGET, LEDGER_BUDGET};
 use shared::inbox::fetch_back::{Network, Noticed};
-use shared::inbox::ledger::{Crowded, Received};
+use shared::inbox::ledger::{Received, TooManyConflicts};
 use shared::inbox::quarantine::{Kept, Refused};
 use shared::inbox::queue::{QueueName, WorkMessage};
 use shared::services::Parts;
@@ -286,7 +286,7 @@ impl Catcher {
         let durable = match self.keeper.keep(event, now, by).await {
             Ok(durable) => durable,
             // Senders can cause it, and it is not acknowledged: they are asked to try again.
-            Err(error) if error.is::<Crowded>() => {
+            Err(error) if error.is::<TooManyConflicts>() => {
                 if let Some(count) = self.refusals.told(Kind::Crowded, &source.name, now) {
                     tracing::warn!(
                         source = source.name,

@@ -100,14 +100,14 @@ impl Processor {
         let old = QueueName::of(work.row.received_at, now) == QueueName::Backlog;
         if old && self.breakers.is_strained(name, now) {
             let later = now + STRAINED.mul_f64(1.0 + jitter());
-            return Outcome::later(format!("{name} is failing, and older events wait"), later);
+            return Outcome::deferred(format!("{name} is failing, and older events wait"), later);
         }
         let pass = self.breakers.pass(name, now).await;
         match (&pass, destination.rate) {
             (Pass::Down { .. }, _) => return put_off(&pass, format!("{name} is down")),
             (Pass::Free, Some(rate)) => {
                 if let Some(turn) = self.turn(name, rate, old, until).await {
-                    return Outcome::later(
+                    return Outcome::deferred(
                         format!("{name} has reached its rate limit of {rate}"),
                         turn,
                     );
@@ -131,7 +131,7 @@ impl Processor {
         match outcome {
             // Nothing is wrong with the event that was sent ahead.
             Outcome::Retry { error, .. }
-                if probes && heard == CallResult::Failure && work.row.put_offs < FREE_PROBES =>
+                if probes && heard == CallResult::Failure && work.row.deferrals < FREE_PROBES =>
             {
                 put_off(&self.breakers.pass(name, now).await, error)
             }
@@ -207,7 +207,7 @@ impl Processor {
 /// Those who are put off come back one after the other.
 fn put_off(pass: &Pass, why: String) -> Outcome {
     match pass {
-        Pass::Down { until, spread } => Outcome::later(why, *until + spread.mul_f64(jitter())),
+        Pass::Down { until, spread } => Outcome::deferred(why, *until + spread.mul_f64(jitter())),
         Pass::Free | Pass::Probe(_) => Outcome::retry(why),
     }
 }

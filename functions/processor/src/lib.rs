@@ -21,7 +21,7 @@ use shared::base::clock::{Clock, Millis};
 use shared::delivery::breaker::Breakers;
 use shared::delivery::pause::Pauses;
 use shared::delivery::rates::Rates;
-use shared::inbox::ledger::Abandoned;
+use shared::inbox::ledger::ExpiredLease;
 use shared::services::Parts;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -81,7 +81,9 @@ impl Processor {
         let slots = &slots;
         let works = batch.records.into_iter().map(async |record| {
             let slot = Permit(slots.acquire().await.ok());
-            let heard = self.record(&record, deadline, Abandoned::Leave, slot).await;
+            let heard = self
+                .record(&record, deadline, ExpiredLease::Leave, slot)
+                .await;
             (record, heard)
         });
         let heard = join_all(works).await;
@@ -89,7 +91,7 @@ impl Processor {
         for (record, mut heard) in heard {
             if heard == Some(MessageOutcome::Abandoned) {
                 heard = self
-                    .record(&record, deadline, Abandoned::TakeOver, Permit(None))
+                    .record(&record, deadline, ExpiredLease::TakeOver, Permit(None))
                     .await;
             }
             // A record without an id is reported under an empty one: then the whole batch comes
@@ -106,7 +108,7 @@ impl Processor {
         &self,
         record: &SqsMessage,
         deadline: Millis,
-        abandoned: Abandoned,
+        abandoned: ExpiredLease,
         slot: Permit<'_>,
     ) -> Option<MessageOutcome> {
         let id = record.message_id.as_deref().unwrap_or_default();

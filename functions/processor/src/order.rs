@@ -15,7 +15,7 @@ use shared::base::clock::Millis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::transition::order::WAITS;
 use shared::inbox::ledger::{
-    Abandoned, EntityLock, Lease, Pointer, Raised, Row, Settled, Settlement,
+    EntityLock, ExpiredLease, Lease, OrderEntry, Row, Settled, Settlement, VersionCheck,
 };
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::WorkMessage;
@@ -51,7 +51,7 @@ const UNORDERED: &str = "unordered";
 #[derive(Default)]
 pub(crate) struct Turn {
     lock: Option<EntityLock>,
-    pointer: Option<Pointer>,
+    pointer: Option<OrderEntry>,
     /// What the history is to say of it.
     pub(crate) remark: Option<&'static str>,
     /// When an action can be tried that its destination could not take now, and why not.
@@ -152,7 +152,7 @@ impl Processor {
         let entity = &place.entity;
         turn.lock = self.lock(entity, lease).await?;
         if turn.lock.is_none() {
-            let wait = again(lease.row.put_offs).mul_f64(1.0 + jitter());
+            let wait = again(lease.row.deferrals).mul_f64(1.0 + jitter());
             return Ok(Err(waits((self.clock)() + wait)));
         }
         let version = match (&order.mode, &place.version) {
@@ -162,22 +162,22 @@ impl Processor {
                     .await;
             }
             (Mode::LatestWins, Some(version)) => {
-                if self.raise(entity, version, lease).await? == Raised::Older {
+                if self.raise(entity, version, lease).await? == VersionCheck::Stale {
                     turn.remark = Some(SKIPPED_STALE);
                     return Ok(Err(Outcome::Done));
                 }
                 version
             }
             (Mode::Strict, Some(version)) => {
-                let pointer = Pointer::new(entity.clone(), version, &lease.row.key);
+                let pointer = OrderEntry::new(entity.clone(), version, &lease.row.key);
                 let pointer = turn.pointer.insert(pointer);
                 let ledger = &self.parts.inbox.ledger;
-                if let Some(ahead) = ledger.ahead_of(pointer, (self.clock)()).await? {
+                if let Some(ahead) = ledger.predecessor(pointer, (self.clock)()).await? {
                     turn.is_behind = true;
                     turn.ahead = ahead.event;
                     return Ok(Err(waits(ahead.until)));
                 }
-                if self.raise(entity, version, lease).await? == Raised::Older {
+                if self.raise(entity, version, lease).await? == VersionCheck::Stale {
                     turn.remark = Some(OUT_OF_ORDER);
                 }
                 version
@@ -211,7 +211,7 @@ impl Processor {
         let version = order.version_of(&state);
         if let Some(version) = &version {
             // Another worker went on with a newer one, while this one was not heard of.
-            if self.raise(entity, version, lease).await? == Raised::Older {
+            if self.raise(entity, version, lease).await? == VersionCheck::Stale {
                 turn.remark = Some(SKIPPED_STALE);
                 return Ok(Err(Outcome::Done));
             }
@@ -283,9 +283,9 @@ impl Processor {
         entity: &Entity,
         version: &Version,
         lease: &Lease,
-    ) -> anyhow::Result<Raised> {
+    ) -> anyhow::Result<VersionCheck> {
         let ledger = &self.parts.inbox.ledger;
-        let raised = ledger.raise(entity, version, &lease.row.key, (self.clock)());
+        let raised = ledger.advance_version(entity, version, &lease.row.key, (self.clock)());
         raised.await
     }
 
@@ -299,7 +299,7 @@ impl Processor {
         while let Some(work_message) = next {
             // The place in the batch is its first event's.
             next = match self
-                .process_event(&work_message, deadline, Abandoned::Leave, Permit(None))
+                .process_event(&work_message, deadline, ExpiredLease::Leave, Permit(None))
                 .await
             {
                 Ok((_, next)) => next,
@@ -334,13 +334,13 @@ impl Processor {
         let end = async {
             let pointer = pointer.filter(|_| ended);
             if let Some(pointer) = &pointer {
-                ledger.step_out(pointer).await?;
+                ledger.leave_order(pointer).await?;
             }
             if let Some(lock) = lock {
                 ledger.unlock_entity(lock).await?;
             }
             match pointer {
-                Some(pointer) => ledger.call_up_next(&pointer.entity, (self.clock)()).await,
+                Some(pointer) => ledger.wake_next(&pointer.entity, (self.clock)()).await,
                 None => Ok(ahead),
             }
         };
@@ -378,7 +378,7 @@ fn again(put_offs: u32) -> Duration {
 }
 
 fn waits(until: Millis) -> Outcome {
-    Outcome::later(WAITS, until)
+    Outcome::deferred(WAITS, until)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use futures::future::join_all;
 use shared::base::backoff;
 use shared::base::clock::Millis;
 use shared::base::timing::{CLOCK_MARGIN, EFFECT_TIMEOUT, LEASE};
-use shared::inbox::ledger::{Abandoned, Claim, EffectRow, Lease, NoBody, Settled, Settlement};
+use shared::inbox::ledger::{Claim, EffectRow, ExpiredLease, Lease, NoBody, Settled, Settlement};
 use shared::inbox::outcome::Outcome;
 use shared::inbox::queue::{InvalidMessage, QueueName, WorkMessage};
 use shared::sources::Source;
@@ -53,7 +53,7 @@ impl Processor {
         &self,
         message: &str,
         deadline: Millis,
-        abandoned: Abandoned,
+        abandoned: ExpiredLease,
         slot: Permit<'_>,
     ) -> anyhow::Result<MessageOutcome> {
         let work_message = match WorkMessage::from_message(message) {
@@ -79,7 +79,7 @@ impl Processor {
         &self,
         work_message: &WorkMessage,
         deadline: Millis,
-        abandoned: Abandoned,
+        abandoned: ExpiredLease,
         slot: Permit<'_>,
     ) -> anyhow::Result<(MessageOutcome, Option<WorkMessage>)> {
         let Some(source) = self.parts.config.source(work_message.key.source()) else {
@@ -150,7 +150,7 @@ impl Processor {
         let acting = Box::pin(self.run_actions(source, &lease, until, &mut turn));
         let (outcome, changed) = slot.run_releasing_when_slow(acting).await;
         if let Some(remark) = turn.remark {
-            lease.remark(remark);
+            lease.annotate(remark);
         }
         let now = (self.clock)();
         let settlement =
@@ -165,7 +165,7 @@ impl Processor {
                 Some((why, until)),
             ) => {
                 let due = until.max(now);
-                Settlement::PutOff {
+                Settlement::Deferred {
                     why,
                     due,
                     resend_after: None,
@@ -173,7 +173,7 @@ impl Processor {
                 }
             }
             // A chain of rings that another event began is not made longer.
-            (settlement, _) if chained => settlement.without_ring(),
+            (settlement, _) if chained => settlement.without_send(),
             (settlement, _) => settlement,
         };
         let settlement = if turn.is_behind {
@@ -194,7 +194,7 @@ impl Processor {
         let (word, error) = match &settled {
             Settled::Recorded(Settlement::Done) => ("done", None),
             Settled::Recorded(Settlement::Retry { error, .. }) => ("failed", Some(error)),
-            Settled::Recorded(Settlement::PutOff { why, .. }) => ("put_off", Some(why)),
+            Settled::Recorded(Settlement::Deferred { why, .. }) => ("put_off", Some(why)),
             Settled::Recorded(Settlement::DeadLetter { error, .. }) => ("dead_letter", Some(error)),
             Settled::Stale => ("stale", None),
         };
@@ -226,7 +226,7 @@ impl Processor {
                 resend_after: Some(delay),
                 ..
             }
-            | Settlement::PutOff {
+            | Settlement::Deferred {
                 resend_after: Some(delay),
                 ..
             },
@@ -260,7 +260,7 @@ impl Processor {
         let room = is_large.then(|| self.large.try_acquire());
         if let Some(Err(_)) = room {
             let why = "another event with a body of more than 4 MiB is being worked on";
-            return (Outcome::later(why, until), Vec::new());
+            return (Outcome::deferred(why, until), Vec::new());
         }
         let body = match self
             .parts
@@ -298,7 +298,7 @@ impl Processor {
             .map(|action| Box::pin(self.run_action(action, lease, &body, &given, until)));
         let mut all: ActionsResult = (Outcome::Done, Vec::new());
         for (outcome, changed) in join_all(actions).await {
-            if let Outcome::Later { why, until } = &outcome
+            if let Outcome::Deferred { why, until } = &outcome
                 && turn.waits.as_ref().is_none_or(|(_, first)| until < first)
             {
                 turn.waits = Some((why.clone(), *until));

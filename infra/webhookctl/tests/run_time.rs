@@ -26,7 +26,7 @@ use local::{Options, Outcome, Stack};
 use serde_json::{Value, json};
 use shared::base::clock::Millis;
 use shared::base::timing::BACKUP_SYNC;
-use shared::inbox::ledger::{Ledger, Watched};
+use shared::inbox::ledger::{FoundBy, Ledger};
 use shared::inbox::queue::WorkMessage;
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
@@ -143,8 +143,8 @@ async fn lost(ledger: &Ledger, id: String, at: Millis) {
         via: Via::Webhook,
         config: "c",
     });
-    let placed = ledger.place(&event).await.unwrap();
-    let received = ledger.receive_placed(&event, &placed, Watched::ByTime, at);
+    let placed = ledger.store_body(&event).await.unwrap();
+    let received = ledger.receive_stored(&event, &placed, FoundBy::TimeIndex, at);
     received.await.unwrap();
 }
 

@@ -12,7 +12,7 @@ use shared::base::clock::Millis;
 use shared::inbox::ledger::Lost;
 use shared::monitoring::coverage::Comparison;
 use shared::monitoring::coverage::{Piece, Sighting, Tally, Window};
-use shared::monitoring::silence::Rhythm;
+use shared::monitoring::silence::ArrivalGaps;
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use support::world::World;
 
@@ -243,7 +243,7 @@ async fn status_says_where_each_sync_stands_and_who_is_silent() -> anyhow::Resul
     assert!((840..900).contains(&lag), "{done}");
 
     // Acme was last heard of 36 minutes ago, and used to be every four.
-    let rhythm = Rhythm {
+    let rhythm = ArrivalGaps {
         last: Some(world.now - Duration::from_secs(36 * 60)),
         looked: Some(world.now),
         gaps: vec![240; 20],

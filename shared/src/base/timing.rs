@@ -128,7 +128,7 @@ pub const KEEP_ORDER: Duration = Duration::from_secs(120 * 24 * 3600);
 
 /// How long a place in strict order is kept for an event whose row has not come yet. It comes
 /// right behind, unless the sender has to send it again.
-pub const POINTER_GRACE: Duration = Duration::from_secs(30);
+pub const ORDER_ENTRY_GRACE: Duration = Duration::from_secs(30);
 
 /// How long the body of an event is kept.
 pub const KEEP_BODY: Duration = Duration::from_secs(30 * 24 * 3600);

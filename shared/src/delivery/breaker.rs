@@ -13,7 +13,7 @@
 //! What goes wrong with the item stops no work: without it nothing is spared, and that is all.
 
 mod health;
-mod standing;
+mod state;
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,8 +26,8 @@ use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 use crate::base::clock::Millis;
 use crate::inbox::ledger::{Ledger, item};
 use health::Health;
-pub use standing::Position;
-use standing::Standing;
+use state::BreakerState;
+pub use state::Position;
 
 /// How old may be what a process knows of the item.
 const REREAD: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ pub struct Breakers {
 #[derive(Clone, Debug, Default)]
 struct Known {
     read_at: Option<Millis>,
-    standing: Standing,
+    standing: BreakerState,
     health: Health,
 }
 
@@ -70,7 +70,7 @@ pub enum Pass {
 
 /// The right to say how a probe ended.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Probe(Standing);
+pub struct Probe(BreakerState);
 
 /// What a call showed of the destination's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Breakers {
     }
 
     /// Where it stands by what is in the table now, for people.
-    pub async fn look(&self, destination: &str, now: Millis) -> anyhow::Result<Position> {
+    pub async fn position(&self, destination: &str, now: Millis) -> anyhow::Result<Position> {
         Ok(self.read(destination).await?.position(now))
     }
 
@@ -200,7 +200,7 @@ impl Breakers {
         })
     }
 
-    async fn read(&self, destination: &str) -> anyhow::Result<Standing> {
+    async fn read(&self, destination: &str) -> anyhow::Result<BreakerState> {
         let request = self
             .dynamodb
             .get_item()
@@ -212,7 +212,7 @@ impl Breakers {
         let answer = tokio::time::timeout(PATIENCE, request).await;
         let answer = answer.context("read a breaker: no answer in time")?;
         let stored = answer.context("read a breaker")?.item;
-        Ok(stored.as_ref().map(Standing::read).unwrap_or_default())
+        Ok(stored.as_ref().map(BreakerState::read).unwrap_or_default())
     }
 
     /// Writes what follows from what was seen; `false` when somebody else wrote meanwhile. Either
@@ -220,8 +220,8 @@ impl Breakers {
     async fn write(
         &self,
         destination: &str,
-        seen: &Standing,
-        next: &Standing,
+        seen: &BreakerState,
+        next: &BreakerState,
     ) -> anyhow::Result<bool> {
         let (condition, seen_rev) = seen.condition();
         let mut values = next.values(&self.by);
@@ -232,7 +232,7 @@ impl Breakers {
             .table_name(&self.table)
             .key("pk", item::s("SYS"))
             .key("sk", item::s(sk(destination)))
-            .update_expression(Standing::UPDATE)
+            .update_expression(BreakerState::UPDATE)
             .condition_expression(condition)
             .expression_attribute_names("#ttl", "ttl")
             .expression_attribute_names("#by", "by")
@@ -248,7 +248,7 @@ impl Breakers {
             Err(error) => match error.as_service_error() {
                 Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
                     let stored = refused.item.clone().unwrap_or_default();
-                    let standing = Standing::read(&stored);
+                    let standing = BreakerState::read(&stored);
                     // Our own write, its answer lost.
                     let ours = standing == *next && item::text(&stored, "by") == Some(&self.by);
                     self.known(destination, |known| known.standing = standing);
@@ -259,7 +259,7 @@ impl Breakers {
         }
     }
 
-    fn standing(&self, destination: &str) -> Standing {
+    fn standing(&self, destination: &str) -> BreakerState {
         self.known(destination, |known| known.standing.clone())
     }
 

@@ -21,7 +21,7 @@ pub enum Effect {
     /// number of the ticket.
     Done { note: String },
     /// It is known not to have happened; the outcome says whether to try again.
-    Not(Outcome),
+    NotApplied(Outcome),
     /// Nobody can say whether it happened: there was no answer.
     Unknown { error: String },
     /// The downstream answered that it failed, which does not say whether it happened.
@@ -242,11 +242,11 @@ impl<'l> Effects<'l> {
                 self.note(name, EffectState::Done, keys, &note);
                 Outcome::Done
             }
-            Effect::Not(Outcome::Permanent { error }) => {
+            Effect::NotApplied(Outcome::Permanent { error }) => {
                 self.note(name, EffectState::Refused, keys, &error);
                 Outcome::permanent(error)
             }
-            Effect::Not(outcome) => {
+            Effect::NotApplied(outcome) => {
                 self.note(name, EffectState::Not, keys, "");
                 outcome
             }

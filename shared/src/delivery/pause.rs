@@ -17,7 +17,7 @@ use futures::future::try_join_all;
 
 use crate::base::clock::Millis;
 use crate::inbox::ledger::transition::WORK_SHARDS;
-use crate::inbox::ledger::{About, Ledger};
+use crate::inbox::ledger::{FlagKind, Ledger};
 
 /// How old may be what a process knows of a pause: so long after it begins events may still be
 /// begun, and so long after it ends messages are still dropped.
@@ -63,7 +63,7 @@ impl Pauses {
         if let Some(known) = known.filter(|known| known.holds(now)) {
             return Ok(known.paused);
         }
-        match self.ledger.notice(About::Pause(source)).await {
+        match self.ledger.flag(FlagKind::Pause(source)).await {
             Ok(notice) => {
                 let paused = notice.is_some();
                 self.remember(source, paused, now, now);
@@ -110,7 +110,7 @@ pub async fn call_up(ledger: &Ledger, source: &str, now: Millis) -> anyhow::Resu
     for shard in 0..WORK_SHARDS {
         let mut place = None;
         loop {
-            let (page, next) = ledger.to_look_at_after(shard, asleep, PAGE, place).await?;
+            let (page, next) = ledger.due_after(shard, asleep, PAGE, place).await?;
             let waits = page
                 .iter()
                 .filter(|(key, seen)| key.source() == source && *seen > now);
@@ -129,9 +129,9 @@ pub async fn call_up(ledger: &Ledger, source: &str, now: Millis) -> anyhow::Resu
         }
     }
     // What came a moment ago, and was rung for in vain.
-    let fresh = ledger.fresh(&[source], now, usize::MAX).await?;
+    let fresh = ledger.recent_events(&[source], now, usize::MAX).await?;
     for some in fresh.open.chunks(AT_ONCE) {
-        let calls = some.iter().map(|key| ledger.watch(key, now));
+        let calls = some.iter().map(|key| ledger.index_event(key, now));
         let answers = try_join_all(calls).await?;
         called += answers.into_iter().map(u64::from).sum::<u64>();
     }

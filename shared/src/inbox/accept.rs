@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::base::clock::Millis;
 use crate::base::timing::SEND_BUDGET;
-use crate::inbox::ledger::{By, Decided, Ledger, Placed, Received, Watched};
+use crate::inbox::ledger::{By, Decided, FoundBy, Ledger, Received, StoredBody};
 use crate::inbox::queue::{Queue, QueueName, WorkMessage};
 use crate::webhook::event::{Event, EventId, EventKey};
 
@@ -23,7 +23,7 @@ pub struct Inbox {
 
 /// An event that is durable, and whom to tell of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct Stored {
     pub key: EventKey,
     pub id: EventId,
     pub kind: String,
@@ -38,8 +38,8 @@ impl Inbox {
     /// Keeps the event, or each event of a batch, and rings for it.
     ///
     /// An error means that nobody knows whether all of it was kept: it must not be acknowledged.
-    pub async fn accept(&self, event: &Event, now: Millis) -> anyhow::Result<Vec<Kept>> {
-        let kept = self.keep(event, now).await?;
+    pub async fn accept(&self, event: &Event, now: Millis) -> anyhow::Result<Vec<Stored>> {
+        let kept = self.store(event, now).await?;
         let lane = QueueName::of(event.received_at, now);
         self.announce(
             lane,
@@ -51,32 +51,32 @@ impl Inbox {
 
     /// The first half of [`accept`](Self::accept): when it returns, every event is durable. What
     /// was kept before an error is found known when the batch comes again.
-    pub async fn keep(&self, event: &Event, now: Millis) -> anyhow::Result<Vec<Kept>> {
+    pub async fn store(&self, event: &Event, now: Millis) -> anyhow::Result<Vec<Stored>> {
         let events = stream::iter(event.apart());
         events
-            .map(|event| self.keep_one(event, now))
+            .map(|event| self.store_one(event, now))
             .buffered(AT_ONCE)
             .try_collect()
             .await
     }
 
-    async fn keep_one(&self, event: Event, now: Millis) -> anyhow::Result<Kept> {
-        let placed = self.ledger.place(&event).await?;
-        self.keep_placed(&event, &placed, Watched::ByIndex, now)
+    async fn store_one(&self, event: Event, now: Millis) -> anyhow::Result<Stored> {
+        let placed = self.ledger.store_body(&event).await?;
+        self.store_with_body(&event, &placed, FoundBy::WorkIndex, now)
             .await
     }
 
     /// Keeps an event that is no batch, and whose body is ready.
-    pub async fn keep_placed(
+    pub async fn store_with_body(
         &self,
         event: &Event,
-        placed: &Placed,
-        watched: Watched,
+        placed: &StoredBody,
+        watched: FoundBy,
         now: Millis,
-    ) -> anyhow::Result<Kept> {
+    ) -> anyhow::Result<Stored> {
         let received = self
             .ledger
-            .receive_placed(event, placed, watched, now)
+            .receive_stored(event, placed, watched, now)
             .await?;
         let run = match received {
             Received::New => Some(0),
@@ -91,7 +91,7 @@ impl Inbox {
             key: event.key().clone(),
             run,
         });
-        Ok(Kept {
+        Ok(Stored {
             key: event.key().clone(),
             id: event.id(),
             kind: event.kind().to_owned(),

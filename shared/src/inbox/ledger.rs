@@ -29,25 +29,25 @@
 //! | place of an event in strict order | same | `P#{version} {hash of the event's key}` |
 //! | replay plan, its events, the plans of a month | `R#{plan}`, `PLANS#{yyyymm}` | see `plan.rs` |
 
-mod also;
-mod apart;
-mod asked;
+mod arrivals;
+mod audit_log;
 mod body;
 mod claim;
+mod conflict;
 mod cursor;
-mod dead;
+mod dead_letters;
 mod dictionary;
 mod erase;
-mod fresh;
 mod heartbeat;
 pub(crate) mod item;
-mod log;
-mod notice;
+mod operator_flag;
 mod order;
 pub(crate) mod pages;
 mod plan;
 pub(crate) mod read;
 pub(crate) mod receive;
+mod recent;
+mod redelivery;
 mod replay;
 mod retention;
 mod row;
@@ -68,17 +68,16 @@ use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditi
 use crate::aws::Lazy;
 use crate::sources::ordering::Order;
 use crate::sources::policy::Retentions;
-pub use also::{AlsoSeen, Seen};
-pub use apart::{Crowded, Decided, MOST_OF_DAY, MOST_OF_ONE};
-pub use body::{Body, NoBody, Placed};
-pub(crate) use body::{Encoding, Packed, Place, unpack};
-pub use claim::{Abandoned, Claim, Lease};
-pub use cursor::{Cursor, Paused, SyncLease};
+pub use arrivals::{OtherArrival, Seen};
+pub use audit_log::{AuditAction, AuditEntry, AuditLog};
+pub use body::{Body, NoBody, StoredBody};
+pub(crate) use body::{BodyLocation, Encoding, Packed, unpack};
+pub use claim::{Claim, ExpiredLease, Lease};
+pub use conflict::{Decided, MOST_OF_DAY, MOST_OF_ONE, TooManyConflicts};
+pub use cursor::{Cursor, ResumePoint, SyncLease};
 pub use erase::{By, Erased};
-pub use fresh::{Fresh, Marks, Sum, Watched};
-pub use log::{Deed, Deeds, Logged};
-pub use notice::{About, Notice, Posted};
-pub use order::{Ahead, EntityLock, Pointer, Raised};
+pub use operator_flag::{FlagKind, FlagResult, OperatorFlag};
+pub use order::{EntityLock, OrderEntry, Predecessor, VersionCheck};
 pub use pages::{Cost, HourPart, Next, Page};
 pub use plan::{
     KEEP_PLAN, Plan, PlanClaim, PlanEvent, PlanFacts, PlanLease, PlanLeftOut, PlanOutcome, PlanRun,
@@ -86,11 +85,12 @@ pub use plan::{
 };
 pub use read::{Listed, Waiting};
 pub use receive::Received;
+pub use recent::{Checksum, FoundBy, RecentEvents, SweepCheckpoint};
 pub use replay::{Again, Planned, Replayed};
 pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
 pub use search::Stored;
 pub use settle::{Settled, Settlement};
-pub use sweep::{Look, Room, Space, Swept, Wanted};
+pub use sweep::{Capacity, CapacityRequest, QueueCapacity, SweepDecision, SweepResult};
 pub use sync_state::{Lost, SyncState};
 use transition::Change;
 
@@ -179,7 +179,7 @@ impl Ledger {
             .set_expression_attribute_names(Some(change.names).filter(|names| !names.is_empty()))
             .return_values(ReturnValue::AllNew)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let answer = again_on_conflict(async || request.clone().send().await).await;
+        let answer = retry_on_transaction_conflict(async || request.clone().send().await).await;
         match answer {
             Ok(output) => Ok(Write::Applied(output.attributes)),
             Err(error) => match error.as_service_error() {
@@ -209,7 +209,7 @@ impl Ledger {
                 .condition_expression(condition)
                 .set_expression_attribute_values(Some(values).filter(|values| !values.is_empty()));
         }
-        let answer = again_on_conflict(async || request.clone().send().await).await;
+        let answer = retry_on_transaction_conflict(async || request.clone().send().await).await;
         match answer {
             Ok(_) => Ok(Write::Applied(None)),
             Err(error) => match error.as_service_error() {
@@ -257,14 +257,14 @@ pub fn is_unavailable(error: &anyhow::Error) -> bool {
         || error.is::<SdkError<update_item::UpdateItemError>>()
         || error.is::<SdkError<get_item::GetItemError>>()
         || error.is::<SdkError<query::QueryError>>();
-    of_dynamodb && !refuses_as_such(error)
+    of_dynamodb && !is_permanent_rejection(error)
 }
 
 /// Whether the event was refused as such, by DynamoDB or by a bound of ours: the ledger is there,
 /// and would refuse it again.
-pub fn refuses_as_such(error: &anyhow::Error) -> bool {
+pub fn is_permanent_rejection(error: &anyhow::Error) -> bool {
     use aws_sdk_dynamodb::operation::put_item::PutItemError;
-    if error.is::<Crowded>() {
+    if error.is::<TooManyConflicts>() {
         return true;
     }
     let Some(error) = error.downcast_ref::<SdkError<PutItemError>>() else {
@@ -283,7 +283,7 @@ pub fn refuses_as_such(error: &anyhow::Error) -> bool {
 
 /// A transaction on the same row, such as a replay, makes a write fail for a moment. The SDK
 /// does not count that among what it tries again.
-async fn again_on_conflict<T, E, R>(
+async fn retry_on_transaction_conflict<T, E, R>(
     send: impl AsyncFn() -> Result<T, SdkError<E, R>>,
 ) -> Result<T, SdkError<E, R>>
 where

@@ -17,7 +17,7 @@ pub enum Outcome {
     },
     /// It was not tried, for a reason that is not the event's: its destination is down or has its
     /// fill, or another event goes first. It costs no attempt.
-    Later { why: String, until: Millis },
+    Deferred { why: String, until: Millis },
     /// It did not happen, and trying again will not help.
     Permanent { error: String },
     /// It may have happened, and trying again may do it twice: for a human, or a check.
@@ -32,8 +32,8 @@ impl Outcome {
         }
     }
 
-    pub fn later(why: impl Into<String>, until: Millis) -> Self {
-        Self::Later {
+    pub fn deferred(why: impl Into<String>, until: Millis) -> Self {
+        Self::Deferred {
             why: why.into(),
             until,
         }
@@ -56,7 +56,9 @@ impl Outcome {
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (&self, &other) {
-            (Self::Later { until: one, .. }, Self::Later { until: two, .. }) if two < one => other,
+            (Self::Deferred { until: one, .. }, Self::Deferred { until: two, .. }) if two < one => {
+                other
+            }
             _ if other.weight() > self.weight() => other,
             _ => self,
         }
@@ -67,7 +69,7 @@ impl Outcome {
             Self::Done => 0,
             Self::Permanent { .. } => 1,
             Self::Unknown { .. } => 2,
-            Self::Later { .. } => 3,
+            Self::Deferred { .. } => 3,
             Self::Retry { .. } => 4,
         }
     }
@@ -79,7 +81,7 @@ mod tests {
 
     #[test]
     fn an_event_is_open_as_long_as_a_part_of_it_may_still_be_done() {
-        let later = |secs: i64| Outcome::later("full", Millis(secs));
+        let later = |secs: i64| Outcome::deferred("full", Millis(secs));
         let order = [
             Outcome::Done,
             Outcome::permanent("404"),
@@ -98,7 +100,7 @@ mod tests {
 
     #[test]
     fn of_two_that_keep_it_open_alike_the_first_is_told() {
-        let later = |why| Outcome::later(why, Millis(5));
+        let later = |why| Outcome::deferred(why, Millis(5));
         assert_eq!(later("full").and(later("down")), later("full"));
         let retry = Outcome::retry("502").and(Outcome::retry("503"));
         assert_eq!(retry, Outcome::retry("502"));

@@ -13,7 +13,7 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use crate::aws::Lazy;
 use crate::base::clock::Millis;
 use crate::base::timing::SPILL_HIDDEN;
-use crate::inbox::ledger::Placed;
+use crate::inbox::ledger::StoredBody;
 use crate::webhook::event::Event;
 
 pub use message::Unreadable;
@@ -30,7 +30,7 @@ const AT_ONCE: usize = 8;
 pub struct Spilled {
     pub(crate) event: Event,
     /// Where its body is, if that was settled before. In the bucket it is not in the event.
-    pub(crate) placed: Option<Placed>,
+    pub(crate) placed: Option<StoredBody>,
 }
 
 /// A message of the spill queue.
@@ -43,7 +43,7 @@ pub struct Message {
 }
 
 impl Spilled {
-    pub fn new(event: Event, placed: Option<Placed>) -> Self {
+    pub fn new(event: Event, placed: Option<StoredBody>) -> Self {
         Self { event, placed }
     }
 
@@ -52,7 +52,7 @@ impl Spilled {
         &self.event
     }
 
-    pub fn placed(&self) -> Option<&Placed> {
+    pub fn placed(&self) -> Option<&StoredBody> {
         self.placed.as_ref()
     }
 

@@ -29,7 +29,7 @@ const PATIENCE: u32 = 2;
 
 /// What is known of the webhooks of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rhythm {
+pub struct ArrivalGaps {
     /// When the last one came.
     pub last: Option<Millis>,
     /// Up to when they were looked for.
@@ -78,7 +78,7 @@ impl Why {
     }
 }
 
-impl Rhythm {
+impl ArrivalGaps {
     /// Takes up what came by webhook since the last look, in any order. With `cut`, there was more
     /// between the last look and the oldest of these.
     pub fn heard(&mut self, times: &[Millis], cut: bool, now: Millis) {
@@ -150,8 +150,8 @@ mod tests {
     }
 
     /// A webhook every four minutes, twenty of them.
-    fn steady() -> Rhythm {
-        let mut rhythm = Rhythm::default();
+    fn steady() -> ArrivalGaps {
+        let mut rhythm = ArrivalGaps::default();
         let times: Vec<Millis> = (0..20).map(|n| at(n * 240)).collect();
         rhythm.heard(&times, false, at(19 * 240));
         rhythm
@@ -182,9 +182,9 @@ mod tests {
 
     #[test]
     fn what_is_set_needs_no_rhythm_and_what_is_off_is_not_said() {
-        let rhythm = Rhythm {
+        let rhythm = ArrivalGaps {
             last: Some(NOW),
-            ..Rhythm::default()
+            ..ArrivalGaps::default()
         };
         let hour = Duration::from_secs(3600);
         assert_eq!(
@@ -198,7 +198,7 @@ mod tests {
             Quiet::Silent { .. }
         ));
         // Of a source that never sent anything, nobody can say that it has fallen silent.
-        let never = Rhythm::default().judge(QuietAfter::Set(hour), NOW);
+        let never = ArrivalGaps::default().judge(QuietAfter::Set(hour), NOW);
         assert_eq!(never, Quiet::Unknown);
     }
 

@@ -7,7 +7,7 @@ use futures::stream::{self, StreamExt as _};
 use shared::base::backoff::Backoff;
 use shared::base::clock::Millis;
 use shared::delivery::pause::LOOK_AGAIN;
-use shared::inbox::ledger::Swept;
+use shared::inbox::ledger::SweepResult;
 use shared::inbox::queue::{QueueName, WorkMessage};
 use shared::webhook::event::EventKey;
 use tokio::time::Instant;
@@ -80,7 +80,7 @@ impl BackupSync {
             return false;
         };
         let ledger = &self.parts.inbox.ledger;
-        match ledger.look_later(key, seen, next, now).await {
+        match ledger.postpone(key, seen, next, now).await {
             Ok(later) => later,
             Err(error) => {
                 tracing::warn!(event.key = %key, error = format!("{error:#}"), "could not leave {key} asleep");
@@ -99,20 +99,20 @@ impl BackupSync {
             self.parts
                 .inbox
                 .ledger
-                .look_if(key, seen, attempts, (self.clock)(), |wanted| {
+                .sweep_one_if(key, seen, attempts, (self.clock)(), |wanted| {
                     place.set(work.room.borrow_mut().admit(wanted, Instant::now()));
                     place.get().is_some()
                 });
         let looked = looked.await;
         if let Some(place) = place.get()
-            && !matches!(looked, Ok(Swept::Ring(..)))
+            && !matches!(looked, Ok(SweepResult::Send(..)))
         {
             work.room.borrow_mut().give_back(place);
         }
         let mut report = work.report.borrow_mut();
         // One row's trouble must not keep the others asleep.
         match looked {
-            Ok(Swept::Ring(work_message, delay, _)) => {
+            Ok(SweepResult::Send(work_message, delay, _)) => {
                 let place = place.get()?;
                 return Some(Ring {
                     work_message,
@@ -120,13 +120,13 @@ impl BackupSync {
                     place,
                 });
             }
-            Ok(Swept::Exhausted) => {
+            Ok(SweepResult::Exhausted) => {
                 tracing::error!(event.key = %key, outcome = "dead_letter", "event {key} is a dead letter: its attempts are used up");
                 report.exhausted += 1;
             }
-            Ok(Swept::HeldBack(_)) => report.held_back += 1,
+            Ok(SweepResult::Throttled(_)) => report.held_back += 1,
             // Newer code wrote it, or it was moved on: what stands behind it gets its turn.
-            Ok(Swept::Left) => {}
+            Ok(SweepResult::Skipped) => {}
             Err(error) => {
                 tracing::error!(event.key = %key, error = format!("{error:#}"), "could not look at event {key}");
                 report.failed += 1;

@@ -8,7 +8,7 @@ use futures::stream::{self, StreamExt as _};
 use shared::base::calendar::{self, Hour};
 use shared::base::clock::Millis;
 use shared::base::timing::{FIRST_LOOK, LAST_LOOK};
-use shared::inbox::ledger::{HourPart, Marks, Sum};
+use shared::inbox::ledger::{Checksum, HourPart, SweepCheckpoint};
 use shared::webhook::event::EventKey;
 use tokio::time::Instant;
 
@@ -42,7 +42,7 @@ enum What {
 /// What going over some time came to.
 #[derive(Debug, Default)]
 struct Gone {
-    sum: Sum,
+    sum: Checksum,
     /// What was open, and has its place in the index now; and when it was received.
     open: Vec<(Millis, EventKey)>,
     failed: u64,
@@ -82,23 +82,23 @@ impl BackupSync {
 
     async fn move_marks(&self, now: Millis, until: Instant, gone: &mut Gone) -> anyhow::Result<()> {
         let ledger = &self.parts.inbox.ledger;
-        let mut marks = match ledger.marks().await? {
+        let mut marks = match ledger.sweep_checkpoint().await? {
             Some(marks) => marks,
             // Stored at once: the next sweep would otherwise begin later, if this one is killed.
-            None => ledger.begin_marks(now).await?,
+            None => ledger.begin_sweep_checkpoint(now).await?,
         };
         let configured = self.parts.config.sources().map(|one| one.name.as_str());
         let sources = marks.sources(configured, now);
         self.go_on(&mut marks, &sources, now, until, gone).await;
         self.check_hours(&mut marks, &sources, now, until, gone)
             .await;
-        ledger.keep_marks(&marks).await
+        ledger.store_sweep_checkpoint(&marks).await
     }
 
     /// Goes as far as there is time. Behind what failed it goes on too, but the mark stays there.
     async fn go_on(
         &self,
-        marks: &mut Marks,
+        marks: &mut SweepCheckpoint,
         sources: &[String],
         now: Millis,
         until: Instant,
@@ -116,11 +116,11 @@ impl BackupSync {
                 return;
             }
             if step.failed > 0 {
-                step.sum = step.sum.and(Sum::UNSURE);
+                step.sum = step.sum.and(Checksum::UNKNOWN);
                 whole &= now.since(to) > PATIENCE;
             }
             if whole {
-                marks.saw(hour, step.sum);
+                marks.add_seen(hour, step.sum);
                 marks.at = to;
             }
             *gone = std::mem::take(gone).and(step);
@@ -131,7 +131,7 @@ impl BackupSync {
     /// Holds what is shown of the hours that are long over against what was seen of them.
     async fn check_hours(
         &self,
-        marks: &mut Marks,
+        marks: &mut SweepCheckpoint,
         sources: &[String],
         now: Millis,
         until: Instant,
@@ -148,7 +148,7 @@ impl BackupSync {
                 return;
             }
             let mut failed = shown.failed;
-            let was_all = marks.was_all_of(hour, shown.sum);
+            let was_all = marks.take_if_complete(hour, shown.sum);
             if failed == 0 && !was_all {
                 let again = self.go(What::Watch, (from, to), sources, now, until).await;
                 let was_cut = again.was_cut;
@@ -160,7 +160,7 @@ impl BackupSync {
             }
             if failed > 0 {
                 // It is gone over in the next sweep.
-                marks.saw(hour, Sum::UNSURE);
+                marks.add_seen(hour, Checksum::UNKNOWN);
                 gone.failed += shown.failed;
                 return;
             }
@@ -204,7 +204,7 @@ impl BackupSync {
                     return gone;
                 }
             };
-            gone.sum = gone.sum.and(Sum::of(&page.found));
+            gone.sum = gone.sum.and(Checksum::of(&page.found));
             if what == What::Watch {
                 for keys in page.found.chunks(A_BATCH) {
                     if Instant::now() >= until {
@@ -223,7 +223,7 @@ impl BackupSync {
 
     async fn watch_open(&self, keys: &[EventKey], now: Millis, gone: &mut Gone) {
         let ledger = &self.parts.inbox.ledger;
-        let open = match ledger.unwatched(keys).await {
+        let open = match ledger.unindexed_keys(keys).await {
             Ok((open, _)) => open,
             Err(error) => {
                 say(&error);
@@ -233,7 +233,7 @@ impl BackupSync {
         };
         let watched: Vec<_> = stream::iter(open)
             .map(async |(key, received_at)| {
-                let watched = ledger.watch(&key, now).await;
+                let watched = ledger.index_event(&key, now).await;
                 ((received_at, key), watched)
             })
             .buffer_unordered(AT_ONCE)

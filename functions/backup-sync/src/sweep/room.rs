@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use shared::base::timing::{DEPTH_LAG, DOSE};
-use shared::inbox::ledger::{Space, Wanted};
+use shared::inbox::ledger::{Capacity, CapacityRequest};
 use shared::inbox::queue::QueueName;
 use tokio::time::Instant;
 
@@ -109,7 +109,7 @@ impl Room {
 
     /// A place for a row, if there is one. Also the first message for a retry, for which no other can
     /// be waiting, is not sent to a queue that is full.
-    pub(super) fn admit(&mut self, wanted: Wanted, now: Instant) -> Option<Place> {
+    pub(super) fn admit(&mut self, wanted: CapacityRequest, now: Instant) -> Option<Place> {
         let there = self.lane(wanted.lane);
         // What is old is never let in among those of now without bound.
         let counted = wanted.delay.is_zero() || there != wanted.lane;
@@ -119,9 +119,9 @@ impl Room {
             own.unclaimed = own.unclaimed.saturating_sub(1);
         }
         let space = match (self.of(there).left, waits && !wanted.first) {
-            (0, _) => Space::Full,
-            (_, true) => Space::Covered,
-            _ => Space::Free,
+            (0, _) => Capacity::Full,
+            (_, true) => Capacity::Saturated,
+            _ => Capacity::Free,
         };
         if !space.takes(wanted.sends) {
             return None;
@@ -162,8 +162,8 @@ mod tests {
 
     use super::*;
 
-    fn wanted(lane: QueueName, sends: u32) -> Wanted {
-        Wanted {
+    fn wanted(lane: QueueName, sends: u32) -> CapacityRequest {
+        CapacityRequest {
             lane,
             sends,
             first: false,
@@ -171,7 +171,7 @@ mod tests {
         }
     }
 
-    fn there(room: &mut Room, wanted: Wanted) -> Option<QueueName> {
+    fn there(room: &mut Room, wanted: CapacityRequest) -> Option<QueueName> {
         room.admit(wanted, Instant::now()).map(|place| place.there)
     }
 
@@ -201,7 +201,7 @@ mod tests {
             there(&mut room, wanted(QueueName::Main, 0)),
             Some(QueueName::Main)
         );
-        let first = Wanted {
+        let first = CapacityRequest {
             first: true,
             ..wanted(QueueName::Main, 7)
         };
@@ -234,7 +234,7 @@ mod tests {
             Some(QueueName::Main)
         );
         assert_eq!((room.for_recent(), room.for_old()), (0, 0));
-        let first = Wanted {
+        let first = CapacityRequest {
             first: true,
             ..wanted(QueueName::Main, 0)
         };
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(room.admit(wanted(QueueName::Main, 0), now), None);
         room.give_back(place);
         assert_eq!(room.for_recent(), 1);
-        let late = Wanted {
+        let late = CapacityRequest {
             delay: Duration::from_secs(9),
             ..wanted(QueueName::Main, 0)
         };

@@ -186,7 +186,7 @@ impl BackupSync {
         }
         let ledger = &self.parts.inbox.ledger;
         let may = ledger
-            .may_ask_again(key, MOST_ASKED, (self.clock)())
+            .count_redelivery_request(key, MOST_ASKED, (self.clock)())
             .await?;
         if !may {
             tracing::warn!(event.key = %key, source = run.source.name, "event {key} was asked for {MOST_ASKED} times and did not come: taking it from the API");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{Cursor, Paused, SyncLease};
+use shared::inbox::ledger::{Cursor, ResumePoint, SyncLease};
 use shared::webhook::preset::{Auth, Page, Sorted};
 
 use super::Run;
@@ -91,7 +91,7 @@ impl BackupSync {
             };
             let next = run.next_token(&next)?;
             shown.leads_to(&next)?;
-            let paused = Paused {
+            let paused = ResumePoint {
                 token: next,
                 from: span.from,
                 started,
@@ -125,7 +125,7 @@ impl BackupSync {
         &self,
         run: &mut Run<'_>,
         lease: &SyncLease,
-        paused: &Paused,
+        paused: &ResumePoint,
     ) -> anyhow::Result<()> {
         self.keep_counting(&mut run.counting, &paused.token).await;
         let until = run.lease;

@@ -77,17 +77,26 @@ pub(super) fn refused(what: &str, status: u16, code: &str) -> (Effect, CallResul
     let code = code.rsplit('.').next().unwrap_or(code);
     let throttled = status == 429 || code.contains("Throttl") || code.contains("TooManyRequests");
     if throttled || code == "ExecutionLimitExceeded" {
-        return (Effect::Not(Outcome::retry(error)), CallResult::Failure);
+        return (
+            Effect::NotApplied(Outcome::retry(error)),
+            CallResult::Failure,
+        );
     }
     if status >= 500 || code.starts_with("Internal") {
         let replayed = false;
         return (Effect::Failed { error, replayed }, CallResult::Failure);
     }
     if status == 413 || will_never_fit(code) {
-        return (Effect::Not(Outcome::permanent(error)), CallResult::Success);
+        return (
+            Effect::NotApplied(Outcome::permanent(error)),
+            CallResult::Success,
+        );
     }
     // A right or a resource is missing, which an operator mends: the attempts give them the time.
-    (Effect::Not(Outcome::retry(error)), CallResult::Success)
+    (
+        Effect::NotApplied(Outcome::retry(error)),
+        CallResult::Success,
+    )
 }
 
 /// What is said of an input that will not get better.
@@ -118,7 +127,7 @@ fn unanswered<E, R>(what: &str, error: &SdkError<E, R>) -> (Effect, CallResult) 
         SdkError::ConstructionFailure(_) => {
             let error = format!("{what} cannot be asked: the request is not one that it takes");
             return (
-                Effect::Not(Outcome::permanent(error)),
+                Effect::NotApplied(Outcome::permanent(error)),
                 CallResult::NotCalled,
             );
         }
@@ -139,8 +148,8 @@ mod tests {
         let of = |status, code| {
             let (effect, heard) = refused("the queue", status, code);
             let word = match effect {
-                Effect::Not(Outcome::Permanent { .. }) => "never",
-                Effect::Not(Outcome::Retry { .. }) => "again",
+                Effect::NotApplied(Outcome::Permanent { .. }) => "never",
+                Effect::NotApplied(Outcome::Retry { .. }) => "again",
                 Effect::Failed {
                     replayed: false, ..
                 } => "who knows",

@@ -34,11 +34,11 @@ pub(super) async fn put(
         .keyed(name, async |key: &str| {
             let detail = match document::with_json(work, key) {
                 Ok(detail) => detail,
-                Err(error) => return Effect::Not(Outcome::permanent(error.to_string())),
+                Err(error) => return Effect::NotApplied(Outcome::permanent(error.to_string())),
             };
             let size = source.len() + detail_type.len() + detail.len();
             if size > LARGEST {
-                return Effect::Not(Outcome::permanent(format!(
+                return Effect::NotApplied(Outcome::permanent(format!(
                     "it is {size} bytes for EventBridge, which takes {LARGEST}"
                 )));
             }

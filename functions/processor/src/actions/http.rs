@@ -57,7 +57,7 @@ async fn post(work: &Work<'_>, url: &str, secret: &Secret, key: &str) -> Effect 
     let scheme = SCHEME.as_ref().map_err(|error| anyhow!("{error:#}"));
     let signed = match scheme.and_then(|scheme| sign(scheme, secret, &envelope, now)) {
         Ok(signed) => signed,
-        Err(error) => return Effect::Not(Outcome::retry(format!("{error:#}"))),
+        Err(error) => return Effect::NotApplied(Outcome::retry(format!("{error:#}"))),
     };
     let id = work.row.id();
     let attempt = work.row.attempts.to_string();
@@ -91,7 +91,7 @@ async fn post(work: &Work<'_>, url: &str, secret: &Secret, key: &str) -> Effect 
 pub(super) fn effect(answer: Result<Answer, Trouble>) -> Effect {
     let answer = match answer {
         Ok(answer) => answer,
-        Err(Trouble::NotSent(error)) => return Effect::Not(Outcome::retry(error)),
+        Err(Trouble::NotSent(error)) => return Effect::NotApplied(Outcome::retry(error)),
         Err(Trouble::Unclear(error)) => return Effect::Unknown { error },
     };
     let error = format!("the destination answered {}", answer.status);
@@ -103,14 +103,14 @@ pub(super) fn effect(answer: Result<Answer, Trouble>) -> Effect {
         // What it stored under the key is what it will say again.
         503 if replayed => Effect::Failed { error, replayed },
         // It was not taken up: later, or when the first request with this key has ended.
-        408 | 409 | 425 | 429 | 503 => Effect::Not(Outcome::Retry {
+        408 | 409 | 425 | 429 | 503 => Effect::NotApplied(Outcome::Retry {
             error,
             after: answer.retry_after,
         }),
-        300..=399 => Effect::Not(Outcome::permanent(format!(
+        300..=399 => Effect::NotApplied(Outcome::permanent(format!(
             "{error}; redirects are not followed"
         ))),
-        400..=499 => Effect::Not(Outcome::permanent(error)),
+        400..=499 => Effect::NotApplied(Outcome::permanent(error)),
         _ => Effect::Failed { error, replayed },
     }
 }
@@ -135,14 +135,14 @@ mod tests {
         let of = |status| effect(Ok(answer(status, false)));
         assert_eq!(of(204), Effect::Done { note: "204".into() });
         for status in [408, 409, 425, 429, 503] {
-            let Effect::Not(Outcome::Retry { after, .. }) = of(status) else {
+            let Effect::NotApplied(Outcome::Retry { after, .. }) = of(status) else {
                 panic!("{status}")
             };
             assert_eq!(after, Some(Duration::from_secs(7)));
         }
         for status in [301, 307, 400, 401, 404, 410, 422] {
             assert!(
-                matches!(of(status), Effect::Not(Outcome::Permanent { .. })),
+                matches!(of(status), Effect::NotApplied(Outcome::Permanent { .. })),
                 "{status}"
             );
         }
@@ -168,7 +168,7 @@ mod tests {
             let failed = matches!(of(status), Effect::Failed { replayed: true, .. });
             assert!(failed, "{status}");
         }
-        let refused = matches!(of(402), Effect::Not(Outcome::Permanent { .. }));
+        let refused = matches!(of(402), Effect::NotApplied(Outcome::Permanent { .. }));
         assert!(refused);
     }
 

@@ -32,13 +32,13 @@ pub(super) async fn invoke(
         .keyed(name, async |key: &str| {
             let payload = match document::with_text(work, key) {
                 Ok(payload) if payload.len() > most => {
-                    return Effect::Not(Outcome::permanent(format!(
+                    return Effect::NotApplied(Outcome::permanent(format!(
                         "it is {} bytes for Lambda, which takes {most}",
                         payload.len()
                     )));
                 }
                 Ok(payload) => payload,
-                Err(error) => return Effect::Not(Outcome::permanent(error.to_string())),
+                Err(error) => return Effect::NotApplied(Outcome::permanent(error.to_string())),
             };
             let request = work.clients.lambda().invoke().function_name(function);
             let request = request.invocation_type(kind);

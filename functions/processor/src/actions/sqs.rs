@@ -33,7 +33,7 @@ pub(super) async fn send(
                 sum + name.len() + "String".len() + value.len()
             });
             if size > LARGEST || body.is_empty() {
-                return Effect::Not(Outcome::permanent(format!(
+                return Effect::NotApplied(Outcome::permanent(format!(
                     "it is {size} bytes for SQS, which takes 1 to {LARGEST}"
                 )));
             }
@@ -45,7 +45,7 @@ pub(super) async fn send(
                     .build();
                 match value {
                     Ok(value) => request = request.message_attributes(name, value),
-                    Err(error) => return Effect::Not(Outcome::permanent(error.to_string())),
+                    Err(error) => return Effect::NotApplied(Outcome::permanent(error.to_string())),
                 }
             }
             if is_fifo(url) {

@@ -20,13 +20,13 @@ pub(super) async fn start(work: &Work<'_>, name: &str, state_machine: &str) -> O
         .keyed(name, async |key: &str| {
             let input = match document::with_json(work, key) {
                 Ok(input) if input.len() > LARGEST => {
-                    return Effect::Not(Outcome::permanent(format!(
+                    return Effect::NotApplied(Outcome::permanent(format!(
                         "it is {} bytes for Step Functions, which takes {LARGEST}",
                         input.len()
                     )));
                 }
                 Ok(input) => input,
-                Err(error) => return Effect::Not(Outcome::permanent(error.to_string())),
+                Err(error) => return Effect::NotApplied(Outcome::permanent(error.to_string())),
             };
             let request = work.clients.step_functions().start_execution().name(key);
             let request = request.state_machine_arn(state_machine).input(input);

@@ -121,7 +121,7 @@ impl Stand {
                     loop {
                         let page = ledger.keys_of_hour(&part, start).await?;
                         for keys in page.found.chunks(100).filter(|_| looks_at_rows) {
-                            let (open, _) = ledger.unwatched(keys).await?;
+                            let (open, _) = ledger.unindexed_keys(keys).await?;
                             anyhow::ensure!(open.is_empty(), "{} events are open", open.len());
                         }
                         start = page.next;

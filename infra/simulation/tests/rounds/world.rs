@@ -7,7 +7,7 @@ use std::time::Duration;
 use backup_sync::{BackupSync, DrainReport, Report, SweepReport, Task};
 use shared::aws::outbound::{Answer, Inside};
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{Ledger, Watched};
+use shared::inbox::ledger::{FoundBy, Ledger};
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use simulation::clock;
 use simulation::sandbox::{SOURCE, Sandbox, Sandboxes};
@@ -69,10 +69,10 @@ impl World {
             via: Via::Webhook,
             config: "c",
         });
-        let placed = self.ledger.place(&event).await.unwrap();
+        let placed = self.ledger.store_body(&event).await.unwrap();
         let received = self
             .ledger
-            .receive_placed(&event, &placed, Watched::ByTime, at);
+            .receive_stored(&event, &placed, FoundBy::TimeIndex, at);
         received.await.unwrap();
         event.key().clone()
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use local::clients;
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{Claim, Lease, Ledger, Received, Settlement, Swept, Waiting};
+use shared::inbox::ledger::{Claim, Lease, Ledger, Received, Settlement, SweepResult, Waiting};
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
 /// Events of one run of a step.
@@ -90,9 +90,9 @@ async fn lease(ledger: &Ledger, key: &EventKey, now: Millis) -> Lease {
 async fn sweep(ledger: &Ledger, now: Millis) {
     let later = now + Duration::from_secs(3600);
     for shard in 0..Waiting::SHARDS {
-        for (key, seen) in ledger.to_look_at(shard, later, 1).await.unwrap() {
-            let swept = ledger.look(&key, seen, 10, true, later).await.unwrap();
-            assert!(matches!(swept, Swept::Ring(..)), "{swept:?}");
+        for (key, seen) in ledger.due(shard, later, 1).await.unwrap() {
+            let swept = ledger.sweep_one(&key, seen, 10, true, later).await.unwrap();
+            assert!(matches!(swept, SweepResult::Send(..)), "{swept:?}");
         }
     }
 }

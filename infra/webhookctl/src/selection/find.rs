@@ -5,7 +5,7 @@
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{Cost, Fresh, Listed, Stored, Waiting};
+use shared::inbox::ledger::{Cost, Listed, RecentEvents, Stored, Waiting};
 use shared::webhook::event::EventKey;
 
 use super::walk::Walk;
@@ -107,14 +107,17 @@ impl Selection {
         Ok(None)
     }
 
-    async fn fresh(&self, inbox: &Inbox) -> anyhow::Result<Fresh> {
+    async fn fresh(&self, inbox: &Inbox) -> anyhow::Result<RecentEvents> {
         let sources: Vec<&str> = self.sources.iter().map(String::as_str).collect();
         let most = if self.thorough {
             usize::MAX
         } else {
             MOST_WAITING
         };
-        inbox.ledger.fresh(&sources, Millis(self.now), most).await
+        inbox
+            .ledger
+            .recent_events(&sources, Millis(self.now), most)
+            .await
     }
 
     async fn waiting_in(

@@ -52,7 +52,10 @@ impl Selection {
         let mut keys: Vec<_> = meant.filter(|key| self.has_source(key.source())).collect();
         let sources: Vec<&str> = self.sources.iter().map(String::as_str).collect();
         let most = usize::try_from(of_each).unwrap_or(0);
-        let fresh = inbox.ledger.fresh(&sources, Millis(self.now), most).await?;
+        let fresh = inbox
+            .ledger
+            .recent_events(&sources, Millis(self.now), most)
+            .await?;
         keys.extend(fresh.open);
         keys.sort_unstable();
         keys.dedup();

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::base::clock::Millis;
-use shared::inbox::ledger::Deed;
+use shared::inbox::ledger::AuditAction;
 use shared::monitoring::endpoint::{Health, Status};
 use shared::sources::Source;
 
@@ -170,7 +170,7 @@ async fn enable(
     }
     let who = who(&inbox).await?;
     let now = Millis::now();
-    let deed = Deed {
+    let deed = AuditAction {
         what: "endpoint.enable",
         who: who.clone(),
         why: reason.to_owned(),

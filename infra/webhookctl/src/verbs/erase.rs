@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{By, Deed, Erased, Row};
+use shared::inbox::ledger::{AuditAction, By, Erased, Row};
 
 use crate::cli::{EraseArgs, Global, Received, SelectionArgs};
 use crate::output::table::thousands;
@@ -59,7 +59,7 @@ pub(super) async fn erase(
     confirmed(&rows, args.confirm)?;
 
     let who = who(&inbox).await?;
-    let deed = Deed {
+    let deed = AuditAction {
         what: "erase",
         who: who.clone(),
         why: reason.to_owned(),

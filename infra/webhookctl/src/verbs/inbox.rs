@@ -8,7 +8,7 @@ mod lineage;
 mod list;
 mod tail;
 
-use shared::inbox::ledger::{About, Row};
+use shared::inbox::ledger::{FlagKind, Row};
 
 use crate::inspect::EventView;
 use crate::inspect::view;
@@ -32,5 +32,5 @@ async fn standing(inbox: &Inbox, row: &Row) -> anyhow::Result<EventView> {
 }
 
 async fn is_paused(inbox: &Inbox, source: &str) -> anyhow::Result<bool> {
-    Ok(inbox.ledger.notice(About::Pause(source)).await?.is_some())
+    Ok(inbox.ledger.flag(FlagKind::Pause(source)).await?.is_some())
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use shared::base::clock::Millis;
-use shared::inbox::ledger::Logged;
+use shared::inbox::ledger::AuditEntry;
 
 use crate::cli::{Global, LogArgs};
 use crate::output::table::{Weight, thousands};
@@ -33,7 +33,7 @@ pub(super) async fn log(args: LogArgs, global: &Global, out: &mut Printer) -> an
         .map_or(now.0 - QUARTER_MS, |when| when.millis(now.0));
     let to = args.until.map_or(now.0, |when| when.millis(now.0) - 1);
     let by = args.by.as_deref().map(str::to_lowercase);
-    let wanted = |entry: &Logged| {
+    let wanted = |entry: &AuditEntry| {
         by.as_deref()
             .is_none_or(|by| entry.who.to_lowercase().contains(by))
             && args
@@ -44,7 +44,7 @@ pub(super) async fn log(args: LogArgs, global: &Global, out: &mut Printer) -> an
     let limit = args.limit as usize;
     let deeds = inbox
         .ledger
-        .deeds(Millis(from), Millis(to), limit, wanted)
+        .audit_log(Millis(from), Millis(to), limit, wanted)
         .await?;
     let items: Vec<Entry> = deeds.found.into_iter().map(Entry::from).collect();
     let since = rfc3339(from);
@@ -72,8 +72,8 @@ pub(super) async fn log(args: LogArgs, global: &Global, out: &mut Printer) -> an
     Ok(Exit::Done)
 }
 
-impl From<Logged> for Entry {
-    fn from(logged: Logged) -> Self {
+impl From<AuditEntry> for Entry {
+    fn from(logged: AuditEntry) -> Self {
         Self {
             id: logged.id,
             at: rfc3339(logged.at.0),

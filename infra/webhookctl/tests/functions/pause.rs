@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use shared::base::clock::Millis;
 use shared::delivery::pause::{LOOK_AGAIN, call_up};
 use shared::inbox::ledger::transition::work_partition;
-use shared::inbox::ledger::{About, Ledger, Notice, Posted};
+use shared::inbox::ledger::{FlagKind, FlagResult, Ledger, OperatorFlag};
 use shared::webhook::event::EventKey;
 
 use super::answers::{failures, record, work_message};
 use super::support::{Inbox, options, seconds_from_now, unique};
 
-const PAUSE: About<'_> = About::Pause("github-main");
+const PAUSE: FlagKind<'_> = FlagKind::Pause("github-main");
 
 /// Longer than any process takes to know.
 const SOON: Duration = Duration::from_secs(30);
@@ -33,10 +33,10 @@ impl World {
         Self { inbox, ledger }
     }
 
-    async fn pause(&self) -> Notice {
-        let notice = Notice::new("anna", "a bad release", "", Millis::now()).unwrap();
-        let posted = self.ledger.put_up(PAUSE, &notice).await.unwrap();
-        assert_eq!(posted, Posted::Up);
+    async fn pause(&self) -> OperatorFlag {
+        let notice = OperatorFlag::new("anna", "a bad release", "", Millis::now()).unwrap();
+        let posted = self.ledger.set_flag(PAUSE, &notice).await.unwrap();
+        assert_eq!(posted, FlagResult::Set);
         notice
     }
 
@@ -123,7 +123,7 @@ async fn a_paused_event_costs_nothing_and_other_sources_go_on() {
     world.is_untouched(&key).await;
 
     // Resumed, it is called up, rung for once, and done.
-    assert!(world.ledger.take_down(PAUSE, &notice).await.unwrap());
+    assert!(world.ledger.clear_flag(PAUSE, &notice).await.unwrap());
     let called = call_up(&world.ledger, "github-main", Millis::now()).await;
     assert_eq!(called.unwrap(), 1);
     world
@@ -177,7 +177,7 @@ async fn what_is_resumed_drains_by_itself_and_nothing_is_lost() {
         world.is_untouched(key).await;
     }
 
-    assert!(world.ledger.take_down(PAUSE, &notice).await.unwrap());
+    assert!(world.ledger.clear_flag(PAUSE, &notice).await.unwrap());
     tokio::time::sleep(shared::delivery::pause::REREAD + Duration::from_secs(1)).await;
     let called = call_up(&world.ledger, "github-main", Millis::now()).await;
     assert_eq!(called.unwrap(), 40);

@@ -1,7 +1,7 @@
 //! A poll and a webhook of one event meet on its row: the late webhook is noted there, once.
 
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{AlsoSeen, Received, Settlement, State};
+use shared::inbox::ledger::{OtherArrival, Received, Settlement, State};
 use shared::webhook::event::{Event, Via};
 
 use crate::support::{NOW, Table, after, event_with, n, number, s};
@@ -44,7 +44,7 @@ async fn a_webhook_after_the_sync_is_noted_on_the_row_and_changes_nothing_else()
     assert_eq!(row.remove("also_webhook"), Some(n(after(LATE).0)));
     assert_eq!(row, before);
     let row = table.ledger.event(&key).await.unwrap().unwrap();
-    let seen = AlsoSeen {
+    let seen = OtherArrival {
         via: Via::Webhook,
         at: after(LATE),
     };

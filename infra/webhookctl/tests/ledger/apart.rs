@@ -6,8 +6,8 @@ use std::time::Duration;
 use shared::base::clock::Millis;
 use shared::base::timing::FIRST_LOOK;
 use shared::inbox::ledger::{
-    BodyAt, By, Claim, Crowded, Decided, Deed, Erased, Ledger, MOST_OF_DAY, MOST_OF_ONE,
-    NEWEST_SCHEMA, NoBody, Received, Settlement, State, Watched, refuses_as_such,
+    AuditAction, BodyAt, By, Claim, Decided, Erased, FoundBy, Ledger, MOST_OF_DAY, MOST_OF_ONE,
+    NEWEST_SCHEMA, NoBody, Received, Settlement, State, TooManyConflicts, is_permanent_rejection,
 };
 use shared::inbox::queue::WorkMessage;
 use shared::webhook::event::{EventKey, Via};
@@ -51,7 +51,7 @@ async fn discard(table: &Table, key: &EventKey) -> Decided {
 fn word(decided: &Decided) -> String {
     match decided {
         Decided::Made(row) => format!("made: {}", row.state),
-        Decided::NotApart(state) => format!("not apart: {state}"),
+        Decided::NotQuarantined(state) => format!("not apart: {state}"),
         Decided::NoBody => "no body".to_owned(),
         Decided::Missing => "missing".to_owned(),
     }
@@ -418,7 +418,7 @@ async fn what_is_beyond_the_bound_is_not_acknowledged() {
     }
     let refused = async |event| {
         let error = table.ledger.receive(event, NOW).await.unwrap_err();
-        error.is::<Crowded>() && refuses_as_such(&error)
+        error.is::<TooManyConflicts>() && is_permanent_rejection(&error)
     };
     let one_more = other("evt_1", MOST_OF_ONE);
     assert!(refused(&one_more).await);
@@ -446,15 +446,15 @@ async fn what_is_beyond_the_bound_is_not_acknowledged() {
 
     // What came out of the spill queue has been acknowledged, so that it is kept.
     let event = other("evt_3", 1);
-    let placed = table.ledger.place(&event).await.unwrap();
+    let placed = table.ledger.store_body(&event).await.unwrap();
     let spilled = table.spilled(event, placed).await;
     let (event, placed) = (spilled.event(), spilled.placed().cloned());
     let placed = match placed {
         Some(placed) => placed,
-        None => table.ledger.place(event).await.unwrap(),
+        None => table.ledger.store_body(event).await.unwrap(),
     };
     let ledger = &table.ledger;
-    let received = ledger.receive_placed(event, &placed, Watched::ByIndex, NOW);
+    let received = ledger.receive_stored(event, &placed, FoundBy::WorkIndex, NOW);
     let received = received.await;
     assert!(
         matches!(received, Ok(Received::Conflict(_))),
@@ -526,7 +526,7 @@ async fn what_operators_did_is_read_by_its_time() {
     let month = Duration::from_secs(31 * 24 * 3600);
     let times = [NOW - month, NOW, after(1), after(1), NOW + month];
     for (index, time) in times.into_iter().enumerate() {
-        let deed = Deed {
+        let deed = AuditAction {
             what: "erase",
             who: format!(
                 "arn:aws:sts::1:assumed-role/oncall/{}",
@@ -539,10 +539,10 @@ async fn what_operators_did_is_read_by_its_time() {
         ledger.log(&deed, time).await.unwrap();
     }
     let all = ledger
-        .deeds(Millis(0), NOW + month, 10, |_| true)
+        .audit_log(Millis(0), NOW + month, 10, |_| true)
         .await
         .unwrap();
-    let counts = |deeds: &shared::inbox::ledger::Deeds| {
+    let counts = |deeds: &shared::inbox::ledger::AuditLog| {
         let mut counts: Vec<u64> = deeds.found.iter().map(|deed| deed.count).collect();
         // Two of one moment have no order.
         counts.sort_unstable();
@@ -561,16 +561,16 @@ async fn what_operators_did_is_read_by_its_time() {
         ("erase", "asked for", "where a.b")
     );
 
-    let some = ledger.deeds(NOW, after(1), 10, |_| true).await.unwrap();
+    let some = ledger.audit_log(NOW, after(1), 10, |_| true).await.unwrap();
     assert_eq!((counts(&some), some.more), (vec![1, 2, 3], false));
     let few = ledger
-        .deeds(Millis(0), NOW + month, 2, |_| true)
+        .audit_log(Millis(0), NOW + month, 2, |_| true)
         .await
         .unwrap();
     assert_eq!((few.found.len(), few.more), (2, true));
-    let berts = |deed: &shared::inbox::ledger::Logged| deed.who.ends_with("bert");
+    let berts = |deed: &shared::inbox::ledger::AuditEntry| deed.who.ends_with("bert");
     let of_bert = ledger
-        .deeds(Millis(0), NOW + month, 2, berts)
+        .audit_log(Millis(0), NOW + month, 2, berts)
         .await
         .unwrap();
     assert_eq!((counts(&of_bert), of_bert.more), (vec![1, 3], false));

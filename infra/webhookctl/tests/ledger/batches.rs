@@ -1,6 +1,6 @@
 //! Requests that bring several events: each is an event of its own, however they are grouped.
 
-use shared::inbox::Kept;
+use shared::inbox::Stored;
 use shared::inbox::ledger::{Received, Settlement, State};
 use shared::webhook::event::{Batch, Event, EventKey, Sha};
 
@@ -22,12 +22,12 @@ fn key(id: &str) -> EventKey {
     EventKey::new("line-main", id)
 }
 
-async fn keep(table: &Table, event: &Event, ms: u64) -> Vec<Kept> {
+async fn keep(table: &Table, event: &Event, ms: u64) -> Vec<Stored> {
     let inbox = table.inbox(table.ledger.clone());
-    inbox.keep(event, after(ms)).await.unwrap()
+    inbox.store(event, after(ms)).await.unwrap()
 }
 
-fn received(kept: &[Kept]) -> Vec<&Received> {
+fn received(kept: &[Stored]) -> Vec<&Received> {
     kept.iter().map(|kept| &kept.received).collect()
 }
 
@@ -143,10 +143,10 @@ async fn a_batch_of_which_one_put_fails_is_not_kept_and_can_be_repeated() {
     let batch = line(&events);
     // Once more than it is tried.
     proxy.conflict_on("PutItem", "#three", 4);
-    assert!(inbox.keep(&batch, NOW).await.is_err());
+    assert!(inbox.store(&batch, NOW).await.is_err());
     assert!(table.ledger.event(&key("three")).await.unwrap().is_none());
 
-    let kept = inbox.keep(&batch, after(30_000)).await.unwrap();
+    let kept = inbox.store(&batch, after(30_000)).await.unwrap();
     assert_eq!(kept[2].received, Received::New);
     // What was kept before is rung for now, if it was.
     assert!(kept.iter().all(|kept| kept.work_message.is_some()));

@@ -278,7 +278,7 @@ async fn visit(
     };
     let pass = breakers.pass("d", now).await;
     let put_off = |pass: Pass| match pass {
-        Pass::Down { until, spread } => Outcome::later("down", until + spread.mul_f64(0.5)),
+        Pass::Down { until, spread } => Outcome::deferred("down", until + spread.mul_f64(0.5)),
         other => panic!("{other:?}"),
     };
     let (outcome, called) = match pass {

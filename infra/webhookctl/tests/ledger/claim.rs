@@ -5,7 +5,9 @@ use std::time::Duration;
 use futures::future::join_all;
 use shared::base::clock::Millis;
 use shared::base::timing::{CLOCK_MARGIN, LEASE};
-use shared::inbox::ledger::{Abandoned, Claim, NEWEST_SCHEMA, SCHEMA, Settled, Settlement, State};
+use shared::inbox::ledger::{
+    Claim, ExpiredLease, NEWEST_SCHEMA, SCHEMA, Settled, Settlement, State,
+};
 use shared::webhook::event::EventKey;
 
 use crate::support::{
@@ -242,7 +244,7 @@ async fn what_a_worker_abandoned_can_be_left_as_it_is() {
     let leave = async |now| {
         let claim = table
             .ledger
-            .claim_or(Abandoned::Leave, &key, "other", now, LEASE, ATTEMPTS);
+            .claim_or(ExpiredLease::Leave, &key, "other", now, LEASE, ATTEMPTS);
         claim.await.unwrap()
     };
     table.lease(&key, NOW).await;
@@ -258,7 +260,7 @@ async fn what_a_worker_abandoned_can_be_left_as_it_is() {
     let key = table.receive(&event("evt_2")).await;
     let claim = table
         .ledger
-        .claim_or(Abandoned::Leave, &key, "worker", NOW, LEASE, ATTEMPTS);
+        .claim_or(ExpiredLease::Leave, &key, "worker", NOW, LEASE, ATTEMPTS);
     assert!(matches!(claim.await.unwrap(), Claim::Leased(_)));
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{Cursor, Paused, SyncLease};
+use shared::inbox::ledger::{Cursor, ResumePoint, SyncLease};
 use shared::webhook::event::EventKey;
 
 use crate::support::{NOW, Table, after, n, number, s, text};
@@ -22,8 +22,8 @@ impl Table {
     }
 }
 
-fn page(token: &str) -> Paused {
-    Paused {
+fn page(token: &str) -> ResumePoint {
+    ResumePoint {
         token: token.into(),
         from: after(1),
         started: after(2),
@@ -251,7 +251,13 @@ async fn who_only_looks_sees_the_cursor_and_takes_nothing() {
 async fn a_redelivery_is_asked_for_so_often_and_counted_for_each_event() {
     let table = Table::fresh().await;
     let key = EventKey::new("github-main", "guid-1");
-    let may = async |key: &EventKey| table.ledger.may_ask_again(key, 3, NOW).await.unwrap();
+    let may = async |key: &EventKey| {
+        table
+            .ledger
+            .count_redelivery_request(key, 3, NOW)
+            .await
+            .unwrap()
+    };
     for _ in 0..3 {
         assert!(may(&key).await);
     }
@@ -280,7 +286,7 @@ async fn a_page_of_a_run_older_than_the_cursor_is_not_gone_on_from() {
     );
     // It read its clock before the other run ended, and could never move the cursor.
     let lease = table.sync("two", after(7_000)).await.unwrap();
-    let old = Paused {
+    let old = ResumePoint {
         started: after(4_999),
         ..page("p1")
     };
@@ -381,7 +387,7 @@ async fn a_place_in_a_list_is_kept_by_every_run_until_the_provider_refuses_it() 
     // A run that breaks off leaves the place and where it was.
     let lease = table.sync("two", after(3_000)).await.unwrap();
     assert_eq!(lease.cursor.mark.as_deref(), Some("m1"));
-    let paused = Paused {
+    let paused = ResumePoint {
         started: after(3_000),
         ..page("p2")
     };

@@ -51,7 +51,7 @@ fn unknown() -> Effect {
 }
 
 fn not() -> Effect {
-    Effect::Not(Outcome::retry("503"))
+    Effect::NotApplied(Outcome::retry("503"))
 }
 
 impl Table {
@@ -550,7 +550,7 @@ async fn what_was_refused_is_not_called_again_in_the_same_run() {
     let table = Table::fresh().await;
     let key = table.receive(&event("evt_1")).await;
     let world = Downstream::default();
-    let refusal = Effect::Not(Outcome::permanent("422"));
+    let refusal = Effect::NotApplied(Outcome::permanent("422"));
     for _ in 0..3 {
         let lease = table.lease(&key, NOW).await;
         let outcome = table

@@ -2,7 +2,7 @@
 
 use shared::base::timing::{KEEP_ROW, LEASE};
 use shared::inbox::ledger::{
-    BodyAt, By, Claim, Deed, EffectState, Erased, NoBody, Received, Settlement, State,
+    AuditAction, BodyAt, By, Claim, EffectState, Erased, NoBody, Received, Settlement, State,
 };
 use shared::webhook::event::{Event, Via};
 
@@ -235,7 +235,7 @@ async fn what_was_kept_apart_stays_when_the_first_one_goes() {
 #[tokio::test]
 async fn who_erases_is_written_down() {
     let table = Table::fresh().await;
-    let deed = Deed {
+    let deed = AuditAction {
         what: "erase",
         who: BY.who.to_owned(),
         why: BY.why.to_owned(),

@@ -7,7 +7,7 @@ use shared::base::clock::Millis;
 use shared::base::timing::FIRST_LOOK;
 use shared::inbox::ledger::transition::{WORK_SHARDS, work_partition};
 use shared::inbox::ledger::{
-    HourPart, Item, Marks, Received, Settlement, State, Sum, Swept, Watched,
+    Checksum, FoundBy, HourPart, Item, Received, Settlement, State, SweepCheckpoint, SweepResult,
 };
 use shared::webhook::event::EventKey;
 
@@ -17,16 +17,16 @@ impl Table {
     /// Received as the catcher does.
     async fn came(&self, id: &str) -> EventKey {
         let event = event(id);
-        let placed = self.ledger.place(&event).await.unwrap();
+        let placed = self.ledger.store_body(&event).await.unwrap();
         let received = self
             .ledger
-            .receive_placed(&event, &placed, Watched::ByTime, NOW);
+            .receive_stored(&event, &placed, FoundBy::TimeIndex, NOW);
         assert_eq!(received.await.unwrap(), Received::New);
         event.key().clone()
     }
 
     async fn unwatched(&self, keys: &[EventKey]) -> Vec<EventKey> {
-        let (open, _) = self.ledger.unwatched(keys).await.unwrap();
+        let (open, _) = self.ledger.unindexed_keys(keys).await.unwrap();
         open.into_iter().map(|(key, _)| key).collect()
     }
 
@@ -46,7 +46,7 @@ impl Table {
     async fn fresh_ones(&self) -> Vec<EventKey> {
         let fresh = self
             .ledger
-            .fresh(&["stripe-main"], NOW, 1000)
+            .recent_events(&["stripe-main"], NOW, 1000)
             .await
             .unwrap();
         assert!(!fresh.or_more);
@@ -77,7 +77,7 @@ async fn it_is_in_the_index_of_time_alone_from_its_receipt_to_its_end() {
 #[tokio::test]
 async fn what_does_not_end_at_once_gets_its_place() {
     let table = Table::fresh().await;
-    let put_off = Settlement::PutOff {
+    let put_off = Settlement::Deferred {
         why: "full".into(),
         due: after(60_000),
         resend_after: None,
@@ -118,20 +118,23 @@ async fn what_is_open_is_found_by_its_time_and_looked_at() {
     assert_eq!(open, expected.cloned().collect::<Vec<_>>());
 
     let now = NOW + FIRST_LOOK;
-    assert!(!table.ledger.watch(&done, now).await.unwrap());
+    assert!(!table.ledger.index_event(&done, now).await.unwrap());
     for key in &open {
-        assert!(table.ledger.watch(key, now).await.unwrap(), "{key}");
-        assert!(!table.ledger.watch(key, now).await.unwrap(), "{key} again");
+        assert!(table.ledger.index_event(key, now).await.unwrap(), "{key}");
+        assert!(
+            !table.ledger.index_event(key, now).await.unwrap(),
+            "{key} again"
+        );
         let row = table.row(key).await;
         assert_eq!(text(&row, "gpk"), work_partition(&key.pk()));
         assert_eq!(number(&row, "gsk"), now.0);
-        let swept = table.ledger.look(key, now, ATTEMPTS, true, now).await;
-        assert!(matches!(swept.unwrap(), Swept::Ring(..)), "{key}");
+        let swept = table.ledger.sweep_one(key, now, ATTEMPTS, true, now).await;
+        assert!(matches!(swept.unwrap(), SweepResult::Send(..)), "{key}");
     }
     assert_eq!(table.fresh_ones().await, []);
     let mut found = 0;
     for shard in 0..WORK_SHARDS {
-        let waits = table.ledger.to_look_at(shard, Millis(i64::MAX), 100);
+        let waits = table.ledger.due(shard, Millis(i64::MAX), 100);
         found += waits.await.unwrap().len();
     }
     assert_eq!(found, open.len());
@@ -142,7 +145,7 @@ async fn what_is_gone_or_ended_gets_no_place() {
     let table = Table::fresh().await;
     let nobody = EventKey::new("stripe-main", "evt_none");
     assert_eq!(table.unwatched(std::slice::from_ref(&nobody)).await, []);
-    assert!(!table.ledger.watch(&nobody, NOW).await.unwrap());
+    assert!(!table.ledger.index_event(&nobody, NOW).await.unwrap());
     assert!(table.item(&nobody.pk(), "M").await.is_none());
     for state in [State::Done, State::DeadLetter, State::Quarantined] {
         let key = table.came(&format!("evt_{state}")).await;
@@ -152,17 +155,20 @@ async fn what_is_gone_or_ended_gets_no_place() {
             })
             .await;
         assert_eq!(table.unwatched(std::slice::from_ref(&key)).await, []);
-        assert!(!table.ledger.watch(&key, NOW).await.unwrap(), "{state}");
+        assert!(
+            !table.ledger.index_event(&key, NOW).await.unwrap(),
+            "{state}"
+        );
     }
 }
 
 #[tokio::test]
 async fn how_far_the_sweep_has_gone_is_kept() {
     let table = Table::fresh().await;
-    assert_eq!(table.ledger.marks().await.unwrap(), None);
-    let mut marks = Marks::new(NOW);
+    assert_eq!(table.ledger.sweep_checkpoint().await.unwrap(), None);
+    let mut marks = SweepCheckpoint::new(NOW);
     marks.at = NOW;
-    marks.saw(Hour::of(NOW), Sum::of(&[EventKey::new("s", "evt_1")]));
-    table.ledger.keep_marks(&marks).await.unwrap();
-    assert_eq!(table.ledger.marks().await.unwrap(), Some(marks));
+    marks.add_seen(Hour::of(NOW), Checksum::of(&[EventKey::new("s", "evt_1")]));
+    table.ledger.store_sweep_checkpoint(&marks).await.unwrap();
+    assert_eq!(table.ledger.sweep_checkpoint().await.unwrap(), Some(marks));
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{By, NoBody, Received, Settlement, Watched, transition::WORK_SHARDS};
+use shared::inbox::ledger::{By, FoundBy, NoBody, Received, Settlement, transition::WORK_SHARDS};
 use shared::inbox::quarantine::{Kept, Quarantine, Refused};
 use shared::sources::Config;
 use shared::webhook::envelope::Envelope;
@@ -88,8 +88,11 @@ impl World {
     async fn sweep(&self, now: Millis) {
         let ledger = &self.table.ledger;
         for shard in 0..WORK_SHARDS {
-            for (key, seen) in ledger.to_look_at(shard, now, 500).await.unwrap() {
-                ledger.look(&key, seen, ATTEMPTS, true, now).await.unwrap();
+            for (key, seen) in ledger.due(shard, now, 500).await.unwrap() {
+                ledger
+                    .sweep_one(&key, seen, ATTEMPTS, true, now)
+                    .await
+                    .unwrap();
             }
         }
         ledger.hold_dead_letters(now).await.unwrap();
@@ -191,13 +194,13 @@ async fn nothing_that_needs_its_body_loses_it_in_a_year() {
     assert_eq!(reject(&world.table).await, 1);
     // It lies in the bucket, and its event in the spill queue, for as long as that keeps messages.
     let spilled = world.event("spilled", 40_000);
-    let placed = world.table.ledger.place(&spilled).await.unwrap();
+    let placed = world.table.ledger.store_body(&spilled).await.unwrap();
 
     world.expire(NOW).await;
     world.pass(1..=14).await;
     assert_eq!(rejected(&world.table).await, 0, "kept for a week");
     let ledger = world.table.ledger.clone();
-    let received = ledger.receive_placed(&spilled, &placed, Watched::ByIndex, day(14));
+    let received = ledger.receive_stored(&spilled, &placed, FoundBy::WorkIndex, day(14));
     assert_eq!(received.await.unwrap(), Received::New);
     stay.push(spilled.key().clone());
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use shared::base::clock::Millis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{
-    Claim, EffectRow, EffectState, Item, Lease, Received, Settled, Settlement, Swept,
+    Claim, EffectRow, EffectState, Item, Lease, Received, Settled, Settlement, SweepResult,
 };
 use shared::webhook::event::EventKey;
 
@@ -278,15 +278,15 @@ async fn settle(table: &Table, lease: Lease, settlement: Settlement) -> &'static
 async fn look(table: &Table, key: &EventKey, row: &Item, how: (i64, u32, bool)) -> &'static str {
     let seen = row.get("gsk").map_or(NOW, |_| Millis(number(row, "gsk")));
     let seen = Millis(seen.0 - how.0);
-    let swept = table.ledger.look(key, seen, how.1, how.2, THEN);
+    let swept = table.ledger.sweep_one(key, seen, how.1, how.2, THEN);
     match swept.await.unwrap() {
-        Swept::Ring(work_message, ..) => {
+        SweepResult::Send(work_message, ..) => {
             assert_eq!(work_message.key, *key);
             "rings"
         }
-        Swept::Exhausted => "exhausted",
-        Swept::HeldBack(_) => "held back",
-        Swept::Left => "left",
+        SweepResult::Exhausted => "exhausted",
+        SweepResult::Throttled(_) => "held back",
+        SweepResult::Skipped => "left",
     }
 }
 

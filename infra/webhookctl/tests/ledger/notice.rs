@@ -4,36 +4,36 @@ use std::time::Duration;
 
 use shared::base::clock::Millis;
 use shared::delivery::pause::Pauses;
-use shared::inbox::ledger::{About, Ledger, Notice, Posted, Settlement};
+use shared::inbox::ledger::{FlagKind, FlagResult, Ledger, OperatorFlag, Settlement};
 use shared::webhook::event::EventKey;
 
 use crate::support::{NOW, Table, after, event, lease_over, number, retry_at};
 
-const SHOP: About<'_> = About::Pause("shop");
+const SHOP: FlagKind<'_> = FlagKind::Pause("shop");
 
-fn notice(who: &str) -> Notice {
-    Notice::new(who, "a bad release", "{}", NOW).unwrap()
+fn notice(who: &str) -> OperatorFlag {
+    OperatorFlag::new(who, "a bad release", "{}", NOW).unwrap()
 }
 
-async fn put_up(ledger: &Ledger, about: About<'_>, notice: &Notice) -> Posted {
-    ledger.put_up(about, notice).await.unwrap()
+async fn put_up(ledger: &Ledger, about: FlagKind<'_>, notice: &OperatorFlag) -> FlagResult {
+    ledger.set_flag(about, notice).await.unwrap()
 }
 
 #[tokio::test]
 async fn of_two_operators_the_second_is_told_of_the_first() {
     let table = Table::fresh().await;
     let (anna, ben) = (notice("anna"), notice("ben"));
-    assert_eq!(put_up(&table.ledger, SHOP, &anna).await, Posted::Up);
+    assert_eq!(put_up(&table.ledger, SHOP, &anna).await, FlagResult::Set);
     let told = put_up(&table.ledger, SHOP, &ben).await;
-    assert_eq!(told, Posted::Another(anna.clone()));
-    assert_eq!(table.ledger.notice(SHOP).await.unwrap(), Some(anna.clone()));
+    assert_eq!(told, FlagResult::AlreadySet(anna.clone()));
+    assert_eq!(table.ledger.flag(SHOP).await.unwrap(), Some(anna.clone()));
     // What is about something else is another notice.
-    for other in [About::Pause("shop-eu"), About::Rotation("shop")] {
-        assert_eq!(table.ledger.notice(other).await.unwrap(), None);
-        assert_eq!(put_up(&table.ledger, other, &ben).await, Posted::Up);
+    for other in [FlagKind::Pause("shop-eu"), FlagKind::Rotation("shop")] {
+        assert_eq!(table.ledger.flag(other).await.unwrap(), None);
+        assert_eq!(put_up(&table.ledger, other, &ben).await, FlagResult::Set);
     }
     // Up again by a write whose answer was lost.
-    assert_eq!(put_up(&table.ledger, SHOP, &anna).await, Posted::Up);
+    assert_eq!(put_up(&table.ledger, SHOP, &anna).await, FlagResult::Set);
 }
 
 #[tokio::test]
@@ -41,15 +41,15 @@ async fn only_the_notice_that_was_read_is_taken_down() {
     let table = Table::fresh().await;
     let (old, new) = (notice("anna"), notice("ben"));
     put_up(&table.ledger, SHOP, &old).await;
-    assert!(table.ledger.take_down(SHOP, &old).await.unwrap());
-    assert_eq!(table.ledger.notice(SHOP).await.unwrap(), None);
+    assert!(table.ledger.clear_flag(SHOP, &old).await.unwrap());
+    assert_eq!(table.ledger.flag(SHOP).await.unwrap(), None);
     assert!(
-        table.ledger.take_down(SHOP, &old).await.unwrap(),
+        table.ledger.clear_flag(SHOP, &old).await.unwrap(),
         "it is down"
     );
-    assert_eq!(put_up(&table.ledger, SHOP, &new).await, Posted::Up);
-    assert!(!table.ledger.take_down(SHOP, &old).await.unwrap());
-    assert_eq!(table.ledger.notice(SHOP).await.unwrap(), Some(new));
+    assert_eq!(put_up(&table.ledger, SHOP, &new).await, FlagResult::Set);
+    assert!(!table.ledger.clear_flag(SHOP, &old).await.unwrap());
+    assert_eq!(table.ledger.flag(SHOP).await.unwrap(), Some(new));
 }
 
 #[tokio::test]
@@ -58,12 +58,12 @@ async fn a_write_whose_answer_is_lost_is_our_own() {
     let (proxy, ledger) = table.through_proxy().await;
     let notice = notice("anna");
     proxy.lose_answer("UpdateItem", "PAUSE#shop");
-    assert_eq!(put_up(&ledger, SHOP, &notice).await, Posted::Up);
+    assert_eq!(put_up(&ledger, SHOP, &notice).await, FlagResult::Set);
     assert_eq!(proxy.count()["UpdateItem"], 2);
     proxy.lose_answer("UpdateItem", "PAUSE#shop");
-    assert!(ledger.take_down(SHOP, &notice).await.unwrap());
+    assert!(ledger.clear_flag(SHOP, &notice).await.unwrap());
     assert_eq!(proxy.count()["UpdateItem"], 4);
-    assert_eq!(table.ledger.notice(SHOP).await.unwrap(), None);
+    assert_eq!(table.ledger.flag(SHOP).await.unwrap(), None);
 }
 
 impl Table {
@@ -120,13 +120,7 @@ async fn what_a_sweep_has_looked_at_since_is_not_rung_for_twice() {
     let key = table.receive(&event("evt_1")).await;
     let seen = table.next_look_of(&key).await;
     let next = seen + Duration::from_secs(60);
-    assert!(
-        table
-            .ledger
-            .look_later(&key, seen, next, NOW)
-            .await
-            .unwrap()
-    );
+    assert!(table.ledger.postpone(&key, seen, next, NOW).await.unwrap());
     assert!(!table.ledger.look_now(&key, seen, after(1)).await.unwrap());
     assert_eq!(table.next_look_of(&key).await, next);
 }
@@ -151,7 +145,7 @@ async fn a_pause_is_known_within_five_seconds_and_read_no_more_often() {
     assert!(paused(65_002).await.is_err());
     let unknown = pauses.is_paused("other", after(65_002)).await;
     assert!(unknown.is_err(), "a source that nobody has asked for");
-    table.ledger.take_down(SHOP, &pause).await.unwrap();
+    table.ledger.clear_flag(SHOP, &pause).await.unwrap();
     assert!(!paused(66_000).await.unwrap());
     assert_eq!(proxy.count()["GetItem"], 7);
 }

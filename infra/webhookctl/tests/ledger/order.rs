@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use shared::base::clock::Millis;
-use shared::base::timing::{CLOCK_MARGIN, KEEP_ORDER, KEEP_ROW, LEASE, POINTER_GRACE};
+use shared::base::timing::{CLOCK_MARGIN, KEEP_ORDER, KEEP_ROW, LEASE, ORDER_ENTRY_GRACE};
 use shared::inbox::ledger::transition::order::WAITS;
 use shared::inbox::ledger::{
-    Ahead, EntityLock, Ledger, Pointer, Raised, Received, Settlement, State, Watched,
+    EntityLock, FoundBy, Ledger, OrderEntry, Predecessor, Received, Settlement, State, VersionCheck,
 };
 use shared::sources::Config;
 use shared::sources::ordering::{Entity, Place, Version};
@@ -41,8 +41,8 @@ fn key(id: &str) -> EventKey {
     EventKey::new("stripe-main", id)
 }
 
-fn pointer(id: &str, number: u32) -> Pointer {
-    Pointer::new(entity(), &version(number), &key(id))
+fn pointer(id: &str, number: u32) -> OrderEntry {
+    OrderEntry::new(entity(), &version(number), &key(id))
 }
 
 fn strict(ledger: &Ledger) -> Ledger {
@@ -63,17 +63,17 @@ impl Table {
             .unwrap()
     }
 
-    async fn raise(&self, id: &str, number: u32) -> Raised {
+    async fn raise(&self, id: &str, number: u32) -> VersionCheck {
         let ledger = &self.ledger;
         ledger
-            .raise(&entity(), &version(number), &key(id), NOW)
+            .advance_version(&entity(), &version(number), &key(id), NOW)
             .await
             .unwrap()
     }
 
-    async fn ahead(&self, id: &str, number: u32, now: Millis) -> Option<Ahead> {
+    async fn ahead(&self, id: &str, number: u32, now: Millis) -> Option<Predecessor> {
         let ledger = &self.ledger;
-        ledger.ahead_of(&pointer(id, number), now).await.unwrap()
+        ledger.predecessor(&pointer(id, number), now).await.unwrap()
     }
 
     async fn ahead_event(&self, id: &str, number: u32, now: Millis) -> Option<EventKey> {
@@ -154,13 +154,13 @@ async fn a_lock_with_another_epoch_or_owner_is_not_given_back() {
 #[tokio::test]
 async fn the_guard_only_rises() {
     let table = Table::fresh().await;
-    assert_eq!(table.raise("evt_9", 9).await, Raised::Newest);
+    assert_eq!(table.raise("evt_9", 9).await, VersionCheck::Newest);
     // A number is no text: 10 is more than 9.
-    assert_eq!(table.raise("evt_10", 10).await, Raised::Newest);
-    assert_eq!(table.raise("evt_9", 9).await, Raised::Older);
+    assert_eq!(table.raise("evt_10", 10).await, VersionCheck::Newest);
+    assert_eq!(table.raise("evt_9", 9).await, VersionCheck::Stale);
     // The same event again, and another one of the same version.
-    assert_eq!(table.raise("evt_10", 10).await, Raised::Newest);
-    assert_eq!(table.raise("evt_10b", 10).await, Raised::Newest);
+    assert_eq!(table.raise("evt_10", 10).await, VersionCheck::Newest);
+    assert_eq!(table.raise("evt_10b", 10).await, VersionCheck::Newest);
     let guard = table.item("O#stripe-main#in_1", "V").await.unwrap();
     assert_eq!(text(&guard, "was"), "10");
     assert_eq!(number(&guard, "ttl"), (NOW + KEEP_ORDER).secs());
@@ -196,9 +196,9 @@ async fn a_write_whose_answer_is_lost_is_known_to_be_ours() {
     assert_eq!(updates(&proxy), 2);
     proxy.lose_answer("UpdateItem", ":ver");
     let raised = ledger
-        .raise(&entity(), &version(1), &key("evt_1"), NOW)
+        .advance_version(&entity(), &version(1), &key("evt_1"), NOW)
         .await;
-    assert_eq!(raised.unwrap(), Raised::Newest);
+    assert_eq!(raised.unwrap(), VersionCheck::Newest);
     assert_eq!(updates(&proxy), 4);
     proxy.lose_answer("UpdateItem", "REMOVE own");
     assert!(ledger.unlock_entity(lock).await.unwrap());
@@ -241,13 +241,13 @@ async fn what_comes_out_of_the_spill_queue_without_its_body_stands_in_line() {
     let filler = hex::encode(noise(40_000));
     let body = format!(r#"{{"id":"evt_1","e":"in_1","v":1,"filler":"{filler}"}}"#);
     let event = event_with("evt_1", shared::webhook::event::Via::Webhook, body);
-    let placed = table.ledger.place(&event).await.unwrap();
+    let placed = table.ledger.store_body(&event).await.unwrap();
     let spilled = table.spilled(event, placed).await;
     let (event, placed) = (spilled.event(), spilled.placed().unwrap());
     assert!(event.body().is_empty(), "it is in the bucket");
     let ledger = strict(&table.ledger);
     let received = ledger
-        .receive_placed(event, placed, Watched::ByIndex, after(1))
+        .receive_stored(event, placed, FoundBy::WorkIndex, after(1))
         .await;
     assert_eq!(received.unwrap(), Received::New);
     assert_eq!(table.line().await, ["evt_1"]);
@@ -276,7 +276,11 @@ async fn only_the_lowest_open_event_goes_on() {
     assert_eq!(table.ahead("evt_2", 2, NOW).await, None);
     assert_eq!(table.line().await, ["evt_2", "evt_3"]);
     assert_eq!(table.ahead_event("evt_3", 3, NOW).await, Some(key("evt_2")));
-    table.ledger.step_out(&pointer("evt_2", 2)).await.unwrap();
+    table
+        .ledger
+        .leave_order(&pointer("evt_2", 2))
+        .await
+        .unwrap();
     assert_eq!(table.ahead("evt_3", 3, NOW).await, None);
 }
 
@@ -303,10 +307,10 @@ async fn no_pointer_stands_in_the_way_for_ever() {
     // Of forty events the rows never came.
     for number in 0..40 {
         let lost = pointer(&format!("lost_{number}"), number);
-        table.ledger.line_up(&lost, NOW).await.unwrap();
+        table.ledger.enter_order(&lost, NOW).await.unwrap();
     }
     table.receive_strict("evt_99", 99).await;
-    let then = NOW + POINTER_GRACE;
+    let then = NOW + ORDER_ENTRY_GRACE;
     assert!(table.ahead("evt_99", 99, NOW).await.is_some());
     assert_eq!(table.line().await.len(), 41);
     assert_eq!(table.ahead("evt_99", 99, then).await, None);
@@ -329,11 +333,11 @@ async fn what_one_attempt_cannot_clean_up_is_left_to_the_next() {
     // As many as one looks at.
     for number in 0..500 {
         let lost = pointer(&format!("lost_{number}"), number);
-        table.ledger.line_up(&lost, NOW).await.unwrap();
+        table.ledger.enter_order(&lost, NOW).await.unwrap();
     }
     table.receive_strict("evt_999", 999).await;
-    let then = NOW + POINTER_GRACE;
-    let again = Ahead {
+    let then = NOW + ORDER_ENTRY_GRACE;
+    let again = Predecessor {
         event: None,
         until: then + Duration::from_secs(5),
     };
@@ -350,7 +354,7 @@ async fn an_event_that_could_not_be_read_just_now_is_not_taken_for_a_damaged_one
     }
     let (proxy, ledger) = table.through_proxy().await;
     proxy.conflict("GetItem", 1);
-    let ahead = ledger.ahead_of(&pointer("evt_2", 2), NOW).await;
+    let ahead = ledger.predecessor(&pointer("evt_2", 2), NOW).await;
     let error = format!("{:#}", ahead.unwrap_err());
     assert!(error.contains("read an item of the ledger"), "{error}");
     assert_eq!(table.line().await, ["evt_1", "evt_2"]);
@@ -408,7 +412,7 @@ async fn an_event_does_not_wait_for_itself() {
 async fn who_waits_is_called_up_and_nobody_else() {
     let table = Table::fresh().await;
     let later = after(3_600_000);
-    let waiting = |why: &str| Settlement::PutOff {
+    let waiting = |why: &str| Settlement::Deferred {
         why: why.into(),
         due: later,
         resend_after: None,
@@ -423,15 +427,12 @@ async fn who_waits_is_called_up_and_nobody_else() {
         table.receive_strict(id, 1).await;
         let lease = table.lease(&key(id), NOW).await;
         table.settle(lease, settlement).await;
-        let next = table.ledger.call_up_next(&entity(), after(1)).await;
+        let next = table.ledger.wake_next(&entity(), after(1)).await;
         assert_eq!(next.unwrap(), Some(key(id)));
         assert_eq!(due(id).await, called, "{id}");
-        table.ledger.step_out(&pointer(id, 1)).await.unwrap();
+        table.ledger.leave_order(&pointer(id, 1)).await.unwrap();
     }
-    assert_eq!(
-        table.ledger.call_up_next(&entity(), NOW).await.unwrap(),
-        None
-    );
+    assert_eq!(table.ledger.wake_next(&entity(), NOW).await.unwrap(), None);
     // It is in the index, should the worker that called it up die.
     let row = table.ledger.event(&key("evt_1")).await.unwrap().unwrap();
     assert_eq!((row.state, row.next_look), (State::Failed, Some(after(1))));
@@ -444,7 +445,7 @@ async fn who_is_due_or_at_work_is_not_called_up() {
     let due = after(10_000);
     let event = table.receive_strict("evt_1", 1).await;
     let lease = table.lease(&event, NOW).await;
-    let waiting = Settlement::PutOff {
+    let waiting = Settlement::Deferred {
         why: WAITS.into(),
         due,
         resend_after: None,
@@ -452,17 +453,13 @@ async fn who_is_due_or_at_work_is_not_called_up() {
     };
     table.settle(lease, waiting).await;
     let before = table.row(&event).await;
-    let called = table.ledger.call_up_next(&entity(), after(20_000)).await;
+    let called = table.ledger.wake_next(&entity(), after(20_000)).await;
     assert_eq!(called.unwrap(), Some(key("evt_1")));
     assert_eq!(table.row(&event).await, before);
     // By a worker whose clock is ahead.
     table.lease(&event, due).await;
     let before = table.row(&event).await;
-    table
-        .ledger
-        .call_up_next(&entity(), after(1))
-        .await
-        .unwrap();
+    table.ledger.wake_next(&entity(), after(1)).await.unwrap();
     assert_eq!(table.row(&event).await, before);
 }
 
@@ -475,7 +472,7 @@ async fn a_remark_stands_in_the_history() {
     ] {
         let key = table.receive(&event(id)).await;
         let mut lease = table.lease(&key, NOW).await;
-        lease.remark("skipped_stale");
+        lease.annotate("skipped_stale");
         table.settle(lease, settlement).await;
         let row = table.ledger.event(&key).await.unwrap().unwrap();
         assert_eq!(row.history.len(), 1);
@@ -494,14 +491,14 @@ async fn order_costs_a_few_small_requests() {
         .await
         .unwrap();
     let mine = pointer("evt_1", 1);
-    assert_eq!(ledger.ahead_of(&mine, NOW).await.unwrap(), None);
+    assert_eq!(ledger.predecessor(&mine, NOW).await.unwrap(), None);
     ledger
-        .raise(&entity(), &version(1), &key("evt_1"), NOW)
+        .advance_version(&entity(), &version(1), &key("evt_1"), NOW)
         .await
         .unwrap();
-    ledger.step_out(&mine).await.unwrap();
+    ledger.leave_order(&mine).await.unwrap();
     ledger.unlock_entity(lock.unwrap()).await.unwrap();
-    assert_eq!(ledger.call_up_next(&entity(), NOW).await.unwrap(), None);
+    assert_eq!(ledger.wake_next(&entity(), NOW).await.unwrap(), None);
     // Beside the event's own put: its pointer, lock and guard, one look before and one after.
     let count = proxy.count();
     let counted: Vec<_> = count.iter().map(|(name, n)| (name.as_str(), *n)).collect();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use shared::base::timing::{FIRST_LOOK, KEEP_ROW};
-use shared::inbox::ledger::{BodyAt, Received, State, Watched};
+use shared::inbox::ledger::{BodyAt, FoundBy, Received, State};
 use shared::webhook::event::{Event, EventKey, Fetched, Sha, Via};
 
 use crate::support::{
@@ -199,13 +199,13 @@ async fn what_comes_out_of_the_spill_queue_without_its_body_is_kept_apart_with_i
     let table = Table::with_bucket().await;
     let [first, second] = [(); 2].map(|()| event_with("evt_1", Via::Webhook, noise(40_000)));
     table.receive(&first).await;
-    let placed = table.ledger.place(&second).await.unwrap();
+    let placed = table.ledger.store_body(&second).await.unwrap();
     let spilled = table.spilled(second.clone(), placed).await;
     let (event, placed) = (spilled.event(), spilled.placed().unwrap());
     assert!(event.body().is_empty(), "it is in the bucket");
     let received = table
         .ledger
-        .receive_placed(event, placed, Watched::ByIndex, after(1))
+        .receive_stored(event, placed, FoundBy::WorkIndex, after(1))
         .await;
     let Received::Conflict(apart) = received.unwrap() else {
         panic!("it is another body under the same id");

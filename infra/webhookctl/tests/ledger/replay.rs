@@ -96,7 +96,7 @@ async fn whatever_is_settled_begins_a_new_run() {
         assert_eq!(row.state, State::Received);
         assert_eq!((row.epoch, row.run, row.generation), (seen + 1, 1, 0));
         assert_eq!(
-            (row.attempts, row.crashes, row.put_offs, row.sends),
+            (row.attempts, row.crashes, row.deferrals, row.sends),
             (0, 0, 0, 0)
         );
         // What was done is not done again, and the way here stays readable.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::base::clock::Millis;
 use shared::base::timing::{KEEP_BODY, KEEP_ROW};
-use shared::inbox::ledger::{BodyAt, Ledger, Received, Settled, Settlement, Swept};
+use shared::inbox::ledger::{BodyAt, Ledger, Received, Settled, Settlement, SweepResult};
 use shared::inbox::queue::QueueName;
 use shared::sources::policy::Retention;
 use shared::webhook::event::{Event, Sha, Via};
@@ -87,7 +87,9 @@ async fn the_body_of_what_stays_open_does_not_expire() {
     }
     let look = async |event: &Event, now: Millis, room| {
         let seen = Millis(number(&table.row(event.key()).await, "gsk"));
-        let swept = table.ledger.look(event.key(), seen, ATTEMPTS, room, now);
+        let swept = table
+            .ledger
+            .sweep_one(event.key(), seen, ATTEMPTS, room, now);
         swept.await.unwrap()
     };
     let (young, old) = (NOW + DAY, NOW + DAY * 2);
@@ -100,7 +102,7 @@ async fn the_body_of_what_stays_open_does_not_expire() {
     for event in [&small, &big] {
         assert_eq!(
             look(event, old, false).await,
-            Swept::HeldBack(QueueName::Backlog)
+            SweepResult::Throttled(QueueName::Backlog)
         );
     }
     assert_eq!(body_expires(&table, &small).await, None);

@@ -8,7 +8,7 @@ use shared::base::clock::Millis;
 use shared::base::timing::{FIRST_LOOK, KEEP_ROW, LEASE};
 use shared::inbox::ledger::transition::work_partition;
 use shared::inbox::ledger::{
-    BodyAt, Claim, EffectState, Item, Received, SCHEMA, Settled, Settlement, State, Swept,
+    BodyAt, Claim, EffectState, Item, Received, SCHEMA, Settled, Settlement, State, SweepResult,
 };
 use shared::webhook::event::{EventKey, Proven, Via};
 
@@ -200,7 +200,7 @@ async fn no_reader_panics_on_a_broken_row() {
             let seen = Millis(number(&whole, "gsk"));
             let _ = table
                 .ledger
-                .look(&key, seen, ATTEMPTS, true, lease_over())
+                .sweep_one(&key, seen, ATTEMPTS, true, lease_over())
                 .await;
             let again = table.ledger.receive(&event("evt_1"), NOW).await.unwrap();
             assert!(again != Received::New, "{name} {how:?}");
@@ -294,7 +294,7 @@ async fn attributes_of_newer_code_survive_every_transition() {
     let look = NOW + FIRST_LOOK;
     table
         .ledger
-        .look(&key, look, ATTEMPTS, true, look)
+        .sweep_one(&key, look, ATTEMPTS, true, look)
         .await
         .unwrap();
     sound("a ring").await;
@@ -303,7 +303,7 @@ async fn attributes_of_newer_code_survive_every_transition() {
     let seen = Millis(number(&row, "gsk"));
     table
         .ledger
-        .look(&key, seen, ATTEMPTS, true, NOW)
+        .sweep_one(&key, seen, ATTEMPTS, true, NOW)
         .await
         .unwrap();
     sound("a wait").await;
@@ -382,9 +382,9 @@ async fn a_row_of_version_one_is_still_read_and_worked_on() {
     assert_eq!(text(&item, "gpk"), work_partition(&key.pk()));
     let due = row.due.unwrap();
     let look = row.next_look.unwrap();
-    let found = table.ledger.to_look_at(0, look, 10).await.unwrap();
+    let found = table.ledger.due(0, look, 10).await.unwrap();
     let shard = text(&item, "gpk")[2..].parse().unwrap();
-    let there = table.ledger.to_look_at(shard, look, 10).await.unwrap();
+    let there = table.ledger.due(shard, look, 10).await.unwrap();
     assert_eq!(there, [(key.clone(), look)]);
     assert!(shard == 0 || found.is_empty());
     let listed = table
@@ -394,10 +394,10 @@ async fn a_row_of_version_one_is_still_read_and_worked_on() {
 
     let swept = table
         .ledger
-        .look(&key, look, ATTEMPTS, true, look)
+        .sweep_one(&key, look, ATTEMPTS, true, look)
         .await
         .unwrap();
-    assert!(matches!(swept, Swept::Ring(..)), "{swept:?}");
+    assert!(matches!(swept, SweepResult::Send(..)), "{swept:?}");
     let lease = leased(table.claim(&key, due).await);
     assert_eq!((lease.row.epoch, lease.row.attempts), (3, 3));
     let effects = [("http".to_owned(), effect(EffectState::Done))];

@@ -89,7 +89,7 @@ async fn what_is_put_off_gets_its_attempt_back() {
         assert_eq!(lease.row.attempts, 2);
         let before = table.row(&key).await;
         let due = after(round * 120_000 + 60_000);
-        let settlement = Settlement::PutOff {
+        let settlement = Settlement::Deferred {
             why: "it is full".into(),
             due,
             resend_after: ring,
@@ -101,7 +101,7 @@ async fn what_is_put_off_gets_its_attempt_back() {
         let row = table.ledger.event(&key).await.unwrap().unwrap();
         assert_eq!((row.state, row.due), (State::Failed, Some(due)));
         assert_eq!((row.attempts, row.crashes), (1, 0));
-        assert_eq!(u64::from(row.put_offs), round);
+        assert_eq!(u64::from(row.deferrals), round);
         assert_eq!(row.error.as_deref(), Some("it is full"));
         // Only attempts are history; what is put off all day must not push them out.
         assert_eq!(row.history.len(), 1);
@@ -124,7 +124,7 @@ async fn dies_and_is_put_off(
         return None;
     };
     assert_eq!(lease.row.crashes, 1);
-    let put_off = Settlement::PutOff {
+    let put_off = Settlement::Deferred {
         why: "it waits".into(),
         due: now,
         resend_after: None,
@@ -195,7 +195,7 @@ async fn a_dead_letter_moves_to_its_own_part_of_the_index() {
 #[tokio::test]
 async fn a_zombie_can_write_nothing() {
     let table = Table::fresh().await;
-    let put_off = Settlement::PutOff {
+    let put_off = Settlement::Deferred {
         why: "it is full".into(),
         due: after(60_000),
         resend_after: None,
@@ -277,10 +277,10 @@ async fn a_dead_letter_that_the_sweep_recorded_is_not_taken_for_ones_own() {
     let lease = leased(table.claim_of(&key, NOW, 1).await);
     let look = number(&table.row(&key).await, "gsk");
     let look = shared::base::clock::Millis(look);
-    let swept = table.ledger.look(&key, look, 1, true, after(200_000));
+    let swept = table.ledger.sweep_one(&key, look, 1, true, after(200_000));
     assert_eq!(
         swept.await.unwrap(),
-        shared::inbox::ledger::Swept::Exhausted
+        shared::inbox::ledger::SweepResult::Exhausted
     );
     let before = table.row(&key).await;
     // What the worker knew, its effects above all, was not written.

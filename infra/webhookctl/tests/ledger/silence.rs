@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{Lost, Paused, SyncState};
-use shared::monitoring::silence::{REMEMBERED, Rhythm};
+use shared::inbox::ledger::{Lost, ResumePoint, SyncState};
+use shared::monitoring::silence::{ArrivalGaps, REMEMBERED};
 
 use crate::support::{NOW, Table, after, n, s};
 
 const SOURCE: &str = "stripe-main";
 
 /// What is known after one more webhook.
-fn after_one(rhythm: &Rhythm, at: Millis) -> Rhythm {
+fn after_one(rhythm: &ArrivalGaps, at: Millis) -> ArrivalGaps {
     let mut next = rhythm.clone();
     next.heard(&[at], false, at);
     next
@@ -21,8 +21,8 @@ fn after_one(rhythm: &Rhythm, at: Millis) -> Rhythm {
 async fn a_rhythm_is_read_back_and_what_newer_code_wrote_stays() {
     let table = Table::fresh().await;
     let ledger = &table.ledger;
-    assert_eq!(ledger.rhythm(SOURCE).await.unwrap(), Rhythm::default());
-    let mut rhythm = after_one(&Rhythm::default(), NOW);
+    assert_eq!(ledger.rhythm(SOURCE).await.unwrap(), ArrivalGaps::default());
+    let mut rhythm = after_one(&ArrivalGaps::default(), NOW);
     assert!(ledger.keep_rhythm(SOURCE, None, &rhythm).await.unwrap());
     let mut item = table.item("SYNC#stripe-main", "RHYTHM").await.unwrap();
     item.insert("later_code".into(), s("keeps this"));
@@ -47,7 +47,7 @@ async fn a_rhythm_is_read_back_and_what_newer_code_wrote_stays() {
 async fn of_two_watches_that_heard_the_same_one_learns() {
     let table = Table::fresh().await;
     let ledger = &table.ledger;
-    let mut known = Rhythm::default();
+    let mut known = ArrivalGaps::default();
     for ms in [1_000, 2_000, 3_000] {
         let looked = known.looked;
         let (one, two) = (
@@ -69,7 +69,7 @@ async fn the_state_of_a_sync_is_what_its_runs_have_left() {
     let minute = Duration::from_secs(60);
     let lease = ledger.sync_lease(SOURCE, "one", NOW, minute).await.unwrap();
     let lease = lease.unwrap();
-    let page = Paused {
+    let page = ResumePoint {
         token: "p1".into(),
         from: after(1),
         started: after(2),

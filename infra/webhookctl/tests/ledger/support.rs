@@ -16,7 +16,7 @@ use shared::base::clock::Millis;
 use shared::base::env::variable;
 use shared::base::timing::LEASE;
 use shared::inbox::Inbox;
-use shared::inbox::ledger::{Claim, Item, Lease, Ledger, Placed, Settled, Settlement};
+use shared::inbox::ledger::{Claim, Item, Lease, Ledger, Settled, Settlement, StoredBody};
 use shared::inbox::queue::Queue;
 use shared::inbox::spill::{Spill, Spilled};
 use shared::webhook::envelope::Envelope;
@@ -160,7 +160,7 @@ impl Table {
     }
 
     /// An event with a body that is in its place, as it comes out of a spill queue.
-    pub(crate) async fn spilled(&self, event: Event, placed: Placed) -> Spilled {
+    pub(crate) async fn spilled(&self, event: Event, placed: StoredBody) -> Spilled {
         let sqs = self.services.endpoints.clients().sqs;
         let made = sqs.create_queue().queue_name(&self.name).send().await;
         let url = made.unwrap().queue_url.unwrap();

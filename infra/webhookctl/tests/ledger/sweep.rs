@@ -6,7 +6,9 @@ use futures::future::join_all;
 use shared::base::clock::Millis;
 use shared::base::timing::{CLOCK_MARGIN, FIRST_LOOK, LEASE, OLD, SWEEP_LEASE};
 use shared::inbox::ledger::transition::WORK_SHARDS;
-use shared::inbox::ledger::{Claim, Room, Settled, Settlement, Space, State, Swept, Wanted};
+use shared::inbox::ledger::{
+    Capacity, CapacityRequest, Claim, QueueCapacity, Settled, Settlement, State, SweepResult,
+};
 use shared::inbox::queue::{QueueName, WorkMessage};
 use shared::webhook::event::EventKey;
 
@@ -20,15 +22,15 @@ fn first_look() -> Millis {
 }
 
 impl Table {
-    async fn look(&self, key: &EventKey, seen: Millis, now: Millis) -> Swept {
-        let swept = self.ledger.look(key, seen, ATTEMPTS, true, now).await;
+    async fn look(&self, key: &EventKey, seen: Millis, now: Millis) -> SweepResult {
+        let swept = self.ledger.sweep_one(key, seen, ATTEMPTS, true, now).await;
         swept.unwrap()
     }
 
     async fn to_look_at(&self, now: Millis) -> Vec<(EventKey, Millis)> {
         let mut found = Vec::new();
         for shard in 0..WORK_SHARDS {
-            found.extend(self.ledger.to_look_at(shard, now, 500).await.unwrap());
+            found.extend(self.ledger.due(shard, now, 500).await.unwrap());
         }
         found
     }
@@ -39,12 +41,12 @@ impl Table {
 }
 
 /// What is young goes before what is old.
-fn ring_in(lane: QueueName, key: &EventKey, run: u64, delay: Duration) -> Swept {
+fn ring_in(lane: QueueName, key: &EventKey, run: u64, delay: Duration) -> SweepResult {
     let key = key.clone();
-    Swept::Ring(WorkMessage { key, run }, delay, lane)
+    SweepResult::Send(WorkMessage { key, run }, delay, lane)
 }
 
-fn ring(key: &EventKey, run: u64, delay: Duration) -> Swept {
+fn ring(key: &EventKey, run: u64, delay: Duration) -> SweepResult {
     ring_in(QueueName::Main, key, run, delay)
 }
 
@@ -66,17 +68,9 @@ async fn each_open_event_is_found_when_its_time_has_come_and_not_before() {
     assert_eq!(found, keys);
     // Every part of the index has some of them.
     for shard in 0..WORK_SHARDS {
-        let some = table
-            .ledger
-            .to_look_at(shard, first_look(), 500)
-            .await
-            .unwrap();
+        let some = table.ledger.due(shard, first_look(), 500).await.unwrap();
         assert!(!some.is_empty(), "{shard}");
-        let one = table
-            .ledger
-            .to_look_at(shard, first_look(), 1)
-            .await
-            .unwrap();
+        let one = table.ledger.due(shard, first_look(), 1).await.unwrap();
         assert_eq!(one, some[..1]);
     }
 }
@@ -111,7 +105,7 @@ async fn a_lost_message_is_sent_again_ever_more_rarely() {
         let next = row.next_look.unwrap();
         pauses.push(next.since(now).as_secs());
         // Until then there is nothing to see, also for who has the old look in hand.
-        assert_eq!(table.look(&key, now, now).await, Swept::Left);
+        assert_eq!(table.look(&key, now, now).await, SweepResult::Skipped);
         now = next;
     }
     assert_eq!(pauses, [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]);
@@ -124,7 +118,7 @@ async fn only_what_is_open_and_as_the_index_saw_it_is_looked_at_later() {
     let seen = table.next_look(&key).await;
     let later = async |seen: Millis| {
         let next = seen + Duration::from_secs(600);
-        table.ledger.look_later(&key, seen, next, seen).await
+        table.ledger.postpone(&key, seen, next, seen).await
     };
     let before = table.row(&key).await;
     assert!(!later(seen - Duration::from_secs(1)).await.unwrap());
@@ -147,7 +141,7 @@ async fn what_got_its_attempt_back_meanwhile_is_not_used_up() {
     let (proxy, ledger) = table.through_proxy().await;
     let held = proxy.hold("UpdateItem", "dead_at");
     let seen = table.next_look(&key).await;
-    let put_off = Settlement::PutOff {
+    let put_off = Settlement::Deferred {
         why: "it is full".into(),
         due: lease_over(),
         resend_after: None,
@@ -155,12 +149,12 @@ async fn what_got_its_attempt_back_meanwhile_is_not_used_up() {
     };
     let (swept, settled) = held
         .around(
-            ledger.look(&key, seen, ATTEMPTS, true, lease_over()),
+            ledger.sweep_one(&key, seen, ATTEMPTS, true, lease_over()),
             table.settle(lease, put_off.clone()),
         )
         .await;
     assert_eq!(settled, Settled::Recorded(put_off));
-    assert_eq!(swept.unwrap(), Swept::Left);
+    assert_eq!(swept.unwrap(), SweepResult::Skipped);
     let row = table.ledger.event(&key).await.unwrap().unwrap();
     assert_eq!((row.state, row.attempts), (State::Failed, ATTEMPTS - 1));
 }
@@ -171,19 +165,19 @@ async fn each_queue_has_room_of_its_own() {
     let key = table.receive(&event("evt_1")).await;
     let look = async |now, live, backlog| {
         let seen = table.next_look(&key).await;
-        let room = Room { live, backlog };
-        let swept = table.ledger.look(&key, seen, ATTEMPTS, room, now);
+        let room = QueueCapacity { live, backlog };
+        let swept = table.ledger.sweep_one(&key, seen, ATTEMPTS, room, now);
         swept.await.unwrap()
     };
     let (young, old) = (first_look(), NOW + OLD + Duration::from_secs(1));
-    let (free, full) = (Space::Free, Space::Full);
+    let (free, full) = (Capacity::Free, Capacity::Full);
     assert_eq!(
         look(young, full, free).await,
-        Swept::HeldBack(QueueName::Main)
+        SweepResult::Throttled(QueueName::Main)
     );
     assert_eq!(
         look(old, free, full).await,
-        Swept::HeldBack(QueueName::Backlog)
+        SweepResult::Throttled(QueueName::Backlog)
     );
     let rung = |lane| ring_in(lane, &key, 0, Duration::ZERO);
     assert_eq!(look(young, free, full).await, rung(QueueName::Main));
@@ -196,21 +190,21 @@ async fn one_message_is_sent_for_a_row_while_no_worker_receives() {
     let key = table.receive(&event("evt_1")).await;
     let look = async |space| {
         let now = table.next_look(&key).await;
-        let room = Room {
+        let room = QueueCapacity {
             live: space,
-            backlog: Space::Full,
+            backlog: Capacity::Full,
         };
-        let swept = table.ledger.look(&key, now, ATTEMPTS, room, now);
+        let swept = table.ledger.sweep_one(&key, now, ATTEMPTS, room, now);
         swept.await.unwrap()
     };
     // The catcher's may have been lost.
     let rung = ring(&key, 0, Duration::ZERO);
-    assert_eq!(look(Space::Covered).await, rung);
+    assert_eq!(look(Capacity::Saturated).await, rung);
     for _ in 0..3 {
-        let swept = look(Space::Covered).await;
-        assert_eq!(swept, Swept::HeldBack(QueueName::Main));
+        let swept = look(Capacity::Saturated).await;
+        assert_eq!(swept, SweepResult::Throttled(QueueName::Main));
     }
-    assert_eq!(look(Space::Free).await, rung);
+    assert_eq!(look(Capacity::Free).await, rung);
 }
 
 #[tokio::test]
@@ -227,7 +221,7 @@ async fn a_retry_is_rung_for_on_its_time() {
     // Nobody else rings for it, so that it passes also into a deep queue.
     let swept = table
         .ledger
-        .look(&key, look, ATTEMPTS, false, now)
+        .sweep_one(&key, look, ATTEMPTS, false, now)
         .await
         .unwrap();
     assert_eq!(swept, ring_in(QueueName::Backlog, &key, 0, delay));
@@ -249,8 +243,11 @@ async fn only_the_first_ring_for_a_retry_passes_into_a_deep_queue() {
     // It stays due, because its messages wait in the deep queue.
     for _ in 0..4 {
         let now = table.next_look(&key).await;
-        let swept = table.ledger.look(&key, now, ATTEMPTS, false, now).await;
-        rung.push(matches!(swept.unwrap(), Swept::Ring(..)));
+        let swept = table
+            .ledger
+            .sweep_one(&key, now, ATTEMPTS, false, now)
+            .await;
+        rung.push(matches!(swept.unwrap(), SweepResult::Send(..)));
     }
     assert_eq!(rung, [true, false, false, false]);
 }
@@ -263,7 +260,7 @@ async fn a_live_lease_is_looked_at_again_when_it_is_over() {
     let before = table.row(&key).await;
     assert_eq!(
         table.look(&key, first_look(), after(121_000)).await,
-        Swept::Left
+        SweepResult::Skipped
     );
     let next = lease.until() + Duration::from_secs(10);
     assert_eq!(table.next_look(&key).await, next);
@@ -288,16 +285,20 @@ async fn a_lease_is_left_alone_until_clocks_must_agree_that_it_is_over() {
         let lease = table.lease(&key, first_look()).await;
         let now = lease.until() + Duration::from_millis(late);
         let swept = table.look(&key, first_look(), now).await;
-        assert_eq!(matches!(swept, Swept::Ring(..)), rings, "{late}: {swept:?}");
+        assert_eq!(
+            matches!(swept, SweepResult::Send(..)),
+            rings,
+            "{late}: {swept:?}"
+        );
         // The same margin holds for the end of the attempts.
         let key = table.receive(&event(&format!("evt_{late}_used_up"))).await;
         table.lease(&key, first_look()).await;
         let swept = table
             .ledger
-            .look(&key, first_look(), 1, true, now)
+            .sweep_one(&key, first_look(), 1, true, now)
             .await
             .unwrap();
-        assert_eq!(swept == Swept::Exhausted, rings, "{late}: {swept:?}");
+        assert_eq!(swept == SweepResult::Exhausted, rings, "{late}: {swept:?}");
     }
 }
 
@@ -314,7 +315,7 @@ async fn what_is_used_up_becomes_a_dead_letter() {
             .await;
         assert_eq!(
             table.look(&key, first_look(), first_look()).await,
-            Swept::Exhausted
+            SweepResult::Exhausted
         );
         let row = table.ledger.event(&key).await.unwrap().unwrap();
         assert_eq!(
@@ -355,7 +356,7 @@ async fn worker_and_sweep_agree_on_what_is_used_up() {
                 let swept = table.look(&key, first_look(), NOW).await;
                 table.put(row).await;
                 let claim = table.claim(&key, NOW).await;
-                if matches!(claim, Claim::Exhausted) != (swept == Swept::Exhausted) {
+                if matches!(claim, Claim::Exhausted) != (swept == SweepResult::Exhausted) {
                     apart.push(key.id().to_owned());
                 }
             }
@@ -368,7 +369,7 @@ async fn worker_and_sweep_agree_on_what_is_used_up() {
 async fn an_event_that_is_gone_is_left() {
     let table = Table::fresh().await;
     let key = EventKey::new("stripe-main", "evt_1");
-    assert_eq!(table.look(&key, NOW, NOW).await, Swept::Left);
+    assert_eq!(table.look(&key, NOW, NOW).await, SweepResult::Skipped);
     assert!(table.all().await.is_empty());
 }
 
@@ -383,7 +384,7 @@ async fn a_row_that_only_newer_code_knows_is_not_given_up_by_this() {
         })
         .await;
     let swept = table.look(&key, first_look(), first_look()).await;
-    assert_eq!(swept, Swept::Left);
+    assert_eq!(swept, SweepResult::Skipped);
     assert_eq!(table.row(&key).await, before);
 }
 
@@ -396,9 +397,12 @@ async fn of_sixteen_sweeps_at_once_one_rings() {
         let swept = join_all(sweeps).await;
         let rung = swept
             .iter()
-            .filter(|swept| matches!(swept, Swept::Ring(..)))
+            .filter(|swept| matches!(swept, SweepResult::Send(..)))
             .count();
-        let left = swept.iter().filter(|swept| **swept == Swept::Left).count();
+        let left = swept
+            .iter()
+            .filter(|swept| **swept == SweepResult::Skipped)
+            .count();
         assert_eq!((rung, left), (1, 15), "round {round}");
         assert_eq!(number(&table.row(&key).await, "enq_n"), 1);
     }
@@ -429,7 +433,7 @@ async fn a_sweep_that_was_overtaken_leaves_the_row() {
         let held = proxy.hold("UpdateItem", "enq_n");
         let now = first_look();
         let (swept, overtaken) = held
-            .around(ledger.look(&key, now, ATTEMPTS, true, now), async {
+            .around(ledger.sweep_one(&key, now, ATTEMPTS, true, now), async {
                 match *what {
                     "swept" => drop(table.look(&key, now, now).await),
                     "claimed" | "taken over" => drop(table.lease(&key, now).await),
@@ -441,7 +445,7 @@ async fn a_sweep_that_was_overtaken_leaves_the_row() {
                 table.row(&key).await
             })
             .await;
-        assert_eq!(swept.unwrap(), Swept::Left, "{what}");
+        assert_eq!(swept.unwrap(), SweepResult::Skipped, "{what}");
         assert_eq!(table.row(&key).await, overtaken, "{what}");
     }
 }
@@ -459,14 +463,14 @@ async fn a_sweep_that_waits_for_a_lease_does_not_overrule_how_it_ended() {
         let held = proxy.hold("UpdateItem", "SET gsk = :next");
         let (swept, settled) = held
             .around(
-                ledger.look(&key, first_look(), ATTEMPTS, true, first_look()),
+                ledger.sweep_one(&key, first_look(), ATTEMPTS, true, first_look()),
                 async {
                     table.settle(lease, settlement).await;
                     table.row(&key).await
                 },
             )
             .await;
-        assert_eq!(swept.unwrap(), Swept::Left);
+        assert_eq!(swept.unwrap(), SweepResult::Skipped);
         assert_eq!(table.row(&key).await, settled);
     }
 }
@@ -490,12 +494,12 @@ async fn a_sweep_gives_up_nothing_that_was_taken_up_since() {
         // The sweep allows no attempt, the worker ten.
         let held = proxy.hold("UpdateItem", "dead_at");
         let (swept, taken) = held
-            .around(ledger.look(&key, seen, 0, true, now), async {
+            .around(ledger.sweep_one(&key, seen, 0, true, now), async {
                 table.lease(&key, now).await;
                 table.row(&key).await
             })
             .await;
-        assert_eq!(swept.unwrap(), Swept::Left, "{state}");
+        assert_eq!(swept.unwrap(), SweepResult::Skipped, "{state}");
         assert_eq!(table.row(&key).await, taken, "{state}");
     }
 }
@@ -513,7 +517,7 @@ async fn a_sweep_and_a_worker_do_not_disturb_each_other() {
             (State::Processing, lease.row.owner.clone())
         );
         assert_eq!((row.epoch, row.attempts), (1, 1));
-        let rung = matches!(swept, Swept::Ring(..));
+        let rung = matches!(swept, SweepResult::Send(..));
         assert_eq!(row.sends, u32::from(rung), "round {round}: {swept:?}");
         // Whatever the order was, it stays in the index.
         assert!(row.next_look.unwrap() >= now);
@@ -528,8 +532,11 @@ async fn a_ring_whose_note_was_not_heard_is_late_and_not_lost() {
     let (proxy, ledger) = table.through_proxy().await;
     proxy.lose_answer("UpdateItem", "enq_n");
     let now = first_look();
-    let swept = ledger.look(&key, now, ATTEMPTS, true, now).await.unwrap();
-    assert_eq!(swept, Swept::Left);
+    let swept = ledger
+        .sweep_one(&key, now, ATTEMPTS, true, now)
+        .await
+        .unwrap();
+    assert_eq!(swept, SweepResult::Skipped);
     let next = table.next_look(&key).await;
     assert_eq!(next, now + Duration::from_secs(60));
     assert_eq!(
@@ -576,12 +583,15 @@ async fn a_place_in_the_queue_is_asked_for_before_the_row_is_written() {
     let (seen, now) = (table.next_look(&key).await, first_look());
     let before = table.row(&key).await;
     let mut asked = None;
-    let ask = |wanted: Wanted| {
+    let ask = |wanted: CapacityRequest| {
         asked = Some((wanted.lane, wanted.sends, wanted.first, wanted.delay));
         false
     };
-    let swept = table.ledger.look_if(&key, seen, ATTEMPTS, now, ask);
-    assert_eq!(swept.await.unwrap(), Swept::HeldBack(QueueName::Main));
+    let swept = table.ledger.sweep_one_if(&key, seen, ATTEMPTS, now, ask);
+    assert_eq!(
+        swept.await.unwrap(),
+        SweepResult::Throttled(QueueName::Main)
+    );
     assert_eq!(asked, Some((QueueName::Main, 0, false, Duration::ZERO)));
     assert_eq!(table.row(&key).await, before);
 }

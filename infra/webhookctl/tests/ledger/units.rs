@@ -21,11 +21,11 @@ use shared::base::calendar::Day;
 use shared::base::clock::Millis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{
-    Again, By, EffectState, Ledger, Received, Replayed, Settlement, Swept, Watched,
+    Again, By, EffectState, FoundBy, Ledger, Received, Replayed, Settlement, SweepResult,
 };
 use shared::monitoring::coverage::Comparison;
 use shared::monitoring::coverage::{Counts, Gap, MOST_GAPS, Piece};
-use shared::monitoring::silence::{REMEMBERED, Rhythm};
+use shared::monitoring::silence::{ArrivalGaps, REMEMBERED};
 use shared::webhook::event::{EventKey, Via};
 
 use crate::settle::effect;
@@ -163,8 +163,8 @@ async fn what_is_watched_by_its_time_costs_four() {
     let metered = Metered::fresh().await;
     let (ledger, meter) = (&metered.ledger, &metered.meter);
     let small = event("evt_1");
-    let placed = ledger.place(&small).await.unwrap();
-    let received = ledger.receive_placed(&small, &placed, Watched::ByTime, NOW);
+    let placed = ledger.store_body(&small).await.unwrap();
+    let received = ledger.receive_stored(&small, &placed, FoundBy::TimeIndex, NOW);
     received.await.unwrap();
     assert_eq!(meter.read(), (1.0, 1.0), "receive");
     let claim = ledger.claim(small.key(), "processor", NOW, LEASE, ATTEMPTS);
@@ -193,7 +193,7 @@ async fn a_body_costs_what_it_is_large_and_nothing_later() {
 async fn each_way_that_an_attempt_ends_has_its_cost() {
     let metered = Metered::fresh().await;
     let (ledger, meter) = (&metered.ledger, &metered.meter);
-    let put_off = Settlement::PutOff {
+    let put_off = Settlement::Deferred {
         why: "it is full".into(),
         due: after(60_000),
         resend_after: None,
@@ -268,7 +268,7 @@ async fn what_a_run_counts_costs_a_few_units_whatever_it_counts() {
     let (full, indexes) = count(most, 15).await;
     assert!(full <= 6.0 && indexes == 0.0, "{full} of the table");
     assert_eq!(count(10_000, 30).await, (full, 0.0), "it grows no further");
-    let rhythm = Rhythm {
+    let rhythm = ArrivalGaps {
         last: Some(NOW),
         looked: Some(NOW),
         gaps: vec![100_000; REMEMBERED],
@@ -302,24 +302,30 @@ async fn the_sweep_pays_for_moving_a_row_in_its_index() {
     let (ledger, meter) = (&metered.ledger, &metered.meter);
     let key = metered.open("evt_1").await;
     let look = metered.look(&key).await;
-    let rung = ledger.look(&key, look, ATTEMPTS, true, look).await.unwrap();
-    assert!(matches!(rung, Swept::Ring(..)), "{rung:?}");
+    let rung = ledger
+        .sweep_one(&key, look, ATTEMPTS, true, look)
+        .await
+        .unwrap();
+    assert!(matches!(rung, SweepResult::Send(..)), "{rung:?}");
     assert_eq!(meter.read(), (1.0, 2.0), "ring");
 
     let look = metered.look(&key).await;
     let later = look + Duration::from_secs(60);
-    assert!(ledger.look_later(&key, look, later, look).await.unwrap());
+    assert!(ledger.postpone(&key, look, later, look).await.unwrap());
     assert_eq!(meter.read(), (1.0, 2.0), "spare");
 
     let look = metered.look(&key).await;
     let held = metered.table.lease(&key, look).await;
-    ledger.look(&key, look, ATTEMPTS, true, look).await.unwrap();
+    ledger
+        .sweep_one(&key, look, ATTEMPTS, true, look)
+        .await
+        .unwrap();
     assert_eq!(meter.read(), (1.0, 2.0), "wait for a lease");
 
     let look = metered.look(&key).await;
     let late = look + LEASE * 3;
-    let swept = ledger.look(&key, look, 1, true, late).await.unwrap();
-    assert_eq!(swept, Swept::Exhausted);
+    let swept = ledger.sweep_one(&key, look, 1, true, late).await.unwrap();
+    assert_eq!(swept, SweepResult::Exhausted);
     assert_eq!(meter.read(), (1.0, 2.0), "exhaust");
     drop(held);
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{Claim, Raised, Settlement};
+use shared::inbox::ledger::{Claim, Settlement, VersionCheck};
 use shared::sources::ordering::{Entity, Version};
 use shared::webhook::event::EventKey;
 use shared::webhook::preset::Compare;
@@ -61,7 +61,7 @@ async fn an_event_that_came_too_late_names_the_newest_of_its_entity() {
     let Claim::Leased(mut lease) = claim.await.unwrap() else {
         panic!("{old} cannot be claimed");
     };
-    lease.remark("skipped_stale");
+    lease.annotate("skipped_stale");
     let settled = world
         .ledger
         .settle(*lease, Settlement::Done, &[], Millis::now());
@@ -76,8 +76,10 @@ async fn an_event_that_came_too_late_names_the_newest_of_its_entity() {
 
     let version = Version::read("6", Compare::Number).unwrap();
     let cart = Entity::new("carts", "c1");
-    let raised = world.ledger.raise(&cart, &version, &newest, Millis::now());
-    assert_eq!(raised.await.unwrap(), Raised::Newest);
+    let raised = world
+        .ledger
+        .advance_version(&cart, &version, &newest, Millis::now());
+    assert_eq!(raised.await.unwrap(), VersionCheck::Newest);
     let (event, text) = inspected(&world, &old).await;
     assert_eq!(event["superseded_by"], "carts:evt_00006");
     assert!(

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use shared::base::clock::Millis;
 use shared::base::timing::LEASE;
-use shared::inbox::ledger::{EffectState, Raised, Settlement};
+use shared::inbox::ledger::{EffectState, Settlement, VersionCheck};
 use shared::sources::ordering::{Entity, Version};
 use shared::webhook::event::EventKey;
 use shared::webhook::preset::Compare;
@@ -194,8 +194,10 @@ async fn what_a_newer_event_has_overtaken_is_left_out() {
     let newest = Version::read("6", Compare::Number).unwrap();
     let cart = Entity::new("carts", "c1");
     let key = EventKey::new("carts", "evt_00006");
-    let raised = world.ledger.raise(&cart, &newest, &key, Millis::now());
-    assert_eq!(raised.await.unwrap(), Raised::Newest);
+    let raised = world
+        .ledger
+        .advance_version(&cart, &newest, &key, Millis::now());
+    assert_eq!(raised.await.unwrap(), VersionCheck::Newest);
     let plan = world.plan(&["-s", "carts", "--mode", "force"]).await;
     assert_eq!(plan["events"]["planned"], 2);
     assert_eq!(plan["events"]["left_out"], json!({"superseded": 1}));

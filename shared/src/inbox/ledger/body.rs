@@ -61,20 +61,20 @@ pub(crate) struct Packed {
 
 /// A body that is ready for its row: small enough for the table, or durable in the bucket.
 #[derive(Clone, Debug)]
-pub struct Placed {
+pub struct StoredBody {
     /// The bytes that arrived.
     pub(crate) len: usize,
-    pub(crate) at: Place,
+    pub(crate) at: BodyLocation,
 }
 
-impl Placed {
+impl StoredBody {
     pub(crate) fn is_in_bucket(&self) -> bool {
-        matches!(self.at, Place::Bucket(_))
+        matches!(self.at, BodyLocation::Bucket(_))
     }
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum BodyLocation {
     Table(Packed),
     /// The key of the object.
     Bucket(String),
@@ -130,23 +130,23 @@ impl Ledger {
     /// Adds the body to the state row, or keeps it in a row of its own that the state row points
     /// to. What is pointed to is durable first, so that no row ever points to nothing. One that is
     /// `held` does not expire.
-    pub(super) async fn keep_body(
+    pub(super) async fn put_body(
         &self,
         event: &Event,
-        placed: &Placed,
+        placed: &StoredBody,
         row: &mut Item,
         held: bool,
         now: Millis,
     ) -> anyhow::Result<()> {
         let packed = match &placed.at {
-            Place::Bucket(key) => {
+            BodyLocation::Bucket(key) => {
                 if held {
                     Box::pin(self.hold_object(key)).await?;
                 }
                 row.insert("bref".into(), item::s(format!("s3:{key}")));
                 return Ok(());
             }
-            Place::Table(packed) => packed,
+            BodyLocation::Table(packed) => packed,
         };
         if packed.inline(row) {
             return Ok(());
@@ -176,19 +176,19 @@ impl Ledger {
     }
 
     /// Makes the body ready: one that is too large for a row is in the bucket when this returns.
-    pub async fn place(&self, event: &Event) -> anyhow::Result<Placed> {
+    pub async fn store_body(&self, event: &Event) -> anyhow::Result<StoredBody> {
         let len = event.body.len();
         if len <= LARGEST_WITH_DICTIONARY {
             let packed = Packed::for_row(&event.body);
             if packed.bytes.len() <= LARGEST_ROW {
-                let at = Place::Table(packed);
-                return Ok(Placed { len, at });
+                let at = BodyLocation::Table(packed);
+                return Ok(StoredBody { len, at });
             }
         }
         let packed = Packed::new(&event.body);
         if packed.bytes.len() <= LARGEST_ROW {
-            let at = Place::Table(packed);
-            return Ok(Placed { len, at });
+            let at = BodyLocation::Table(packed);
+            return Ok(StoredBody { len, at });
         }
         let (s3, bucket) = self
             .bodies
@@ -206,8 +206,8 @@ impl Ledger {
         // In a box, or every small body would carry its ten kilobytes along.
         let put = Box::pin(put).await;
         put.context("put the body into the bucket")?;
-        let at = Place::Bucket(key);
-        Ok(Placed { len, at })
+        let at = BodyLocation::Bucket(key);
+        Ok(StoredBody { len, at })
     }
 
     /// Whether it knows the bucket of the bodies that are too large for it.
@@ -235,12 +235,12 @@ impl Ledger {
     }
 
     /// The body of an event that has no row yet, if it is in the bucket.
-    pub(super) async fn placed_body(
+    pub(super) async fn stored_body(
         &self,
-        placed: &Placed,
+        placed: &StoredBody,
         sha: &Sha,
     ) -> anyhow::Result<Option<Body>> {
-        let Place::Bucket(key) = &placed.at else {
+        let BodyLocation::Bucket(key) = &placed.at else {
             return Ok(None);
         };
         let packed = self.bucket_body(key).await?;

@@ -17,7 +17,7 @@ pub struct Lease {
     pub(super) item: Item,
     pub(super) owner: String,
     pub(super) until: Millis,
-    pub(super) remark: Option<&'static str>,
+    pub(super) annotation: Option<&'static str>,
 }
 
 /// What became of a claim.
@@ -43,7 +43,7 @@ pub enum Claim {
 /// What a worker does about an event whose worker never came back. It may be one that kills who
 /// works on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Abandoned {
+pub enum ExpiredLease {
     TakeOver,
     Leave,
 }
@@ -81,8 +81,8 @@ impl Lease {
     }
 
     /// What the history is to say of this attempt, beside how it ended.
-    pub fn remark(&mut self, remark: &'static str) {
-        self.remark = Some(remark);
+    pub fn annotate(&mut self, remark: &'static str) {
+        self.annotation = Some(remark);
     }
 
     pub(super) fn fence(&self) -> Fence<'_> {
@@ -104,14 +104,14 @@ impl Ledger {
         lease: Duration,
         attempts: u32,
     ) -> anyhow::Result<Claim> {
-        self.claim_or(Abandoned::TakeOver, key, worker, now, lease, attempts)
+        self.claim_or(ExpiredLease::TakeOver, key, worker, now, lease, attempts)
             .await
     }
 
     /// The same, where it is said what becomes of an event that its worker abandoned.
     pub async fn claim_or(
         &self,
-        abandoned: Abandoned,
+        abandoned: ExpiredLease,
         key: &EventKey,
         worker: &str,
         now: Millis,
@@ -141,7 +141,7 @@ impl Ledger {
                 Refusal::Settled(state) => return Ok(Claim::Settled(state)),
                 Refusal::Held => return Ok(Claim::Held),
                 Refusal::NotDue(due) => return Ok(Claim::NotDue(due)),
-                Refusal::TakeOver { .. } if abandoned == Abandoned::Leave => {
+                Refusal::TakeOver { .. } if abandoned == ExpiredLease::Leave => {
                     return Ok(Claim::Abandoned);
                 }
                 Refusal::TakeOver { seen } => {
@@ -200,7 +200,7 @@ fn leased(item: Option<Item>, owner: String, until: Millis) -> anyhow::Result<Cl
         item,
         owner,
         until,
-        remark: None,
+        annotation: None,
     })))
 }
 

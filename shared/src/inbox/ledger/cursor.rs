@@ -14,14 +14,14 @@ pub struct Cursor {
     /// When the last complete run began; `None` before the first.
     pub at: Option<Millis>,
     /// A run that stopped before its end: where it was.
-    pub page: Option<Paused>,
+    pub page: Option<ResumePoint>,
     /// The place in the provider's list that the next run goes on from, where a list has one.
     pub mark: Option<String>,
 }
 
 /// A run between two pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Paused {
+pub struct ResumePoint {
     /// The provider's token of the next page.
     pub token: String,
     /// The earliest time that the run asks for.
@@ -81,7 +81,7 @@ impl Ledger {
     pub async fn sync_page(
         &self,
         lease: &SyncLease,
-        page: &Paused,
+        page: &ResumePoint,
         until: Millis,
     ) -> anyhow::Result<bool> {
         let change =
@@ -160,7 +160,7 @@ impl Cursor {
         let at = item::time(item, "cur");
         let page = item::text(item, "page").map(str::to_owned);
         let paused = page.and_then(|token| {
-            Some(Paused {
+            Some(ResumePoint {
                 token,
                 from: item::time(item, "pfrom")?,
                 started: item::time(item, "pstart")?,

@@ -12,9 +12,9 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use sha2::{Digest as _, Sha256};
 
 use super::transition::{Fence, order as transition};
-use super::{BadRow, Body, Item, Ledger, Placed, Row, State, Write, item};
+use super::{BadRow, Body, Item, Ledger, Row, State, StoredBody, Write, item};
 use crate::base::clock::Millis;
-use crate::base::timing::{KEEP_ORDER, POINTER_GRACE};
+use crate::base::timing::{KEEP_ORDER, ORDER_ENTRY_GRACE};
 use crate::sources::Config;
 use crate::sources::ordering::{Entity, Mode, Place, Version};
 use crate::webhook::event::{Event, EventKey};
@@ -44,7 +44,7 @@ pub struct EntityLock {
 
 /// The place of an event in the line of its entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pointer {
+pub struct OrderEntry {
     pub entity: Entity,
     pub event: EventKey,
     sk: String,
@@ -52,16 +52,16 @@ pub struct Pointer {
 
 /// Whether the guard was raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Raised {
+pub enum VersionCheck {
     /// Nothing newer was worked on.
     Newest,
     /// Something newer was.
-    Older,
+    Stale,
 }
 
 /// An event that goes first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ahead {
+pub struct Predecessor {
     /// `None`: it has a pointer, and its row is not there yet.
     pub event: Option<EventKey>,
     /// When it is worth to look again.
@@ -70,13 +70,13 @@ pub struct Ahead {
 
 /// What a pointer says of the way.
 #[derive(Debug, PartialEq, Eq)]
-enum Standing {
+enum EntryState {
     /// It stands for nothing that is still to be done.
     Gone,
-    Waits(Ahead),
+    Waits(Predecessor),
 }
 
-impl Pointer {
+impl OrderEntry {
     pub fn new(entity: Entity, version: &Version, event: &EventKey) -> Self {
         // A space is less than anything in a version: what begins alike stays in order.
         let hash = hex::encode(&Sha256::digest(event.pk())[..8]);
@@ -88,7 +88,7 @@ impl Pointer {
     }
 }
 
-impl Ahead {
+impl Predecessor {
     /// For one that stands behind others as well.
     fn behind(self, others: usize) -> Self {
         let others = u32::try_from(others).unwrap_or(u32::MAX);
@@ -121,27 +121,27 @@ impl Ledger {
     }
 
     /// The place in the line that an event asks for, if its source has lines.
-    pub(super) fn pointer(&self, event: &Event) -> Option<Pointer> {
+    pub(super) fn order_entry(&self, event: &Event) -> Option<OrderEntry> {
         let order = self.strict.get(event.key.source())?;
         let source = event.key.source();
         let place = order.place(source, &event.headers, &event.body, event.received_at)?;
-        Some(Pointer::new(place.entity, &place.version?, &event.key))
+        Some(OrderEntry::new(place.entity, &place.version?, &event.key))
     }
 
     /// The same for an event that may have come out of the spill queue with a reference to its body.
-    pub(super) async fn pointer_of(
+    pub(super) async fn order_entry_of(
         &self,
         event: &Event,
-        placed: &Placed,
-    ) -> anyhow::Result<Option<Pointer>> {
+        placed: &StoredBody,
+    ) -> anyhow::Result<Option<OrderEntry>> {
         let has_line = self.strict.contains_key(event.key.source());
         if !has_line || !event.body.is_empty() {
-            return Ok(self.pointer(event));
+            return Ok(self.order_entry(event));
         }
-        let body = self.placed_body(placed, &event.sha).await?;
+        let body = self.stored_body(placed, &event.sha).await?;
         // Without a body nothing will be worked on, and nobody has to wait for it.
         Ok(body.and_then(|Body(body)| {
-            self.pointer(&Event {
+            self.order_entry(&Event {
                 body,
                 ..event.clone()
             })
@@ -149,7 +149,7 @@ impl Ledger {
     }
 
     /// Lets an event stand in the line of its entity. One that stands there keeps its place.
-    pub async fn line_up(&self, pointer: &Pointer, now: Millis) -> anyhow::Result<()> {
+    pub async fn enter_order(&self, pointer: &OrderEntry, now: Millis) -> anyhow::Result<()> {
         let written = Item::from([
             ("pk".to_owned(), item::s(pointer.entity.pk())),
             ("sk".to_owned(), item::s(&pointer.sk)),
@@ -164,7 +164,7 @@ impl Ledger {
     }
 
     /// Takes an event out of the line.
-    pub async fn step_out(&self, pointer: &Pointer) -> anyhow::Result<()> {
+    pub async fn leave_order(&self, pointer: &OrderEntry) -> anyhow::Result<()> {
         self.forget(&pointer.entity, &pointer.sk).await
     }
 
@@ -210,17 +210,17 @@ impl Ledger {
     /// It comes before the effect. After it, a worker that dies in between would leave the way
     /// open for an older event; and when the newer one is tried again, its destination honours
     /// the key and leaves the older state as it is.
-    pub async fn raise(
+    pub async fn advance_version(
         &self,
         entity: &Entity,
         version: &Version,
         event: &EventKey,
         now: Millis,
-    ) -> anyhow::Result<Raised> {
-        let change = transition::raise(version, &event.pk(), now);
+    ) -> anyhow::Result<VersionCheck> {
+        let change = transition::advance_version(version, &event.pk(), now);
         Ok(match self.change_item(&entity.pk(), "V", change).await? {
-            Write::Applied(_) => Raised::Newest,
-            Write::Refused(_) => Raised::Older,
+            Write::Applied(_) => VersionCheck::Newest,
+            Write::Refused(_) => VersionCheck::Stale,
         })
     }
 
@@ -244,18 +244,24 @@ impl Ledger {
     }
 
     /// The event that goes before this one, if any. Whoever asks holds the lock.
-    pub async fn ahead_of(&self, pointer: &Pointer, now: Millis) -> anyhow::Result<Option<Ahead>> {
+    pub async fn predecessor(
+        &self,
+        pointer: &OrderEntry,
+        now: Millis,
+    ) -> anyhow::Result<Option<Predecessor>> {
         for _ in 0..PAGES {
-            let page = self.pointers(&pointer.entity, &pointer.sk, PAGE).await?;
+            let page = self
+                .order_entries(&pointer.entity, &pointer.sk, PAGE)
+                .await?;
             let mut stands = false;
             for (place, (sk, event, at)) in page.iter().enumerate() {
                 if *sk == pointer.sk {
                     stands = true;
-                } else if let Standing::Waits(ahead) =
-                    self.standing(pointer, event, *at, now).await?
+                } else if let EntryState::Waits(ahead) =
+                    self.read_entry_state(pointer, event, *at, now).await?
                 {
                     // What waits must be seen by those behind it.
-                    self.line_up(pointer, now).await?;
+                    self.enter_order(pointer, now).await?;
                     let between = page.iter().skip(place + 1);
                     let between = between.filter(|(sk, ..)| *sk != pointer.sk);
                     return Ok(Some(ahead.behind(between.count())));
@@ -268,46 +274,46 @@ impl Ledger {
             }
             if page.len() < usize::try_from(PAGE).unwrap_or(0) {
                 // It came without a pointer: it is replayed, or its source became strict since.
-                self.line_up(pointer, now).await?;
+                self.enter_order(pointer, now).await?;
                 return Ok(None);
             }
         }
         let until = now + LOOK_AGAIN;
-        Ok(Some(Ahead { event: None, until }))
+        Ok(Some(Predecessor { event: None, until }))
     }
 
     /// The first event in the line of an entity, called up: it is due now if it was put off.
-    pub async fn call_up_next(
+    pub async fn wake_next(
         &self,
         entity: &Entity,
         now: Millis,
     ) -> anyhow::Result<Option<EventKey>> {
         // Greater than any pointer.
-        let first = self.pointers(entity, "P$", 1).await?;
+        let first = self.order_entries(entity, "P$", 1).await?;
         let Some((_, event, _)) = first.into_iter().next() else {
             return Ok(None);
         };
-        self.change(&event.pk(), transition::call_up(now)).await?;
+        self.change(&event.pk(), transition::wake(now)).await?;
         Ok(Some(event))
     }
 
-    async fn standing(
+    async fn read_entry_state(
         &self,
-        mine: &Pointer,
+        mine: &OrderEntry,
         event: &EventKey,
         at: Millis,
         now: Millis,
-    ) -> anyhow::Result<Standing> {
+    ) -> anyhow::Result<EntryState> {
         if *event == mine.event {
             // The same event said something else before.
-            return Ok(Standing::Gone);
+            return Ok(EntryState::Gone);
         }
         match self.event(event).await {
-            Ok(row) => Ok(standing(row.as_ref(), at, now)),
+            Ok(row) => Ok(entry_state(row.as_ref(), at, now)),
             // Those behind it wait for somebody to mend it, at the cost of no attempt.
             Err(error) if error.is::<BadRow>() => {
                 tracing::error!(event.key = %event, error = format!("{error:#}"), "events wait behind {event}, which cannot be read");
-                Ok(Standing::Waits(Ahead {
+                Ok(EntryState::Waits(Predecessor {
                     event: None,
                     until: now + LOOK_AGAIN,
                 }))
@@ -317,7 +323,7 @@ impl Ledger {
     }
 
     /// Pointers up to and with a sort key, the lowest first.
-    async fn pointers(
+    async fn order_entries(
         &self,
         entity: &Entity,
         to: &str,
@@ -361,17 +367,17 @@ impl Ledger {
 }
 
 /// What a pointer from `at` says, given its row.
-fn standing(row: Option<&Row>, at: Millis, now: Millis) -> Standing {
+fn entry_state(row: Option<&Row>, at: Millis, now: Millis) -> EntryState {
     let soon = now + LOOK_AGAIN;
     match row {
         // The row is written right behind the pointer, or its sender sends it again.
-        None if now.since(at) < POINTER_GRACE => Standing::Waits(Ahead {
+        None if now.since(at) < ORDER_ENTRY_GRACE => EntryState::Waits(Predecessor {
             event: None,
             until: soon,
         }),
-        None => Standing::Gone,
-        Some(row) if !row.is_open() => Standing::Gone,
-        Some(row) => Standing::Waits(Ahead {
+        None => EntryState::Gone,
+        Some(row) if !row.is_open() => EntryState::Gone,
+        Some(row) => EntryState::Waits(Predecessor {
             event: Some(row.key.clone()),
             until: match (row.state, row.due) {
                 (State::Failed, Some(due)) => soon.max(due + Duration::from_secs(1)),
@@ -390,7 +396,7 @@ mod tests {
     fn the_line_is_in_the_order_of_the_versions() {
         let pointer = |version: &str, compare| {
             let version = Version::read(version, compare).unwrap();
-            Pointer::new(
+            OrderEntry::new(
                 Entity::new("s", "e"),
                 &version,
                 &EventKey::new("s", version.sorted()),
@@ -410,7 +416,7 @@ mod tests {
     #[test]
     fn the_last_of_a_long_line_looks_again_all_the_same() {
         let ahead = |others| {
-            let first = Ahead {
+            let first = Predecessor {
                 event: None,
                 until: Millis(0),
             };
@@ -425,9 +431,9 @@ mod tests {
     #[test]
     fn a_pointer_without_a_row_stands_for_a_while() {
         let at = Millis(1_000_000);
-        let waits = |now: Millis| matches!(standing(None, at, now), Standing::Waits(_));
-        assert!(waits(at) && waits(at + POINTER_GRACE - Duration::from_millis(1)));
-        assert!(!waits(at + POINTER_GRACE));
+        let waits = |now: Millis| matches!(entry_state(None, at, now), EntryState::Waits(_));
+        assert!(waits(at) && waits(at + ORDER_ENTRY_GRACE - Duration::from_millis(1)));
+        assert!(!waits(at + ORDER_ENTRY_GRACE));
         // The clock of who wrote it may be ahead.
         assert!(waits(at - Duration::from_secs(3)));
     }

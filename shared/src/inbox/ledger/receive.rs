@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::apart::Why;
-use super::body::Placed;
+use super::body::StoredBody;
+use super::conflict::Why;
 use super::transition::{QUARANTINED, work_partition};
-use super::{Item, Ledger, Row, SCHEMA, State, Watched, Write, item};
+use super::{FoundBy, Item, Ledger, Row, SCHEMA, State, Write, item};
 use crate::base::clock::Millis;
 use crate::base::timing::FIRST_LOOK;
 use crate::webhook::event::{Event, EventKey, Sha, Via};
@@ -36,16 +36,16 @@ pub enum Received {
 /// What an event is in its first row.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum New<'n> {
-    Received(Watched),
+    Received(FoundBy),
     /// Kept apart, for this reason.
-    Apart(&'n str),
+    Conflicting(&'n str),
 }
 
 impl New<'_> {
     fn state(self) -> State {
         match self {
             Self::Received(_) => State::Received,
-            Self::Apart(_) => State::Quarantined,
+            Self::Conflicting(_) => State::Quarantined,
         }
     }
 }
@@ -64,17 +64,17 @@ impl Ledger {
     ///
     /// After this returns, the event is durable: it may be acknowledged.
     pub async fn receive(&self, event: &Event, now: Millis) -> anyhow::Result<Received> {
-        let placed = self.place(event).await?;
-        self.receive_placed(event, &placed, Watched::ByIndex, now)
+        let placed = self.store_body(event).await?;
+        self.receive_stored(event, &placed, FoundBy::WorkIndex, now)
             .await
     }
 
     /// The same for an event whose body is ready.
-    pub async fn receive_placed(
+    pub async fn receive_stored(
         &self,
         event: &Event,
-        placed: &Placed,
-        watched: Watched,
+        placed: &StoredBody,
+        watched: FoundBy,
         now: Millis,
     ) -> anyhow::Result<Received> {
         if let Some(mark) = &event.once
@@ -86,10 +86,10 @@ impl Ledger {
                 Why::KnownSignature(*mark)
             };
             // In a box, for it is rare, and what is waited for in it is deep.
-            return Box::pin(self.keep_apart(event, placed, why, now)).await;
+            return Box::pin(self.quarantine(event, placed, why, now)).await;
         }
-        if let Some(pointer) = self.pointer_of(event, placed).await? {
-            self.line_up(&pointer, now).await?;
+        if let Some(pointer) = self.order_entry_of(event, placed).await? {
+            self.enter_order(&pointer, now).await?;
         }
         match self
             .put_event(event, &event.key, placed, New::Received(watched), now)
@@ -98,7 +98,7 @@ impl Ledger {
             None | Some(Refusal::Own) => Ok(Received::New),
             Some(Refusal::Known(known)) => Ok(known),
             Some(Refusal::OtherBody) => {
-                Box::pin(self.keep_apart(event, placed, Why::OtherBody, now)).await
+                Box::pin(self.quarantine(event, placed, Why::OtherBody, now)).await
             }
         }
     }
@@ -108,15 +108,15 @@ impl Ledger {
         &self,
         event: &Event,
         key: &EventKey,
-        placed: &Placed,
+        placed: &StoredBody,
         new: New<'_>,
         now: Millis,
     ) -> anyhow::Result<Option<Refusal>> {
         let event = &event.under(key.clone());
         let write_id = write_id()?;
         let mut row = state_row(event, placed.len, new, &write_id, now);
-        let held = matches!(new, New::Apart(_));
-        self.keep_body(event, placed, &mut row, held, now).await?;
+        let held = matches!(new, New::Conflicting(_));
+        self.put_body(event, placed, &mut row, held, now).await?;
         let condition = ("attribute_not_exists(pk)", Item::new());
         match self
             .put("put an event into the ledger", row, Some(condition))
@@ -129,7 +129,7 @@ impl Ledger {
                 if let Ok(row) = Row::read(&old) {
                     self.hold_again(&row, now).await;
                     if matches!(refusal, Refusal::Known(_)) {
-                        self.note_other_way(&row, event).await;
+                        self.record_other_arrival(&row, event).await;
                     }
                 }
                 Ok(Some(refusal))
@@ -242,12 +242,12 @@ fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: Milli
     match new {
         New::Received(watched) => {
             row.insert("enq".into(), item::ms(now));
-            if watched == Watched::ByIndex {
+            if watched == FoundBy::WorkIndex {
                 row.insert("gpk".into(), item::s(work_partition(&pk)));
                 row.insert("gsk".into(), item::ms(now + FIRST_LOOK));
             }
         }
-        New::Apart(reason) => {
+        New::Conflicting(reason) => {
             row.insert("reason".into(), item::s(reason));
             row.insert("gpk".into(), item::s(QUARANTINED));
             row.insert("gsk".into(), item::ms(now));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     fn row(event: &Event, state: State) -> Item {
-        let new = New::Received(Watched::ByIndex);
+        let new = New::Received(FoundBy::WorkIndex);
         let mut row = state_row(event, 0, new, "first", event.received_at);
         row.insert("st".into(), item::s(state.as_str()));
         row.insert("bref".into(), item::s("i"));

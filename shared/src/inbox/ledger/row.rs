@@ -5,7 +5,7 @@ use std::fmt;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::{AlsoSeen, Item, item};
+use super::{Item, OtherArrival, item};
 use crate::base::clock::Millis;
 use crate::base::string_enum::string_enum;
 use crate::webhook::event::{Batch, EventId, EventKey, Proven, Sha, Via};
@@ -59,7 +59,7 @@ pub struct Row {
     /// Those before that.
     pub died: u32,
     /// How often it was put off in this run, none of which is an attempt.
-    pub put_offs: u32,
+    pub deferrals: u32,
     pub owner: Option<String>,
     pub lease_until: Option<Millis>,
     pub due: Option<Millis>,
@@ -75,7 +75,7 @@ pub struct Row {
     pub headers: BTreeMap<String, String>,
     pub via: Via,
     /// By which other ways it came later.
-    pub also: Vec<AlsoSeen>,
+    pub also: Vec<OtherArrival>,
     pub kind: String,
     pub provider: String,
     pub preset: String,
@@ -191,7 +191,7 @@ impl Row {
             attempts: item::number(row, "att").ok_or_else(|| bad("att"))?,
             crashes: item::number(row, "cr").ok_or_else(|| bad("cr"))?,
             died: item::number(row, "died").unwrap_or(0),
-            put_offs: item::number(row, "off").unwrap_or(0),
+            deferrals: item::number(row, "off").unwrap_or(0),
             owner: text("own"),
             lease_until,
             due,
@@ -208,7 +208,7 @@ impl Row {
             via: item::text(row, "via")
                 .and_then(Via::parse)
                 .unwrap_or(Via::Webhook),
-            also: super::also::read(row),
+            also: super::arrivals::read(row),
             kind: text("ty").unwrap_or_default(),
             provider: text("pvd").unwrap_or_default(),
             preset: text("pre").unwrap_or_default(),

@@ -24,7 +24,7 @@ pub enum Settlement {
         resend_after: Option<Duration>,
     },
     /// Not tried, and not counted as an attempt.
-    PutOff {
+    Deferred {
         why: String,
         due: Millis,
         resend_after: Option<Duration>,
@@ -67,15 +67,15 @@ impl Settlement {
                 Self::Retry {
                     error,
                     due: now + wait,
-                    resend_after: own_ring(row, wait),
+                    resend_after: own_send(row, wait),
                 }
             }
-            Outcome::Later { why, until } => {
+            Outcome::Deferred { why, until } => {
                 let due = until.max(now);
-                Self::PutOff {
+                Self::Deferred {
                     why,
                     due,
-                    resend_after: own_ring(row, due.since(now)),
+                    resend_after: own_send(row, due.since(now)),
                     in_line: false,
                 }
             }
@@ -84,16 +84,16 @@ impl Settlement {
 
     /// The same, with the sweep to ring for it.
     #[must_use]
-    pub fn without_ring(self) -> Self {
+    pub fn without_send(self) -> Self {
         match self {
             Self::Retry { error, due, .. } => Self::Retry {
                 error,
                 due,
                 resend_after: None,
             },
-            Self::PutOff {
+            Self::Deferred {
                 why, due, in_line, ..
-            } => Self::PutOff {
+            } => Self::Deferred {
                 why,
                 due,
                 resend_after: None,
@@ -106,7 +106,7 @@ impl Settlement {
     /// The same, where another event of its entity goes first. Nothing else is put off so.
     #[must_use]
     pub fn in_line(mut self) -> Self {
-        if let Self::PutOff { in_line, .. } = &mut self {
+        if let Self::Deferred { in_line, .. } = &mut self {
             *in_line = true;
         }
         self
@@ -130,7 +130,7 @@ impl Settlement {
                 let look = look_behind(*due, *resend_after);
                 transition::retry(fence, row, effects, error, *due, look, now)
             }
-            Self::PutOff {
+            Self::Deferred {
                 why,
                 due,
                 resend_after,
@@ -138,11 +138,11 @@ impl Settlement {
             } => {
                 let look = look_behind(*due, *resend_after);
                 let attempts = if *in_line {
-                    told(row)
+                    attempts_in_history(row)
                 } else {
                     row.attempts.saturating_sub(1)
                 };
-                transition::put_off(fence, row, effects, why, attempts, *due, look)
+                transition::defer(fence, row, effects, why, attempts, *due, look)
             }
             Self::DeadLetter { reason, error } => {
                 transition::dead_letter(fence, row, effects, reason, error, now)
@@ -154,7 +154,7 @@ impl Settlement {
 /// The attempts that the history tells of. Those that crashed are not in it: whoever stands in line
 /// has begun nothing, and who died with it in their hands died of something else. One that kills
 /// comes to the head of its line, and then here only behind an older one that arrives late.
-fn told(row: &Row) -> u32 {
+fn attempts_in_history(row: &Row) -> u32 {
     let of_run = row.history.iter().rev();
     let of_run = of_run.take_while(|moment| moment.what != REPLAYED);
     let attempts = of_run.map(|moment| moment.attempt);
@@ -163,8 +163,8 @@ fn told(row: &Row) -> u32 {
 
 /// The worker rings for itself where the wait is short, and not often: each claim of a run, an
 /// attempt or put off, is one more link of a chain that Lambda cuts.
-fn own_ring(row: &Row, wait: Duration) -> Option<Duration> {
-    let claims = row.attempts.saturating_add(row.put_offs);
+fn own_send(row: &Row, wait: Duration) -> Option<Duration> {
+    let claims = row.attempts.saturating_add(row.deferrals);
     (wait <= LONGEST_DELAY && claims <= MAX_SELF_SENDS_PER_RUN).then_some(wait)
 }
 
@@ -189,8 +189,8 @@ impl Ledger {
     ) -> anyhow::Result<Settled> {
         let keep = self.retention(lease.row.key.source()).rows;
         let mut change = settlement.change(&lease, effects, now, keep);
-        if let Some(remark) = lease.remark {
-            change = change.remarked(remark);
+        if let Some(remark) = lease.annotation {
+            change = change.annotated(remark);
         }
         match self.change(&lease.row.key.pk(), change).await? {
             Write::Applied(_) => {
@@ -247,7 +247,7 @@ fn applied(row: &Row, lease: &Lease, settlement: &Settlement, now: Millis) -> bo
             Settlement::Done => {
                 row.state == State::Done && row.done_by.as_deref() == Some(&lease.owner)
             }
-            Settlement::Retry { due, .. } | Settlement::PutOff { due, .. } => {
+            Settlement::Retry { due, .. } | Settlement::Deferred { due, .. } => {
                 row.state == State::Failed && row.due == Some(*due)
             }
             // The sweep may have given it up as well, for a reason of its own.
@@ -337,14 +337,14 @@ mod tests {
         assert_eq!(rings, 3);
         let rings = (0..50).filter(|put_offs| {
             let row = Row {
-                put_offs: *put_offs,
+                deferrals: *put_offs,
                 ..row(1)
             };
-            let outcome = Outcome::later("full", Millis(9));
+            let outcome = Outcome::deferred("full", Millis(9));
             let settlement = Settlement::of(outcome, &row, &quick, Millis(0), 0.5);
             matches!(
                 settlement,
-                Settlement::PutOff {
+                Settlement::Deferred {
                     resend_after: Some(_),
                     ..
                 }

@@ -25,9 +25,9 @@ const AFTER_LEASE: Duration = Duration::from_secs(10);
 
 /// What the sweep does about a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum SweepDecision {
     /// Ring, after a delay if its retry is not due yet; look again at `next`.
-    Ring {
+    Send {
         delay: Duration,
         next: Millis,
         /// The first ring for a retry: nobody else rings for it, so that it adds no second
@@ -42,42 +42,42 @@ pub enum Look {
         reason: &'static str,
     },
     /// It is settled, or was moved on since the index saw it.
-    Leave,
+    Skip,
 }
 
 /// What the sweep did about a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Swept {
+pub enum SweepResult {
     /// The row is noted as rung for: ring now, there.
-    Ring(WorkMessage, Duration, QueueName),
+    Send(WorkMessage, Duration, QueueName),
     Exhausted,
     /// Its queue takes no message for it; it stays as it is for the next sweep.
-    HeldBack(QueueName),
-    Left,
+    Throttled(QueueName),
+    Skipped,
 }
 
 /// What messages the queues still take.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
-    pub live: Space,
-    pub backlog: Space,
+pub struct QueueCapacity {
+    pub live: Capacity,
+    pub backlog: Capacity,
 }
 
 /// What messages a queue still takes. That of a retry that nobody rang for yet it always takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Space {
+pub enum Capacity {
     /// For any row.
     Free,
     /// As many messages wait as rows were looked at: most likely one for each of them, and nobody
     /// answers. Only for a row that the sweep has not rung for yet.
-    Covered,
+    Saturated,
     /// It is deep.
     Full,
 }
 
 /// What a row asks for when its message is to be rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct CapacityRequest {
     /// The queue where it belongs.
     pub lane: QueueName,
     /// How often the sweep has rung for it.
@@ -87,20 +87,20 @@ pub struct Wanted {
     pub delay: Duration,
 }
 
-impl Space {
+impl Capacity {
     pub fn takes(self, sends: u32) -> bool {
         match self {
             Self::Free => true,
-            Self::Covered => sends == 0,
+            Self::Saturated => sends == 0,
             Self::Full => false,
         }
     }
 }
 
-impl From<bool> for Room {
+impl From<bool> for QueueCapacity {
     /// Free, or full, in both.
     fn from(room: bool) -> Self {
-        let space = if room { Space::Free } else { Space::Full };
+        let space = if room { Capacity::Free } else { Capacity::Full };
         Self {
             live: space,
             backlog: space,
@@ -108,7 +108,7 @@ impl From<bool> for Room {
     }
 }
 
-impl Room {
+impl QueueCapacity {
     fn takes(self, lane: QueueName, sends: u32) -> bool {
         match lane {
             QueueName::Main => self.live,
@@ -118,11 +118,11 @@ impl Room {
     }
 }
 
-impl Look {
+impl SweepDecision {
     /// Decides over a row. `seen` is the time to look that the index gave.
     pub fn at(row: &Row, seen: Millis, attempts: u32, now: Millis) -> Self {
         if row.next_look != Some(seen) || !row.is_open() || row.schema > NEWEST_SCHEMA {
-            return Self::Leave;
+            return Self::Skip;
         }
         if row.state == State::Processing && !row.lease_is_over(now) {
             let until = row.lease_until.unwrap_or(now);
@@ -148,7 +148,7 @@ impl Look {
         let pause = Duration::from_secs(60 << row.sends.min(6)).min(LONGEST_PAUSE);
         let first =
             row.state == State::Failed && row.sent_at < row.due.map(|due| due - SWEEP_AHEAD);
-        Self::Ring {
+        Self::Send {
             delay: due.since(now),
             next: due + pause,
             first,
@@ -159,29 +159,29 @@ impl Look {
 impl Ledger {
     /// The events of one part of the `work` index whose time to look has come, oldest first, and
     /// that time. At most `limit`.
-    pub async fn to_look_at(
+    pub async fn due(
         &self,
         shard: u8,
         now: Millis,
         limit: i32,
     ) -> anyhow::Result<Vec<(EventKey, Millis)>> {
-        Ok(self.to_look_at_after(shard, now, limit, None).await?.0)
+        Ok(self.due_after(shard, now, limit, None).await?.0)
     }
 
     /// The same behind a place of the index, and the place to go on from, if there is more.
-    pub async fn to_look_at_after(
+    pub async fn due_after(
         &self,
         shard: u8,
         now: Millis,
         limit: i32,
         place: Option<Item>,
     ) -> anyhow::Result<(Vec<(EventKey, Millis)>, Option<Item>)> {
-        self.to_look_at_between(shard, (Millis(0), now), limit, place)
+        self.due_between(shard, (Millis(0), now), limit, place)
             .await
     }
 
     /// The same of those whose time came between these two.
-    pub async fn to_look_at_between(
+    pub async fn due_between(
         &self,
         shard: u8,
         (from, to): (Millis, Millis),
@@ -212,14 +212,14 @@ impl Ledger {
 
     /// Looks at one of them later, because nothing that it is to be sent to can be reached. `false`
     /// when somebody is at work on it, or it was moved on since the index saw it.
-    pub async fn look_later(
+    pub async fn postpone(
         &self,
         key: &EventKey,
         seen: Millis,
         next: Millis,
         now: Millis,
     ) -> anyhow::Result<bool> {
-        let change = transition::sweep_spare(seen, next);
+        let change = transition::sweep_skip(seen, next);
         let Write::Applied(item) = self.change(&key.pk(), change).await? else {
             return Ok(false);
         };
@@ -232,67 +232,67 @@ impl Ledger {
 
     /// Looks at one of them. The next look is noted before anybody sends, so that two sweeps at
     /// once ring once, and a sweep that dies in between is a little late and not lost.
-    pub async fn look(
+    pub async fn sweep_one(
         &self,
         key: &EventKey,
         seen: Millis,
         attempts: u32,
-        room: impl Into<Room>,
+        room: impl Into<QueueCapacity>,
         now: Millis,
-    ) -> anyhow::Result<Swept> {
+    ) -> anyhow::Result<SweepResult> {
         let room = room.into();
-        let admit = |wanted: Wanted| wanted.first || room.takes(wanted.lane, wanted.sends);
-        self.look_if(key, seen, attempts, now, admit).await
+        let admit = |wanted: CapacityRequest| wanted.first || room.takes(wanted.lane, wanted.sends);
+        self.sweep_one_if(key, seen, attempts, now, admit).await
     }
 
     /// The same, where `admit` says whether the queue takes a message. It is asked once the row is
     /// read and before anything is written, so that a caller who looks at many rows at once can
     /// count each place in the queue when it is given, and not when its message is sent.
-    pub async fn look_if(
+    pub async fn sweep_one_if(
         &self,
         key: &EventKey,
         seen: Millis,
         attempts: u32,
         now: Millis,
-        admit: impl FnOnce(Wanted) -> bool,
-    ) -> anyhow::Result<Swept> {
+        admit: impl FnOnce(CapacityRequest) -> bool,
+    ) -> anyhow::Result<SweepResult> {
         let pk = key.pk();
         let Some(old) = self.get(&pk, "M").await? else {
-            return Ok(Swept::Left);
+            return Ok(SweepResult::Skipped);
         };
         let row = Row::read(&old)?;
         self.hold_if_old(&row, now).await;
         let lane = QueueName::of(row.received_at, now);
-        let change = match Look::at(&row, seen, attempts, now) {
-            Look::Leave => return Ok(Swept::Left),
-            Look::Wait { next } => {
+        let change = match SweepDecision::at(&row, seen, attempts, now) {
+            SweepDecision::Skip => return Ok(SweepResult::Skipped),
+            SweepDecision::Wait { next } => {
                 self.change(&pk, transition::sweep_wait(seen, next)).await?;
-                return Ok(Swept::Left);
+                return Ok(SweepResult::Skipped);
             }
-            Look::Exhaust { reason } => {
+            SweepDecision::Exhaust { reason } => {
                 let change = transition::exhaust(row.epoch, &row, attempts, reason, now);
                 let answer = self.change(&pk, change).await?;
                 return Ok(if matches!(answer, Write::Applied(_)) {
-                    Swept::Exhausted
+                    SweepResult::Exhausted
                 } else {
-                    Swept::Left
+                    SweepResult::Skipped
                 });
             }
-            Look::Ring { delay, next, first } => {
-                let wanted = Wanted {
+            SweepDecision::Send { delay, next, first } => {
+                let wanted = CapacityRequest {
                     lane,
                     sends: row.sends,
                     first,
                     delay,
                 };
                 if !admit(wanted) {
-                    return Ok(Swept::HeldBack(lane));
+                    return Ok(SweepResult::Throttled(lane));
                 }
-                (transition::sweep_ring(seen, next, now), delay)
+                (transition::sweep_send(seen, next, now), delay)
             }
         };
         match self.change(&pk, change.0).await? {
-            Write::Applied(_) => Ok(Swept::Ring(
+            Write::Applied(_) => Ok(SweepResult::Send(
                 WorkMessage {
                     key: key.clone(),
                     run: row.run,
@@ -300,7 +300,7 @@ impl Ledger {
                 change.1,
                 lane,
             )),
-            Write::Refused(_) => Ok(Swept::Left),
+            Write::Refused(_) => Ok(SweepResult::Skipped),
         }
     }
 
@@ -348,14 +348,14 @@ mod tests {
         Row::read(&row).unwrap()
     }
 
-    fn at(row: &Row) -> Look {
-        Look::at(row, Millis(5), 10, Millis(100_000))
+    fn at(row: &Row) -> SweepDecision {
+        SweepDecision::at(row, Millis(5), 10, Millis(100_000))
     }
 
     #[test]
     fn an_open_row_is_rung_for_ever_more_rarely() {
         let pause = |sends| match at(&row("received", &[("enq_n", sends)])) {
-            Look::Ring {
+            SweepDecision::Send {
                 delay: Duration::ZERO,
                 next,
                 first: false,
@@ -371,7 +371,7 @@ mod tests {
         let look = at(&row("failed", &[("due", 130_000)]));
         assert_eq!(
             look,
-            Look::Ring {
+            SweepDecision::Send {
                 delay: Duration::from_secs(30),
                 next: Millis(190_000),
                 first: true
@@ -380,14 +380,17 @@ mod tests {
         let look = at(&row("failed", &[("due", 10), ("enq", 10)]));
         assert_eq!(
             look,
-            Look::Ring {
+            SweepDecision::Send {
                 delay: Duration::ZERO,
                 next: Millis(160_000),
                 first: false
             }
         );
         let look = at(&row("failed", &[("due", 95_000), ("enq", 94_000)]));
-        assert!(matches!(look, Look::Ring { first: false, .. }), "{look:?}");
+        assert!(
+            matches!(look, SweepDecision::Send { first: false, .. }),
+            "{look:?}"
+        );
     }
 
     #[test]
@@ -395,20 +398,20 @@ mod tests {
         let look = at(&row("processing", &[("lu", 120_000)]));
         assert_eq!(
             look,
-            Look::Wait {
+            SweepDecision::Wait {
                 next: Millis(130_000)
             }
         );
         // Inside the margin for clocks.
         assert_eq!(
             at(&row("processing", &[("lu", 96_000)])),
-            Look::Wait {
+            SweepDecision::Wait {
                 next: Millis(110_000)
             }
         );
         assert!(matches!(
             at(&row("processing", &[("lu", 94_000)])),
-            Look::Ring { .. }
+            SweepDecision::Send { .. }
         ));
     }
 
@@ -416,28 +419,28 @@ mod tests {
     fn what_is_used_up_is_exhausted_and_what_is_settled_left() {
         assert_eq!(
             at(&row("failed", &[("att", 10)])),
-            Look::Exhaust {
+            SweepDecision::Exhaust {
                 reason: "attempts_exhausted"
             }
         );
         assert_eq!(
             at(&row("processing", &[("lu", 1), ("cr", 3)])),
-            Look::Exhaust {
+            SweepDecision::Exhaust {
                 reason: "crash_loop"
             }
         );
         for state in ["done", "dead_letter", "quarantined"] {
-            assert_eq!(at(&row(state, &[])), Look::Leave, "{state}");
+            assert_eq!(at(&row(state, &[])), SweepDecision::Skip, "{state}");
         }
-        assert_eq!(at(&row("received", &[("gsk", 6)])), Look::Leave);
+        assert_eq!(at(&row("received", &[("gsk", 6)])), SweepDecision::Skip);
     }
 
     #[test]
     fn a_row_of_the_next_version_is_rung_for_and_one_of_a_later_is_left() {
         let newest = i64::from(NEWEST_SCHEMA);
         let look = at(&row("received", &[("sv", newest)]));
-        assert!(matches!(look, Look::Ring { .. }), "{look:?}");
+        assert!(matches!(look, SweepDecision::Send { .. }), "{look:?}");
         let later = row("received", &[("sv", newest + 1)]);
-        assert_eq!(at(&later), Look::Leave);
+        assert_eq!(at(&later), SweepDecision::Skip);
     }
 }

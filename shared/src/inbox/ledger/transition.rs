@@ -4,11 +4,11 @@
 //! change after a claim carries the fence `st = processing AND epoch = … AND own = …`, so that
 //! only the newest claim may write.
 
-pub mod also;
-pub mod apart;
+pub mod arrivals;
+pub mod conflict;
 pub mod coverage;
 pub mod hours;
-pub mod notice;
+pub mod operator_flag;
 pub mod order;
 pub mod plan;
 pub mod reconcile;
@@ -172,7 +172,7 @@ pub fn retry(
 ///
 /// Crashes are counted in a row, since an event that waits is claimed often. That there were others
 /// is remembered: one of them may have made a call.
-pub fn put_off(
+pub fn defer(
     fence: Fence<'_>,
     row: &Row,
     effects: Effects<'_>,
@@ -289,7 +289,7 @@ pub fn erase(row: &Row, rest: &Scrubbed, now: Millis, keep: Duration) -> Change 
 }
 
 /// An open row without a place in the `work` index gets one.
-pub fn watch(pk: &str, now: Millis) -> Change {
+pub fn index_event(pk: &str, now: Millis) -> Change {
     Change::new(
         "give an event its place among those that wait",
         // What newer code calls open by another name is open.
@@ -303,7 +303,7 @@ pub fn watch(pk: &str, now: Millis) -> Change {
 }
 
 /// The sweep is about to ring for an open row.
-pub fn sweep_ring(seen: Millis, next: Millis, now: Millis) -> Change {
+pub fn sweep_send(seen: Millis, next: Millis, now: Millis) -> Change {
     Change::new(
         "note a message that the sweep sends",
         // Only a row in processing has a lease.
@@ -364,7 +364,7 @@ pub fn held_until(now: Millis) -> Change {
 }
 
 /// All destinations of an open row are down: the sweep looks again when one may be up.
-pub fn sweep_spare(seen: Millis, next: Millis) -> Change {
+pub fn sweep_skip(seen: Millis, next: Millis) -> Change {
     Change::new(
         "put the sweep off",
         "gsk = :seen AND st IN (:received, :failed)",
@@ -414,7 +414,7 @@ const LONGEST_SKEW: Duration = Duration::from_secs(600);
 const SYNC_FENCE: &str = "own = :own AND epoch = :epoch";
 
 /// Asked for `most` times at the most → asked for once more.
-pub fn ask_again(most: u64, expires: Millis) -> Change {
+pub fn count_redelivery_request(most: u64, expires: Millis) -> Change {
     Change::new(
         "count a redelivery that is asked for",
         "attribute_not_exists(n) OR n < :most",
@@ -501,7 +501,7 @@ impl Change {
 
     /// Something that is worth to be known, in the entry that the change adds to the history.
     #[must_use]
-    pub(super) fn remarked(mut self, remark: &str) -> Self {
+    pub(super) fn annotated(mut self, remark: &str) -> Self {
         if let Some(AttributeValue::L(history)) = self.values.get_mut(":h")
             && let Some(AttributeValue::S(entry)) = history.last_mut()
         {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Spilled;
 use crate::base::clock::Millis;
-use crate::inbox::ledger::{Encoding, Packed, Place, Placed, unpack};
+use crate::inbox::ledger::{BodyLocation, Encoding, Packed, StoredBody, unpack};
 use crate::webhook::event::{Batch, Event, EventKey, Proven, Sha, Via};
 
 /// The version of messages that this code writes.
@@ -137,9 +137,9 @@ impl Wire {
             }
         };
         let body = match spilled.placed.as_ref().map(|placed| &placed.at) {
-            Some(Place::Bucket(key)) => WireBody::Bucket(key.clone()),
+            Some(BodyLocation::Bucket(key)) => WireBody::Bucket(key.clone()),
             // What is in a row may need a dictionary, and a message may be read by another release.
-            Some(Place::Table(_)) | None => packed(&Packed::new(&event.body)),
+            Some(BodyLocation::Table(_)) | None => packed(&Packed::new(&event.body)),
         };
         let len = spilled.placed.as_ref().map(|placed| placed.len);
         Self {
@@ -174,9 +174,9 @@ impl Wire {
             WireBody::Zstd(text) => (unpacked(&text, Encoding::Zstd, self.len, &sha)?, None),
             WireBody::Raw(text) => (unpacked(&text, Encoding::Raw, self.len, &sha)?, None),
             WireBody::Bucket(key) => {
-                let at = Place::Bucket(key);
+                let at = BodyLocation::Bucket(key);
                 let len = self.len;
-                (Bytes::new(), Some(Placed { len, at }))
+                (Bytes::new(), Some(StoredBody { len, at }))
             }
         };
         let of = match &self.bat {

@@ -5,15 +5,15 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use crate::base::clock::Millis;
 use crate::inbox::ledger::transition::coverage as change;
 use crate::inbox::ledger::{Ledger, Write, item};
-use crate::monitoring::silence::Rhythm;
+use crate::monitoring::silence::ArrivalGaps;
 
 impl Ledger {
     /// The rhythm of a source, as far as it is known.
-    pub async fn rhythm(&self, source: &str) -> anyhow::Result<Rhythm> {
+    pub async fn rhythm(&self, source: &str) -> anyhow::Result<ArrivalGaps> {
         let item = self.get(&pk(source), "RHYTHM").await?.unwrap_or_default();
         let gaps = item.get("gaps").and_then(|gaps| gaps.as_l().ok());
         let gaps = gaps.into_iter().flatten();
-        Ok(Rhythm {
+        Ok(ArrivalGaps {
             last: item::time(&item, "last_web"),
             looked: item::time(&item, "looked"),
             gaps: gaps
@@ -28,7 +28,7 @@ impl Ledger {
         &self,
         source: &str,
         looked: Option<Millis>,
-        rhythm: &Rhythm,
+        rhythm: &ArrivalGaps,
     ) -> anyhow::Result<bool> {
         let gaps = rhythm.gaps.iter().map(item::n).collect();
         let mut facts =

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use shared::base::clock::Millis;
-use shared::inbox::ledger::Deed;
+use shared::inbox::ledger::AuditAction;
 
 use super::counts::{DeadQueue, dead_letter_counts};
 use super::group::Group;
@@ -53,7 +53,7 @@ pub(super) async fn redrive(
     confirmed(&inbox, args.confirm, messages).await?;
 
     let by = who(&inbox).await?;
-    let deed = Deed {
+    let deed = AuditAction {
         what: "dlq.native",
         who: by.clone(),
         why: reason.to_owned(),

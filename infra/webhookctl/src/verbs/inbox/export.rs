@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{Deed, Row};
+use shared::inbox::ledger::{AuditAction, Row};
 
 use self::record::{Record, Redaction};
 use crate::cli::{ExportArgs, Global};
@@ -61,7 +61,7 @@ pub(in crate::verbs) async fn export(
 
     // Written down before anybody has it.
     let by = who(&inbox).await?;
-    let deed = Deed {
+    let deed = AuditAction {
         what: "export",
         who: by.clone(),
         why: args.reason.clone(),

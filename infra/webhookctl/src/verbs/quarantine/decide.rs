@@ -6,7 +6,7 @@
 
 use serde::Serialize;
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{By, Decided, Deed, Row, State};
+use shared::inbox::ledger::{AuditAction, By, Decided, Row, State};
 
 use super::inspect;
 use super::reach::door;
@@ -116,7 +116,7 @@ async fn log(
     who: &str,
     why: &str,
 ) -> anyhow::Result<()> {
-    let deed = Deed {
+    let deed = AuditAction {
         what,
         who: who.to_owned(),
         why: why.to_owned(),
@@ -135,7 +135,7 @@ fn told(
 ) -> anyhow::Result<Exit> {
     let now = match decided {
         Decided::Made(now) => now,
-        Decided::NotApart(state) => return Err(not_apart(row, *state).into()),
+        Decided::NotQuarantined(state) => return Err(not_apart(row, *state).into()),
         Decided::NoBody => return Err(no_body(row).into()),
         Decided::Missing => {
             let message = format!("{} is gone", row.key);

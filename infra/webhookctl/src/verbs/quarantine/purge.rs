@@ -3,7 +3,7 @@
 use futures::StreamExt;
 use serde::Serialize;
 use shared::base::clock::Millis;
-use shared::inbox::ledger::Deed;
+use shared::inbox::ledger::AuditAction;
 use shared::inbox::quarantine::Held;
 
 use super::group::addresses;
@@ -76,7 +76,7 @@ pub(super) async fn purge(
     }
     let reason = why(&args)?;
     let by = who(&inbox).await?;
-    let deed = Deed {
+    let deed = AuditAction {
         what: "quarantine.purge",
         who: by.clone(),
         why: reason.to_owned(),

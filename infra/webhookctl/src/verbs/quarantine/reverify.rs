@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use anyhow::Context;
 use serde::Serialize;
 use shared::base::clock::Millis;
-use shared::inbox::ledger::Deed;
+use shared::inbox::ledger::AuditAction;
 use shared::inbox::quarantine::{Entered, Verdict};
 
 use super::confirm::let_in;
@@ -149,7 +149,7 @@ async fn noted(inbox: &Inbox, args: &ReverifyArgs, count: usize) -> anyhow::Resu
         return Err(CliError::usage("quarantine.reason", "say why: -m WHY").into());
     }
     let who = who(inbox).await?;
-    let deed = Deed {
+    let deed = AuditAction {
         what: "quarantine.reverify",
         who: who.clone(),
         why: why.to_owned(),

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use serde::Serialize;
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{Deed, Received};
+use shared::inbox::ledger::{AuditAction, Received};
 use shared::monitoring::reconcile::{Drift, Repair, Report};
 use shared::sources::{Reconcile, Source};
 
@@ -60,7 +60,7 @@ pub(super) async fn repair(
     confirmed(&drift, args.confirm)?;
 
     let who = who(&inbox).await?;
-    let deed = Deed {
+    let deed = AuditAction {
         what: "reconcile.repair",
         who: who.clone(),
         why: reason.to_owned(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use shared::base::clock::Millis;
 use shared::inbox::ledger::{
-    Deed, Plan, PlanClaim, PlanEvent, PlanLease, PlanRun, PlanState, plan_digest,
+    AuditAction, Plan, PlanClaim, PlanEvent, PlanLease, PlanRun, PlanState, plan_digest,
 };
 
 use super::confirm::confirmed;
@@ -141,7 +141,7 @@ fn unchanged(plan: &Plan, events: &[PlanEvent]) -> Result<(), CliError> {
 /// Takes the plan, and writes down who does, before anything is done.
 async fn begin(plan: &Plan, by: &str, pace: Pace, inbox: &Inbox) -> anyhow::Result<PlanLease> {
     let now = Millis::now();
-    let deed = Deed {
+    let deed = AuditAction {
         what: "replay.apply",
         who: by.to_owned(),
         why: plan.facts.reason.clone(),

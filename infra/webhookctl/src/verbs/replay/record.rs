@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{Deed, Plan, PlanOutcome, PlanState};
+use shared::inbox::ledger::{AuditAction, Plan, PlanOutcome, PlanState};
 use shared::webhook::event::EventId;
 
 use super::document::document;
@@ -79,7 +79,7 @@ pub(super) async fn cancel(wanted: &str, inbox: &Inbox, out: &mut Printer) -> an
     let now = Millis::now();
     let plan = named(inbox, wanted, now).await?;
     let by = who(inbox).await?;
-    let deed = Deed {
+    let deed = AuditAction {
         what: "replay.cancel",
         who: by.clone(),
         why: plan.facts.reason.clone(),

@@ -1,7 +1,7 @@
 //! `send --event`: a stored event once more, to this machine.
 
 use shared::base::clock::Millis;
-use shared::inbox::ledger::Deed;
+use shared::inbox::ledger::AuditAction;
 use shared::webhook::sign::{Means, means};
 
 use super::target::Target;
@@ -165,7 +165,7 @@ async fn record(inbox: &Inbox, id: &str, url: &str, out: &mut Printer) -> anyhow
     if inbox.local.is_some() {
         return Ok(());
     }
-    let deed = Deed {
+    let deed = AuditAction {
         what: "send.event",
         who: who(inbox).await?,
         why: format!("read, to be sent to {url}"),

@@ -7,7 +7,7 @@ use local::names::random_id;
 use serde::Serialize;
 use shared::aws::secrets::{Managed, Secret, Secrets};
 use shared::base::clock::Millis;
-use shared::inbox::ledger::Deed;
+use shared::inbox::ledger::AuditAction;
 use shared::sources::Source;
 use shared::webhook::preset::Preset;
 
@@ -239,7 +239,7 @@ pub(super) async fn log(
     what: &'static str,
     selection: String,
 ) -> anyhow::Result<()> {
-    let deed = Deed {
+    let deed = AuditAction {
         what,
         who: who(inbox).await?,
         why: String::new(),

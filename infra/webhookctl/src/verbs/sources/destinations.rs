@@ -51,7 +51,7 @@ pub(super) async fn look(
         let Some(name) = &destination.destination else {
             continue;
         };
-        let (word, until) = match breakers.look(name, now).await? {
+        let (word, until) = match breakers.position(name, now).await? {
             Position::Closed => ("closed", None),
             Position::Open { until } => ("open", Some(until)),
             Position::Probing => ("probing", None),

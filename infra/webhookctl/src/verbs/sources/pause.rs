@@ -3,7 +3,7 @@
 use serde::Serialize;
 use shared::base::clock::Millis;
 use shared::delivery::pause::{REREAD, call_up};
-use shared::inbox::ledger::{About, Deed, Notice, Posted};
+use shared::inbox::ledger::{AuditAction, FlagKind, FlagResult, OperatorFlag};
 
 use super::find;
 use crate::cli::{Global, SourcesPauseArgs, SourcesResumeArgs};
@@ -36,7 +36,7 @@ pub(in crate::verbs) struct Pause {
 
 impl Pause {
     pub(in crate::verbs) async fn of(inbox: &Inbox, source: &str) -> anyhow::Result<Option<Self>> {
-        let notice = inbox.ledger.notice(About::Pause(source)).await?;
+        let notice = inbox.ledger.flag(FlagKind::Pause(source)).await?;
         Ok(notice.map(|notice| Self {
             by: notice.who,
             reason: notice.why,
@@ -70,8 +70,12 @@ pub(super) async fn pause(
     let source = &find(&inbox.config, &args.source)?.name;
     let (who, now) = (who(&inbox).await?, Millis::now());
     log(&inbox, "source.pause", &who, reason, source, now).await?;
-    let notice = Notice::new(&who, reason, "", now)?;
-    if let Posted::Another(up) = inbox.ledger.put_up(About::Pause(source), &notice).await? {
+    let notice = OperatorFlag::new(&who, reason, "", now)?;
+    if let FlagResult::AlreadySet(up) = inbox
+        .ledger
+        .set_flag(FlagKind::Pause(source), &notice)
+        .await?
+    {
         return Err(CliError::new(
             "sources.paused",
             Exit::Refused,
@@ -104,13 +108,13 @@ pub(super) async fn resume(
     let inbox = Inbox::open(&global.target)?;
     inbox.may_write("resume a source")?;
     let source = &find(&inbox.config, &args.source)?.name;
-    let about = About::Pause(source);
+    let about = FlagKind::Pause(source);
     let who = who(&inbox).await?;
-    let up = inbox.ledger.notice(about).await?;
+    let up = inbox.ledger.flag(about).await?;
     if let Some(up) = &up {
         let why = args.reason.as_deref().unwrap_or_default();
         log(&inbox, "source.resume", &who, why, source, Millis::now()).await?;
-        if !inbox.ledger.take_down(about, up).await? {
+        if !inbox.ledger.clear_flag(about, up).await? {
             return Err(CliError::new(
                 "sources.paused_again",
                 Exit::Busy,
@@ -139,7 +143,7 @@ pub(super) async fn resume(
     );
     let notice = match up {
         Some(up) => up,
-        None => Notice::new(who, "", "", now)?,
+        None => OperatorFlag::new(who, "", "", now)?,
     };
     out.document(
         "sources.resume",
@@ -150,7 +154,7 @@ pub(super) async fn resume(
     Ok(Exit::Done)
 }
 
-fn told(source: &str, paused: bool, notice: &Notice, called_up: Option<u64>) -> Told {
+fn told(source: &str, paused: bool, notice: &OperatorFlag, called_up: Option<u64>) -> Told {
     Told {
         source: source.to_owned(),
         paused,
@@ -169,7 +173,7 @@ async fn log(
     source: &str,
     now: Millis,
 ) -> anyhow::Result<()> {
-    let deed = Deed {
+    let deed = AuditAction {
         what,
         who: who.to_owned(),
         why: why.to_owned(),

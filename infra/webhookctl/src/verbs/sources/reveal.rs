@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use shared::aws::secrets::Secret;
 use shared::base::clock::Millis;
-use shared::inbox::ledger::Deed;
+use shared::inbox::ledger::AuditAction;
 
 use crate::output::CliError;
 use crate::place::Inbox;
@@ -22,7 +22,7 @@ pub(super) async fn secrets(
         return Err(CliError::usage("sources.reason", "say why: -m WHY").into());
     }
     inbox.may_write("write down who sees a secret")?;
-    let deed = Deed {
+    let deed = AuditAction {
         what: "secret.reveal",
         who: who(inbox).await?,
         why: why.trim().to_owned(),

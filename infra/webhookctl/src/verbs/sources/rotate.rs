@@ -7,7 +7,7 @@ use local::names::random_id;
 use serde::Serialize;
 use shared::aws::secrets::{Live, REREAD, Secret, Secrets, short};
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{About, Deed, Notice, Posted};
+use shared::inbox::ledger::{AuditAction, FlagKind, FlagResult, OperatorFlag};
 use shared::sources::Source;
 use shared::webhook::preset::Scheme;
 
@@ -138,13 +138,13 @@ impl Work<'_> {
             until: (self.now + args.overlap).0,
         };
         self.log("secret.rotate", &rotation).await?;
-        let about = About::Rotation(&source.secret);
+        let about = FlagKind::Rotation(&source.secret);
         let doc = serde_json::to_string(&rotation).context("write a rotation down")?;
-        let notice = Notice::new(&self.who, &self.why, doc, self.now)?;
+        let notice = OperatorFlag::new(&self.who, &self.why, doc, self.now)?;
         // Beside the first secret nothing has to end. The notice comes before the secret: of two
         // operators at once one has the slot to himself.
         let first = self.live.is_empty();
-        if !first && let Posted::Another(notice) = ledger.put_up(about, &notice).await? {
+        if !first && let FlagResult::AlreadySet(notice) = ledger.set_flag(about, &notice).await? {
             return Err(under_way_already(source, &rotation, &notice).into());
         }
         let put = match &self.managed {
@@ -152,7 +152,7 @@ impl Work<'_> {
             Some(managed) => managed.put(&version_id, &secret).await,
         };
         if !matches!(put, Ok(true)) {
-            ledger.take_down(about, &notice).await?;
+            ledger.clear_flag(about, &notice).await?;
             put?;
             return Err(CliError::new(
                 "sources.slot_taken",
@@ -214,7 +214,7 @@ impl Work<'_> {
     }
 
     /// Whether nothing is refused that was accepted until now.
-    async fn may_finish(&self, rotation: &Rotation, notice: &Notice) -> anyhow::Result<()> {
+    async fn may_finish(&self, rotation: &Rotation, notice: &OperatorFlag) -> anyhow::Result<()> {
         let name = &self.source.name;
         let lately = self.evidence(self.now - LATELY).await?;
         let (old, new) = (lately.of(&rotation.old), lately.of([&rotation.new]));
@@ -268,7 +268,7 @@ impl Work<'_> {
     async fn end(
         &self,
         rotation: &Rotation,
-        notice: &Notice,
+        notice: &OperatorFlag,
         finish: bool,
         out: &mut Printer,
     ) -> anyhow::Result<Exit> {
@@ -311,8 +311,8 @@ impl Work<'_> {
                 Some(managed) => managed.retire(secret.slot(), heir).await?,
             }
         }
-        let about = About::Rotation(&source.secret);
-        self.inbox.ledger.take_down(about, notice).await?;
+        let about = FlagKind::Rotation(&source.secret);
+        self.inbox.ledger.clear_flag(about, notice).await?;
         let tell = |secrets: &[&Secret]| secrets.iter().map(|one| told(one.slot(), one)).collect();
         let rotated = Rotated {
             source: source.name.clone(),
@@ -327,7 +327,7 @@ impl Work<'_> {
     }
 
     async fn log(&self, what: &'static str, rotation: &Rotation) -> anyhow::Result<()> {
-        let deed = Deed {
+        let deed = AuditAction {
             what,
             who: self.who.clone(),
             why: self.why.clone(),

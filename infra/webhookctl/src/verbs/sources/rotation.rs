@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{About, Ledger, Listed, Notice};
+use shared::inbox::ledger::{FlagKind, Ledger, Listed, OperatorFlag};
 use shared::sources::Config;
 use shared::webhook::event::Via;
 
@@ -53,8 +53,8 @@ impl Rotation {
     pub(in crate::verbs) async fn under_way(
         ledger: &Ledger,
         secret: &str,
-    ) -> anyhow::Result<Option<(Self, Notice)>> {
-        let Some(notice) = ledger.notice(About::Rotation(secret)).await? else {
+    ) -> anyhow::Result<Option<(Self, OperatorFlag)>> {
+        let Some(notice) = ledger.flag(FlagKind::Rotation(secret)).await? else {
             return Ok(None);
         };
         let rotation = serde_json::from_str(&notice.doc)

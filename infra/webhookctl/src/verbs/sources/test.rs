@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use shared::aws::secrets::{Secret, Secrets};
 use shared::base::clock::Millis;
-use shared::inbox::ledger::{About, Deed, Row};
+use shared::inbox::ledger::{AuditAction, FlagKind, Row};
 use shared::sources::Source;
 use shared::webhook::event::EventKey;
 use shared::webhook::preset::Scheme;
@@ -187,7 +187,7 @@ impl<'e> Ends<'e> {
 
     async fn stored(&self, row: &Row, took: Duration) -> anyhow::Result<Step> {
         let id = row.id();
-        let paused = self.inbox.ledger.notice(About::Pause(&self.source.name));
+        let paused = self.inbox.ledger.flag(FlagKind::Pause(&self.source.name));
         if row.is_open() && paused.await?.is_some() {
             return Ok(Step::pass(
                 "stored",
@@ -207,8 +207,8 @@ impl<'e> Ends<'e> {
     /// The row of the event when it has come to its end, or as it is after a while.
     async fn ended(&self, key: &EventKey, since: Millis) -> anyhow::Result<Option<Row>> {
         let deadline = Instant::now() + PATIENCE;
-        let paused = About::Pause(&self.source.name);
-        let waits = self.inbox.ledger.notice(paused).await?.is_some();
+        let paused = FlagKind::Pause(&self.source.name);
+        let waits = self.inbox.ledger.flag(paused).await?.is_some();
         loop {
             let row = post::row(self.inbox, key, since).await?;
             let open = row.as_ref().is_none_or(Row::is_open);
@@ -318,7 +318,7 @@ impl<'e> Ends<'e> {
 
     /// What a sender cannot write: that this event was a test.
     async fn log(&self, row: &Row) -> anyhow::Result<()> {
-        let deed = Deed {
+        let deed = AuditAction {
             what: "source.test",
             who: who(self.inbox).await?,
             why: String::new(),

@@ -79,7 +79,7 @@ pub(super) async fn waiting(
     let ledger = &inbox.ledger;
     let (mut found, mut more) = (BTreeSet::new(), false);
     if what == Waiting::Open {
-        let fresh = ledger.fresh(&inbox.sources(), now, MOST).await?;
+        let fresh = ledger.recent_events(&inbox.sources(), now, MOST).await?;
         found.extend(fresh.open);
         more = fresh.or_more;
     }

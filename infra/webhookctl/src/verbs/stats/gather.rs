@@ -181,7 +181,7 @@ async fn open(inbox: &Inbox, chosen: &Chosen, now: Millis) -> anyhow::Result<(Wa
     let (mut keys, more, mut spent) = ledger.all_waiting(Waiting::Open, OPEN).await?;
     keys.retain(|key| chosen.has_source(key.source()));
     let sources: Vec<&str> = chosen.sources.iter().map(String::as_str).collect();
-    let fresh = ledger.fresh(&sources, now, FRESH).await?;
+    let fresh = ledger.recent_events(&sources, now, FRESH).await?;
     spent += fresh.cost;
     keys.extend(fresh.open);
     // It may have got its place in the other index meanwhile.

@@ -8,7 +8,7 @@ use shared::base::clock::Millis;
 use shared::base::timing::SYNC_EVERY;
 use shared::inbox::ledger::{Ledger, SyncState};
 use shared::monitoring::coverage::Counts;
-use shared::monitoring::silence::{Quiet, Rhythm, Why};
+use shared::monitoring::silence::{ArrivalGaps, Quiet, Why};
 use shared::sources::Source;
 
 use crate::output::time::{duration, rfc3339};
@@ -71,7 +71,7 @@ impl Facts {
 
 impl Silence {
     /// As of the watch's last look: what came since then nobody has looked for.
-    fn of(source: &Source, rhythm: &Rhythm, why: Option<Why>, now: Millis) -> Self {
+    fn of(source: &Source, rhythm: &ArrivalGaps, why: Option<Why>, now: Millis) -> Self {
         let looked = rhythm.looked.unwrap_or(now).min(now);
         let silent = match rhythm.judge(source.quiet_after, looked) {
             Quiet::Silent { silent, .. } => Some(silent.as_secs()),

@@ -32,7 +32,7 @@ pub fn unlock(fence: Fence<'_>) -> Change {
 /// The guard: the newest version that was worked on, which never goes back. It says nothing of
 /// the lock, because what a worker without one can do to it is harmless: name an event that is
 /// newer, and open.
-pub fn raise(version: &Version, event: &str, now: Millis) -> Change {
+pub fn advance_version(version: &Version, event: &str, now: Millis) -> Change {
     Change::new(
         "note the version of an entity",
         "attribute_not_exists(ver) OR ver <= :ver",
@@ -45,7 +45,7 @@ pub fn raise(version: &Version, event: &str, now: Millis) -> Change {
 }
 
 /// failed, because it waits → failed, and due now.
-pub fn call_up(now: Millis) -> Change {
+pub fn wake(now: Millis) -> Change {
     Change::new(
         "call an event up",
         "st = :failed AND due > :now AND err = :waits",

@@ -56,9 +56,9 @@ fn an_event_comes_back_with_everything_that_its_row_says() {
 #[test]
 fn a_body_in_the_bucket_is_named_and_not_sent() {
     let event = event(&vec![7; 4_000_000]);
-    let placed = Placed {
+    let placed = StoredBody {
         len: event.body.len(),
-        at: Place::Bucket("bodies/acme/1".to_owned()),
+        at: BodyLocation::Bucket("bodies/acme/1".to_owned()),
     };
     let messages = write(&[Spilled::new(event.clone(), Some(placed))], 2_000).unwrap();
     let back = &read(&messages[0]).unwrap()[0];
@@ -66,7 +66,7 @@ fn a_body_in_the_bucket_is_named_and_not_sent() {
     assert_eq!(back.event.sha, event.sha);
     let placed = back.placed.as_ref().unwrap();
     assert_eq!(placed.len, 4_000_000);
-    assert!(matches!(&placed.at, Place::Bucket(key) if key == "bodies/acme/1"));
+    assert!(matches!(&placed.at, BodyLocation::Bucket(key) if key == "bodies/acme/1"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shared::aws::secrets::{FRESH, REREAD};
-use shared::inbox::ledger::Notice;
+use shared::inbox::ledger::OperatorFlag;
 use shared::sources::Source;
 
 use super::super::rotation::{LATELY, Rotation};
@@ -93,7 +93,11 @@ pub(super) fn pending(source: &Source) -> CliError {
     )
 }
 
-pub(super) fn under_way_already(source: &Source, rotation: &Rotation, notice: &Notice) -> CliError {
+pub(super) fn under_way_already(
+    source: &Source,
+    rotation: &Rotation,
+    notice: &OperatorFlag,
+) -> CliError {
     CliError::new(
         "sources.rotating",
         Exit::Refused,

@@ -2,11 +2,11 @@
 
 use super::Change;
 use crate::base::clock::Millis;
-use crate::inbox::ledger::notice::Notice;
+use crate::inbox::ledger::operator_flag::OperatorFlag;
 use crate::inbox::ledger::{SCHEMA, State, item};
 
 /// None → up. One that is up stays: whoever put it up knows why.
-pub fn put_up(notice: &Notice) -> Change {
+pub fn set(notice: &OperatorFlag) -> Change {
     Change::new(
         "put a notice up",
         "attribute_not_exists(nid)",
@@ -22,7 +22,7 @@ pub fn put_up(notice: &Notice) -> Change {
 }
 
 /// Up → none, if it is the one that was read.
-pub fn take_down(id: &str) -> Change {
+pub fn clear(id: &str) -> Change {
     Change::new(
         "take a notice down",
         "nid = :nid",

@@ -12,13 +12,13 @@ const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 impl Ledger {
     /// Counts one more time that an event is asked for; `false`, and nothing is counted, when that
     /// was done so many times already.
-    pub async fn may_ask_again(
+    pub async fn count_redelivery_request(
         &self,
         key: &EventKey,
         most: u64,
         now: Millis,
     ) -> anyhow::Result<bool> {
-        let change = transition::ask_again(most, now + KEPT);
+        let change = transition::count_redelivery_request(most, now + KEPT);
         let pk = format!("SYNC#{}", key.source());
         let sk = format!("ASKED#{}", key.id());
         let answer = self.change_item(&pk, &sk, change).await?;

@@ -18,7 +18,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::body::{Place, Placed};
+use super::body::{BodyLocation, StoredBody};
 use super::receive::{New, Refusal};
 use super::{By, Ledger, Moment, NEWEST_SCHEMA, Received, Row, State, Write, item, transition};
 use crate::base::clock::Millis;
@@ -75,12 +75,12 @@ impl Why {
 /// No more events are quarantined for this id, body or source today. The event is not kept, so it
 /// must not be acknowledged: the sender is asked to try again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Crowded {
+pub struct TooManyConflicts {
     key: EventKey,
     most: u32,
 }
 
-impl fmt::Display for Crowded {
+impl fmt::Display for TooManyConflicts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, most } = self;
         write!(
@@ -90,7 +90,7 @@ impl fmt::Display for Crowded {
     }
 }
 
-impl std::error::Error for Crowded {}
+impl std::error::Error for TooManyConflicts {}
 
 /// What became of a decision.
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ pub enum Decided {
     /// It holds.
     Made(Box<Row>),
     /// It is not kept apart (any more), and nothing was changed.
-    NotApart(State),
+    NotQuarantined(State),
     /// What it carried was erased, is past its keeping, or is damaged: there is nothing to work on.
     NoBody,
     Missing,
@@ -127,17 +127,17 @@ enum Decision {
 impl Ledger {
     /// Quarantines an event. It is durable when this returns, in a row of its own or, where it is a
     /// copy, in that of the first.
-    pub(super) async fn keep_apart(
+    pub(super) async fn quarantine(
         &self,
         event: &Event,
-        placed: &Placed,
+        placed: &StoredBody,
         why: Why,
         now: Millis,
     ) -> anyhow::Result<Received> {
         let source = event.key.source();
         let copies = format!("Q#{source}#A#{}", why.conflict(event).hex());
         let expires = now + self.retention(source).rows;
-        let change = transition::apart::count_copy(now, expires);
+        let change = transition::conflict::count_copy(now, expires);
         if let Write::Applied(Some(counted)) = self.change_item(&copies, "C", change).await?
             && let Some(key) = item::text(&counted, "ek").and_then(EventKey::from_pk)
         {
@@ -145,10 +145,10 @@ impl Ledger {
         }
         // What was spilled has been acknowledged: there is no sender to ask for another try.
         if event.via == Via::Webhook && event.drained_at.is_none() {
-            self.count_apart(event, why, now).await?;
+            self.count_conflict(event, why, now).await?;
         }
-        let (key, known) = self.put_apart(event, placed, why, now).await?;
-        let change = transition::apart::expect_copies(&key.pk(), expires);
+        let (key, known) = self.put_conflict(event, placed, why, now).await?;
+        let change = transition::conflict::expect_copies(&key.pk(), expires);
         if let Err(error) = self.change_item(&copies, "C", change).await {
             // The next copy is found known by the row itself.
             tracing::warn!(event.key = %key, error = format!("{error:#}"), "could not note where copies of {key} are counted");
@@ -162,24 +162,24 @@ impl Ledger {
 
     /// The bound for what it conflicts with comes first, so that one captured request cannot take
     /// more of the source's bound than its own.
-    async fn count_apart(&self, event: &Event, why: Why, now: Millis) -> anyhow::Result<()> {
+    async fn count_conflict(&self, event: &Event, why: Why, now: Millis) -> anyhow::Result<()> {
         let pk = format!("Q#{}#{}", event.key.source(), &now.hour()[..8]);
         let of_one = format!("A#{}", &why.of(event).hex()[..32]);
         for (sk, most) in [(of_one.as_str(), MOST_OF_ONE), ("A", MOST_OF_DAY)] {
-            let change = transition::apart::count_apart(most, now + KEEP_TALLY);
+            let change = transition::conflict::count_conflict(most, now + KEEP_TALLY);
             if let Write::Refused(_) = self.change_item(&pk, sk, change).await? {
                 let key = event.key.clone();
-                return Err(Crowded { key, most }.into());
+                return Err(TooManyConflicts { key, most }.into());
             }
         }
         Ok(())
     }
 
     /// The key of the row, and whether the event stood there before.
-    async fn put_apart(
+    async fn put_conflict(
         &self,
         event: &Event,
-        placed: &Placed,
+        placed: &StoredBody,
         why: Why,
         now: Millis,
     ) -> anyhow::Result<(EventKey, bool)> {
@@ -190,12 +190,12 @@ impl Ledger {
         for key in keys {
             // In a place of its own, so that an erasure of either leaves the other.
             let own = if placed.is_in_bucket() && !event.body.is_empty() {
-                Some(self.place(&event.under(key.clone())).await?)
+                Some(self.store_body(&event.under(key.clone())).await?)
             } else {
                 None
             };
             let at = own.as_ref().unwrap_or(placed);
-            let new = New::Apart(why.reason());
+            let new = New::Conflicting(why.reason());
             let refusal = self.put_event(event, &key, at, new, now).await?;
             let known = match refusal {
                 None | Some(Refusal::Own) => false,
@@ -203,7 +203,7 @@ impl Ledger {
                 // Another content whose hash begins with the same digits.
                 Some(Refusal::OtherBody) => continue,
             };
-            if let (Some(_), Place::Bucket(first)) = (&own, &placed.at) {
+            if let (Some(_), BodyLocation::Bucket(first)) = (&own, &placed.at) {
                 self.drop_object(first).await;
             }
             return Ok((key, known));
@@ -254,7 +254,7 @@ impl Ledger {
                 return Ok(Decided::Made(Box::new(row)));
             }
             if row.state != State::Quarantined {
-                return Ok(Decided::NotApart(row.state));
+                return Ok(Decided::NotQuarantined(row.state));
             }
             anyhow::ensure!(
                 row.schema <= NEWEST_SCHEMA,
@@ -266,9 +266,9 @@ impl Ledger {
                     if self.body(&row, &item).await?.is_err() {
                         return Ok(Decided::NoBody);
                     }
-                    transition::apart::release(&row, [&why_apart, &this], now)
+                    transition::conflict::release(&row, [&why_apart, &this], now)
                 }
-                Decision::Discard => transition::apart::discard(&row, [&why_apart, &this], now),
+                Decision::Discard => transition::conflict::discard(&row, [&why_apart, &this], now),
             };
             if let Write::Applied(item) = self.change(&pk, change).await? {
                 let row = Row::read(&item.unwrap_or_default())?;

@@ -9,14 +9,14 @@
 
 use anyhow::Context as _;
 
-use super::transition::notice as transition;
+use super::transition::operator_flag as transition;
 use super::{Item, Ledger, Write, item};
 use crate::base::clock::Millis;
 use crate::webhook::event::EventKey;
 
 /// The notice itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct OperatorFlag {
     /// Random: no two notices share it.
     pub id: String,
     pub who: String,
@@ -28,7 +28,7 @@ pub struct Notice {
 
 /// What a notice is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum About<'n> {
+pub enum FlagKind<'n> {
     /// The events of this source wait.
     Pause(&'n str),
     /// The secret of this name has a new value beside the old ones.
@@ -37,13 +37,13 @@ pub enum About<'n> {
 
 /// What became of a notice that was to be put up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Posted {
-    Up,
+pub enum FlagResult {
+    Set,
     /// This one is up already.
-    Another(Notice),
+    AlreadySet(OperatorFlag),
 }
 
-impl Notice {
+impl OperatorFlag {
     pub fn new(
         who: impl Into<String>,
         why: impl Into<String>,
@@ -73,7 +73,7 @@ impl Notice {
     }
 }
 
-impl About<'_> {
+impl FlagKind<'_> {
     fn sk(self) -> String {
         match self {
             Self::Pause(source) => format!("PAUSE#{source}"),
@@ -84,35 +84,43 @@ impl About<'_> {
 
 impl Ledger {
     /// The notice that is up.
-    pub async fn notice(&self, about: About<'_>) -> anyhow::Result<Option<Notice>> {
+    pub async fn flag(&self, about: FlagKind<'_>) -> anyhow::Result<Option<OperatorFlag>> {
         let stored = self.get("SYS", &about.sk()).await;
         let stored = stored.context("read a notice")?;
-        Ok(stored.as_ref().and_then(Notice::read))
+        Ok(stored.as_ref().and_then(OperatorFlag::read))
     }
 
     /// Puts a notice up where none is.
-    pub async fn put_up(&self, about: About<'_>, notice: &Notice) -> anyhow::Result<Posted> {
-        let change = transition::put_up(notice);
+    pub async fn set_flag(
+        &self,
+        about: FlagKind<'_>,
+        notice: &OperatorFlag,
+    ) -> anyhow::Result<FlagResult> {
+        let change = transition::set(notice);
         let stored = match self.change_item("SYS", &about.sk(), change).await? {
-            Write::Applied(_) => return Ok(Posted::Up),
+            Write::Applied(_) => return Ok(FlagResult::Set),
             Write::Refused(stored) => stored.context("a notice is up and cannot be seen")?,
         };
-        let up = Notice::read(&stored).context("a notice is up and cannot be read")?;
+        let up = OperatorFlag::read(&stored).context("a notice is up and cannot be read")?;
         // Our own write, its answer lost.
         if up.id == notice.id {
-            return Ok(Posted::Up);
+            return Ok(FlagResult::Set);
         }
-        Ok(Posted::Another(up))
+        Ok(FlagResult::AlreadySet(up))
     }
 
     /// Takes a notice down. `false`: another one is up in its place. Who finds none up has nothing
     /// left to do.
-    pub async fn take_down(&self, about: About<'_>, notice: &Notice) -> anyhow::Result<bool> {
-        let change = transition::take_down(&notice.id);
+    pub async fn clear_flag(
+        &self,
+        about: FlagKind<'_>,
+        notice: &OperatorFlag,
+    ) -> anyhow::Result<bool> {
+        let change = transition::clear(&notice.id);
         let answer = self.change_item("SYS", &about.sk(), change).await?;
         Ok(match answer {
             Write::Applied(_) => true,
-            Write::Refused(stored) => stored.as_ref().and_then(Notice::read).is_none(),
+            Write::Refused(stored) => stored.as_ref().and_then(OperatorFlag::read).is_none(),
         })
     }
 

@@ -27,7 +27,7 @@ const SPREAD: Duration = Duration::from_secs(120);
 const KEEP: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct BreakerState {
     /// 0 as long as there is no item.
     rev: u64,
     /// Open until then; closed without it.
@@ -50,7 +50,7 @@ pub enum Position {
     Probing,
 }
 
-impl Standing {
+impl BreakerState {
     pub(super) fn position(&self, now: Millis) -> Position {
         match self.until {
             None => Position::Closed,
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn each_opening_in_a_row_is_longer_up_to_ten_minutes() {
-        let (mut standing, mut now, mut intervals) = (Standing::default(), NOW, Vec::new());
+        let (mut standing, mut now, mut intervals) = (BreakerState::default(), NOW, Vec::new());
         for _ in 0..8 {
             standing = standing.opened(now, 0.0);
             let until = standing.until.unwrap();
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_relapse_counts_on_and_a_later_fall_from_the_start() {
-        let twice = Standing::default().opened(NOW, 0.0).opened(NOW, 0.0);
+        let twice = BreakerState::default().opened(NOW, 0.0).opened(NOW, 0.0);
         let closed = twice.closed(at(60));
         assert_eq!(closed.position(at(60)), Position::Closed);
         assert_eq!(closed.pass(at(60)), Pass::Free);
@@ -195,22 +195,22 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_back() {
-        let open = Standing::default().opened(NOW, 0.5);
+        let open = BreakerState::default().opened(NOW, 0.5);
         for standing in [open.clone(), open.probed(at(40)), open.closed(at(50))] {
             let stored = standing.values("me");
             let stored = stored
                 .into_iter()
                 .map(|(name, value)| (name.trim_start_matches(':').to_owned(), value))
                 .collect();
-            assert_eq!(Standing::read(&stored), standing);
+            assert_eq!(BreakerState::read(&stored), standing);
             assert!(item::number::<i64>(&stored, "ttl").unwrap() >= at(24 * 3600).secs());
         }
-        assert_eq!(Standing::read(&Item::new()), Standing::default());
+        assert_eq!(BreakerState::read(&Item::new()), BreakerState::default());
     }
 
     #[test]
     fn who_is_put_off_comes_back_over_a_while() {
-        let mut standing = Standing::default();
+        let mut standing = BreakerState::default();
         let mut spreads = Vec::new();
         for _ in 0..4 {
             standing = standing.opened(NOW, 0.0);

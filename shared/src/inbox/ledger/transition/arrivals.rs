@@ -7,7 +7,7 @@ use crate::webhook::event::Via;
 
 /// Any row that was made by the way `first` → the same, with the time at which its event came by
 /// another way; once for each.
-pub fn also_seen(attribute: &str, first: Via, at: Millis) -> Change {
+pub fn other_arrival(attribute: &str, first: Via, at: Millis) -> Change {
     Change::new(
         "note that an event came by another way too",
         "via = :first AND attribute_not_exists(#also)",

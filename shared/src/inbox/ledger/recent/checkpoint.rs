@@ -16,13 +16,13 @@ const SK: &str = "FRESH";
 
 /// How far the sweep has gone over what came.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marks {
+pub struct SweepCheckpoint {
     /// All that was received until then was looked at.
     pub at: Millis,
     /// The first hour of which it is not known whether all of it was seen.
     pub hour: Hour,
     /// What was seen of each hour since.
-    seen: BTreeMap<Hour, Sum>,
+    seen: BTreeMap<Hour, Checksum>,
     /// The sources that were looked at.
     sources: BTreeSet<String>,
     /// Those that are configured no more, and when that was seen. What came for them is still
@@ -33,9 +33,9 @@ pub struct Marks {
 /// A fingerprint of some events, in any order: of the same events it is the same, and of others,
 /// or of one of them twice, as good as never.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sum(u64);
+pub struct Checksum(u64);
 
-impl Marks {
+impl SweepCheckpoint {
     /// Where an inbox begins that was never swept so.
     pub fn new(now: Millis) -> Self {
         Self {
@@ -69,20 +69,20 @@ impl Marks {
     }
 
     /// These were seen, of this hour.
-    pub fn saw(&mut self, hour: Hour, sum: Sum) {
+    pub fn add_seen(&mut self, hour: Hour, sum: Checksum) {
         let seen = self.seen.entry(hour).or_default();
         *seen = seen.and(sum);
     }
 
     /// An hour is checked: whether this is what was seen of it.
-    pub fn was_all_of(&mut self, hour: Hour, sum: Sum) -> bool {
+    pub fn take_if_complete(&mut self, hour: Hour, sum: Checksum) -> bool {
         self.seen.remove(&hour).unwrap_or_default() == sum
     }
 
     fn read(item: &Item) -> Option<Self> {
         let seen = item.get("seen").and_then(|seen| seen.as_m().ok());
         let seen = seen.into_iter().flatten().filter_map(|(hour, sum)| {
-            Some((Hour::parse(hour)?, Sum(sum.as_n().ok()?.parse().ok()?)))
+            Some((Hour::parse(hour)?, Checksum(sum.as_n().ok()?.parse().ok()?)))
         });
         let gone = item.get("gone").and_then(|gone| gone.as_m().ok());
         let gone = gone.into_iter().flatten().filter_map(|(source, since)| {
@@ -126,9 +126,9 @@ impl Marks {
     }
 }
 
-impl Sum {
+impl Checksum {
     /// Some of which it is not known whether they were seen.
-    pub const UNSURE: Self = Self(1);
+    pub const UNKNOWN: Self = Self(1);
 
     pub fn of<'k>(keys: impl IntoIterator<Item = &'k EventKey>) -> Self {
         let keys = keys.into_iter();
@@ -145,14 +145,14 @@ impl Sum {
 
 impl Ledger {
     /// How far the sweep has gone; `None` before its first time.
-    pub async fn marks(&self) -> anyhow::Result<Option<Marks>> {
+    pub async fn sweep_checkpoint(&self) -> anyhow::Result<Option<SweepCheckpoint>> {
         let item = self.get(PK, SK).await?;
-        Ok(item.as_ref().and_then(Marks::read))
+        Ok(item.as_ref().and_then(SweepCheckpoint::read))
     }
 
     /// Stores where the sweep of an inbox begins, unless another sweep has begun, and returns it.
-    pub async fn begin_marks(&self, now: Millis) -> anyhow::Result<Marks> {
-        let marks = Marks::new(now);
+    pub async fn begin_sweep_checkpoint(&self, now: Millis) -> anyhow::Result<SweepCheckpoint> {
+        let marks = SweepCheckpoint::new(now);
         let absent = ("attribute_not_exists(pk)", Item::new());
         self.put("store where the sweep begins", marks.write(), Some(absent))
             .await?;
@@ -161,7 +161,7 @@ impl Ledger {
 
     /// Notes how far it has gone. Of two sweeps at once either may be last: what it notes was all
     /// looked at.
-    pub async fn keep_marks(&self, marks: &Marks) -> anyhow::Result<()> {
+    pub async fn store_sweep_checkpoint(&self, marks: &SweepCheckpoint) -> anyhow::Result<()> {
         self.put("note how far the sweep has gone", marks.write(), None)
             .await?;
         Ok(())
@@ -178,18 +178,18 @@ mod tests {
 
     #[test]
     fn marks_are_read_as_they_were_written() {
-        let mut marks = Marks::new(NOW);
-        assert_eq!(Marks::read(&marks.write()), Some(marks.clone()));
+        let mut marks = SweepCheckpoint::new(NOW);
+        assert_eq!(SweepCheckpoint::read(&marks.write()), Some(marks.clone()));
         marks.sources(["a", "b"].into_iter(), NOW);
         marks.sources(["b"].into_iter(), NOW);
-        marks.saw(Hour::of(NOW), Sum(u64::MAX));
-        assert_eq!(Marks::read(&marks.write()), Some(marks));
-        assert_eq!(Marks::read(&Item::new()), None);
+        marks.add_seen(Hour::of(NOW), Checksum(u64::MAX));
+        assert_eq!(SweepCheckpoint::read(&marks.write()), Some(marks));
+        assert_eq!(SweepCheckpoint::read(&Item::new()), None);
     }
 
     #[test]
     fn a_source_that_is_configured_no_more_is_looked_at_until_its_last_hour_is_checked() {
-        let mut marks = Marks::new(NOW);
+        let mut marks = SweepCheckpoint::new(NOW);
         let mut at = |configured: &[&str], minutes: u64| {
             let now = NOW + Duration::from_secs(60 * minutes);
             marks.sources(configured.iter().copied(), now)
@@ -208,18 +208,21 @@ mod tests {
             .collect();
         let hour = Hour::of(NOW);
         let check = |parts: &[&[EventKey]]| {
-            let mut marks = Marks::new(NOW);
+            let mut marks = SweepCheckpoint::new(NOW);
             for part in parts {
-                marks.saw(hour, Sum::of(*part));
+                marks.add_seen(hour, Checksum::of(*part));
             }
-            marks.was_all_of(hour, Sum::of(keys.iter().rev()))
+            marks.take_if_complete(hour, Checksum::of(keys.iter().rev()))
         };
         assert!(check(&[&keys]) && check(&[&keys[3..], &keys[..3]]));
         assert!(!check(&[&keys[1..]]) && !check(&[]));
         assert!(!check(&[&keys, &keys[..1]]) && !check(&[&keys[1..], &keys[1..2]]));
-        let mut marks = Marks::new(NOW);
-        marks.saw(hour, Sum::of(&keys).and(Sum::UNSURE));
-        assert!(!marks.was_all_of(hour, Sum::of(&keys)));
-        assert!(marks.was_all_of(hour, Sum::default()), "nothing came");
+        let mut marks = SweepCheckpoint::new(NOW);
+        marks.add_seen(hour, Checksum::of(&keys).and(Checksum::UNKNOWN));
+        assert!(!marks.take_if_complete(hour, Checksum::of(&keys)));
+        assert!(
+            marks.take_if_complete(hour, Checksum::default()),
+            "nothing came"
+        );
     }
 }

@@ -7,7 +7,7 @@
 //! like every other. When an hour is long over, it looks whether what the `time` index shows of it is
 //! what it saw; if not, it goes over that hour again.
 
-mod marks;
+mod checkpoint;
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::{Item, Ledger, State, Write, item, transition};
 use crate::base::calendar;
 use crate::base::clock::Millis;
 use crate::webhook::event::EventKey;
-pub use marks::{Marks, Sum};
+pub use checkpoint::{Checksum, SweepCheckpoint};
 
 /// Another clock may be ahead of ours.
 const CLOCKS_APART: Duration = Duration::from_secs(60);
@@ -28,17 +28,17 @@ const AT_ONCE: usize = 16;
 
 /// Who sees to an event whose message is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Watched {
+pub enum FoundBy {
     /// The sweep finds it by the time at which it was received. Only for what is put as soon as it
     /// is received: behind its mark the sweep does not look.
-    ByTime,
+    TimeIndex,
     /// It gets its place in the `work` index with its row.
-    ByIndex,
+    WorkIndex,
 }
 
 /// What is open of what came a moment ago.
 #[derive(Clone, Debug, Default)]
-pub struct Fresh {
+pub struct RecentEvents {
     /// In no order.
     pub open: Vec<EventKey>,
     /// Whether there may be more.
@@ -59,12 +59,12 @@ impl Ledger {
 
     /// Those of these events that are open and stand in no part of the `work` index, as of a moment
     /// ago, and when each was received.
-    pub async fn unwatched(
+    pub async fn unindexed_keys(
         &self,
         keys: &[EventKey],
     ) -> anyhow::Result<(Vec<(EventKey, Millis)>, Cost)> {
         let (rows, cost) = self.state_rows(keys, Some("pk, st, gpk, rcv")).await?;
-        let open = rows.iter().filter(|row| is_unwatched(row));
+        let open = rows.iter().filter(|row| is_unindexed(row));
         let open = open.filter_map(|row| {
             let received_at = item::time(row, "rcv").unwrap_or(Millis(0));
             Some((key_of(row)?, received_at))
@@ -74,9 +74,9 @@ impl Ledger {
 
     /// Gives an open event its place in the `work` index, to be looked at now. `false`: it has one,
     /// or is open no more.
-    pub async fn watch(&self, key: &EventKey, now: Millis) -> anyhow::Result<bool> {
+    pub async fn index_event(&self, key: &EventKey, now: Millis) -> anyhow::Result<bool> {
         let pk = key.pk();
-        let change = transition::watch(&pk, now);
+        let change = transition::index_event(&pk, now);
         Ok(match self.change(&pk, change).await? {
             Write::Applied(_) => true,
             // Our own write, its answer lost, is for the next sweep, which sees it in the index.
@@ -86,24 +86,32 @@ impl Ledger {
 
     /// The open events of these sources that stand in no part of the `work` index: of what came for
     /// each of them within an hour, the newest of a part of the `time` index, and about `most`.
-    pub async fn fresh(&self, sources: &[&str], now: Millis, most: usize) -> anyhow::Result<Fresh> {
-        let marks = self.marks().await?.unwrap_or_else(|| Marks::new(now));
+    pub async fn recent_events(
+        &self,
+        sources: &[&str],
+        now: Millis,
+        most: usize,
+    ) -> anyhow::Result<RecentEvents> {
+        let marks = self
+            .sweep_checkpoint()
+            .await?
+            .unwrap_or_else(|| SweepCheckpoint::new(now));
         let spans = calendar::cut(Millis(marks.at.0 + 1), now + CLOCKS_APART);
         let parts = sources.iter().flat_map(|source| {
             let spans = spans.iter();
             spans.flat_map(move |(from, to)| HourPart::of(source, *from, *to))
         });
-        let found: Vec<Fresh> = stream::iter(parts)
-            .map(|part| self.fresh_of(part, most))
+        let found: Vec<RecentEvents> = stream::iter(parts)
+            .map(|part| self.recent_events_of(part, most))
             .buffer_unordered(AT_ONCE)
             .try_collect()
             .await?;
-        let mut fresh = Fresh {
+        let mut fresh = RecentEvents {
             cost: Cost {
                 calls: 1,
                 read_units: 1.0,
             },
-            ..Fresh::default()
+            ..RecentEvents::default()
         };
         for part in found {
             fresh.open.extend(part.open);
@@ -113,8 +121,8 @@ impl Ledger {
         Ok(fresh)
     }
 
-    async fn fresh_of(&self, part: HourPart, most: usize) -> anyhow::Result<Fresh> {
-        let (mut fresh, mut seen, mut start) = (Fresh::default(), 0, None);
+    async fn recent_events_of(&self, part: HourPart, most: usize) -> anyhow::Result<RecentEvents> {
+        let (mut fresh, mut seen, mut start) = (RecentEvents::default(), 0, None);
         loop {
             let page = self.keys_of_hour(&part, start).await?;
             fresh.cost += page.cost;
@@ -124,7 +132,7 @@ impl Ledger {
                     return Ok(fresh);
                 }
                 seen += keys.len();
-                let (open, cost) = self.unwatched(keys).await?;
+                let (open, cost) = self.unindexed_keys(keys).await?;
                 fresh.open.extend(open.into_iter().map(|(key, _)| key));
                 fresh.cost += cost;
             }
@@ -136,7 +144,7 @@ impl Ledger {
     }
 }
 
-fn is_unwatched(row: &Item) -> bool {
+fn is_unindexed(row: &Item) -> bool {
     let state = item::text(row, "st").and_then(State::parse);
     // What newer code calls open by another name is open.
     let ended = matches!(
@@ -157,7 +165,7 @@ mod tests {
             if indexed {
                 row.insert("gpk".to_owned(), item::s("W#1"));
             }
-            is_unwatched(&row)
+            is_unindexed(&row)
         };
         assert!(row("received", false) && row("processing", false));
         assert!(row("a state to come", false));

@@ -9,13 +9,13 @@ use crate::inbox::ledger::{Moment, Row, SCHEMA, State, item};
 
 /// Nobody has decided since the row was seen. The state is asked for as well: what is open or
 /// settled must not be moved, also where the row has been put back from a backup.
-const SEEN_APART: &str = "epoch = :seen AND st = :quarantined";
+const SEEN_QUARANTINED: &str = "epoch = :seen AND st = :quarantined";
 
 /// quarantined → received: it is worked on like any event, under the key that it was kept under.
 pub fn release(row: &Row, told: [&Moment; 2], now: Millis) -> Change {
     Change::new(
         "release an event that was kept apart",
-        SEEN_APART,
+        SEEN_QUARANTINED,
         "SET st = :received, gpk = :gpk, gsk = :look, enq = :now, h = :h REMOVE reason \
          ADD epoch :one",
     )
@@ -30,7 +30,7 @@ pub fn release(row: &Row, told: [&Moment; 2], now: Millis) -> Change {
 pub fn discard(row: &Row, told: [&Moment; 2], now: Millis) -> Change {
     Change::new(
         "discard an event that was kept apart",
-        SEEN_APART,
+        SEEN_QUARANTINED,
         "SET st = :dead_letter, reason = :reason, dead_at = :now, gpk = :gpk, gsk = :now, h = :h \
          ADD epoch :one",
     )
@@ -72,7 +72,7 @@ pub fn expect_copies(pk: &str, expires: Millis) -> Change {
 }
 
 /// One more quarantined event of a day, while there are fewer than `most`.
-pub fn count_apart(most: u32, expires: Millis) -> Change {
+pub fn count_conflict(most: u32, expires: Millis) -> Change {
     Change::new(
         "count a quarantined event",
         "attribute_not_exists(n) OR n < :most",

@@ -13,7 +13,7 @@ const MOST_MONTHS: usize = 120;
 
 /// One thing that an operator is about to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deed {
+pub struct AuditAction {
     /// A word or two, such as `erase` or `reconcile.repair`.
     pub what: &'static str,
     /// The identity of AWS that does it.
@@ -27,7 +27,7 @@ pub struct Deed {
 
 /// A deed as it was written down, perhaps by other code.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Logged {
+pub struct AuditEntry {
     /// Names the entry.
     pub id: String,
     pub at: Millis,
@@ -40,15 +40,15 @@ pub struct Logged {
 
 /// What a reading of the log found, the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Deeds {
-    pub found: Vec<Logged>,
+pub struct AuditLog {
+    pub found: Vec<AuditEntry>,
     /// Whether there is more than was asked for, or than one reading looks at.
     pub more: bool,
 }
 
 impl Ledger {
     /// Writes it down. It stays for as long as the table.
-    pub async fn log(&self, deed: &Deed, now: Millis) -> anyhow::Result<()> {
+    pub async fn log(&self, deed: &AuditAction, now: Millis) -> anyhow::Result<()> {
         let mut random = [0; 4];
         crate::base::random::fill(&mut random)?;
         let entry = Item::from([
@@ -70,14 +70,14 @@ impl Ledger {
 
     /// What was written down from `from` to `to`, both inclusive, the newest first: at most
     /// `limit` of those that are `wanted`.
-    pub async fn deeds(
+    pub async fn audit_log(
         &self,
         from: Millis,
         to: Millis,
         limit: usize,
-        wanted: impl Fn(&Logged) -> bool,
-    ) -> anyhow::Result<Deeds> {
-        let mut deeds = Deeds::default();
+        wanted: impl Fn(&AuditEntry) -> bool,
+    ) -> anyhow::Result<AuditLog> {
+        let mut deeds = AuditLog::default();
         let mut looked = 0;
         for month in months(from, to) {
             let mut place: Option<Item> = None;
@@ -140,10 +140,10 @@ fn months(from: Millis, to: Millis) -> Vec<String> {
 }
 
 /// One that cannot be read is no reason to show none of the others.
-fn read(entry: &Item) -> Option<Logged> {
+fn read(entry: &Item) -> Option<AuditEntry> {
     let (time, random) = item::text(entry, "sk")?.split_once('#')?;
     let text = |name| item::text(entry, name).unwrap_or_default().to_owned();
-    Some(Logged {
+    Some(AuditEntry {
         id: format!("{time}-{random}"),
         at: Millis(time.parse().ok()?),
         what: text("what"),

@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::ReturnValue;
 
-use super::transition::also::also_seen;
+use super::transition::arrivals::other_arrival;
 use super::{Item, Ledger, Row, item};
 use crate::base::clock::Millis;
 use crate::webhook::event::{Event, EventKey, Via};
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 /// An event came once more, by another way than the one that its row was made by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AlsoSeen {
+pub struct OtherArrival {
     pub via: Via,
     /// When it was received by that way. It may be before the row was made: what was spilled is
     /// received long before it is put.
@@ -36,7 +36,7 @@ pub struct AlsoSeen {
 pub struct Seen {
     pub via: Via,
     pub received_at: Millis,
-    pub also: Vec<AlsoSeen>,
+    pub also: Vec<OtherArrival>,
 }
 
 impl Seen {
@@ -71,12 +71,12 @@ impl Ledger {
 
     /// Notes on the row that the event came by another way too, where that is worth a write.
     /// Its trouble is in the log: the event is durable, with or without the note.
-    pub(super) async fn note_other_way(&self, row: &Row, event: &Event) {
+    pub(super) async fn record_other_arrival(&self, row: &Row, event: &Event) {
         let noted = row.also.iter().any(|also| also.via == event.via);
         if noted || !is_worth_a_write(row.via, event.via) {
             return;
         }
-        let note = self.write_other_way(row, event.via, event.received_at);
+        let note = self.write_other_arrival(row, event.via, event.received_at);
         let trouble = match tokio::time::timeout(PATIENCE, note).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => format!("{error:#}"),
@@ -87,8 +87,8 @@ impl Ledger {
 
     /// The condition holds once for each way; that it does not hold is no trouble. Nothing of the
     /// row is asked for: the catcher, which writes this, may not read one.
-    async fn write_other_way(&self, row: &Row, via: Via, at: Millis) -> anyhow::Result<()> {
-        let change = also_seen(&attribute(via), row.via, at);
+    async fn write_other_arrival(&self, row: &Row, via: Via, at: Millis) -> anyhow::Result<()> {
+        let change = other_arrival(&attribute(via), row.via, at);
         let request = self
             .dynamodb
             .update_item()
@@ -100,7 +100,7 @@ impl Ledger {
             .set_expression_attribute_names(Some(change.names))
             .set_expression_attribute_values(Some(change.values))
             .return_values(ReturnValue::None);
-        match super::again_on_conflict(async || request.clone().send().await).await {
+        match super::retry_on_transaction_conflict(async || request.clone().send().await).await {
             Ok(_) => {
                 let late = at.since(row.received_at).as_secs();
                 tracing::info!(event.id = %row.id(), event.key = %row.key, source = row.key.source(), late_s = late, "event {} came via {} too, {late} s after it came via {}", row.key, via, row.via);
@@ -139,11 +139,11 @@ fn attribute(via: Via) -> String {
     format!("also_{via}")
 }
 
-pub(super) fn read(row: &Item) -> Vec<AlsoSeen> {
+pub(super) fn read(row: &Item) -> Vec<OtherArrival> {
     let ways = Via::ALL.iter().copied();
     ways.filter_map(|via| {
         let at = item::time(row, &attribute(via))?;
-        Some(AlsoSeen { via, at })
+        Some(OtherArrival { via, at })
     })
     .collect()
 }
