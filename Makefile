@@ -1,6 +1,6 @@
-# make run    the main job, end to end, on this machine; needs a Rust toolchain
+# make run    the demo, end to end, on this machine; needs a Rust toolchain
 # make test   every test; needs Rust and Python 3
-# Everything they install goes into folders that git ignores.
+# All tools are installed into folders that git ignores.
 
 CARGO ?= cargo
 PYTHON ?= python3
@@ -20,26 +20,26 @@ COUNT := 0
 PROFILE := test
 ROWS := 1000 100000
 MAN := target/man
-# The release that ours comes after: the newest tag before this commit. Until there is one, the last commit
-# that gave each fresh event a place among the open ones, and could find those without.
+# The previous release: the newest tag before this commit. Until the first tag, the last commit that put each new event
+# into the `work` index and could also find events outside it.
 PREVIOUS ?= $(or $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null),34d8323fc7b768ed8d43b72215cb1d96908b4ea8)
-# The version is in the path, so that another one is installed by naming it.
+# The path contains the version, so that a changed version is installed.
 DENY := .tools/cargo-deny-0.20.2/bin/cargo-deny
 CYCLONEDX := .tools/cargo-cyclonedx-0.5.9/bin/cargo-cyclonedx
-# Debian's, unpacked and not installed, where the machine has none.
+# Debian's package, unpacked and not installed, if the machine has no valgrind.
 VALGRIND := $(or $(shell command -v valgrind),.tools/valgrind/usr/bin/valgrind)
 COUNTING := $(if $(filter .tools/%,$(VALGRIND)),env VALGRIND_LIB=$(CURDIR)/.tools/valgrind/usr/libexec/valgrind $(CURDIR)/)$(VALGRIND)
 
-# What cargo-lambda builds for, and SAM with it, where this machine is no older.
+# The CPU that cargo-lambda and SAM build for, if this machine supports it.
 CPU := $(if $(shell grep -sm1 avx2 /proc/cpuinfo),haswell)$(if $(shell grep -sm1 asimddp /proc/cpuinfo),neoverse-n1)
-# As they are deployed, but with the names of their functions, which `strip` takes away afterwards as the
-# linker would have done. So each is linked once: that takes a minute and a half.
+# The deployed build, but with function names, which `strip` removes afterwards as the linker would. So each binary is
+# linked once, which takes a minute and a half.
 NAMED := --release --locked --config profile.release.strip=false $(CPU:%=--config 'build.rustflags="-Ctarget-cpu=%"')
-# What SAM builds, without what the linker makes of it, which takes a minute and a half for each function. The
-# budgets are counted on the same executables as ministack runs.
+# What SAM builds, without link-time optimization, which takes a minute and a half for each function. The budgets are
+# counted on the executables that ministack runs.
 UNLINKED := CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 
-.PHONY: help run dev build first release check test test-build long-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-companions dev-chaos previous evolution test-long properties foreign-signers fuzz clauses mutants budgets bench bench-functions bench-tools bench-profile bench-verify bench-cli bench-scale bench-sweep man cost package advisories \
+.PHONY: help run dev build first release check test test-build long-build docs models simulate vectors test-rust test-template second-opinion chaos chaos-cells chaos-ablations dev-chaos previous evolution test-long properties foreign-signers fuzz clauses mutants budgets bench bench-functions bench-tools bench-profile bench-verify bench-cli bench-scale bench-sweep man cost package advisories \
 	venv clean
 
 help: ## Show the targets for daily work
@@ -48,25 +48,25 @@ help: ## Show the targets for daily work
 build: # The functions and webhookctl as the tests run them
 	$(CARGO) build --workspace --locked
 
-# Only what the demo runs, without optimisation: a quarter of the time of a workspace build.
+# Only the binaries of the demo, without optimization: a quarter of the time of a workspace build.
 first:
 	@test -e target/first/webhookctl || echo "First build: about 4 minutes on two cores, 2 GB in target/first."
 	$(CARGO) build --profile first --locked -p webhookctl -p catcher -p processor -p backup-sync
 
-run: first ## Send the demo's webhooks through the whole system and check the outcome of each
+run: first ## Send the demo's webhooks through the whole system and check each outcome
 	target/first/webhookctl dev --demo --once --port 0
 
-dev: first ## The same, and keep it running; DEV="--state DIR" keeps the state
+dev: first ## Run the demo and keep it running; DEV="--state DIR" keeps the state
 	target/first/webhookctl dev --demo $(DEV)
 
 release: # The functions as Lambda runs them, for this machine's architecture
 	$(CARGO) build --release --locked -p catcher -p processor -p backup-sync
 
-package: $(CHECK)/stamp $(CYCLONEDX) ## Zips of the functions for both architectures, with SBOMs and checksums, in target/package
+package: $(CHECK)/stamp $(CYCLONEDX) ## Build zips of the functions for both architectures, with SBOMs and checksums, in target/package
 	rm -rf target/package
 	$(CHECK)/bin/python infra/package.py --cyclonedx $(abspath $(CYCLONEDX))
 
-check: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) target/fetched ## Format, lints, and the gates of template, policies, dependencies, workflows and budgets
+check: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) target/fetched ## Check format, lints, template, policies, dependencies, workflows and budgets
 	$(CARGO) fmt --all --check
 	$(CARGO) fmt --manifest-path infra/fuzz/Cargo.toml --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
@@ -78,69 +78,69 @@ check: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) target/fetched ## Format, lints,
 	$(SCANNERS)/bin/zizmor --offline --quiet --strict-collection --persona auditor .github
 	$(MAKE) --no-print-directory budgets
 
-# Not a part of check, which must not fail for want of a network, nor for what became known last night.
-advisories: $(DENY) target/fetched # What is known against our dependencies; asks the network
+# Not a part of check, which must not fail without a network or because of a new advisory.
+advisories: $(DENY) target/fetched # Known vulnerabilities of the dependencies; needs the network
 	$(DENY) --locked check advisories
 
-# What comes last is judged by how soon it is answered, and has the machine to itself.
+# The last step measures response times, so it runs alone.
 test: test-rust ## Run every test
 	$(MAKE) --no-print-directory -j2 test-template second-opinion
 	$(MAKE) --no-print-directory chaos
 
-# With the features that the tests add, so that the dependencies are built once for all of them.
+# With the features that the tests add, so that the dependencies are built once for all targets.
 test-build:
 	$(CARGO) build --workspace --all-targets --locked
 
-test-rust: test-build # Units, the ledger, the functions and the journey, on the embedded stack
+test-rust: test-build # Unit and integration tests in Rust, on the local stack
 	CARGO=$(CARGO) $(PYTHON) infra/tests/rust_tests.py
 
-chaos: test-build # The real functions while everything around them breaks, judged by their history
+chaos: test-build # The real functions with faults in all services; checks the history of the run
 	MITT_DELIVERIES=$(DELIVERIES) $(CARGO) test --profile $(PROFILE) --workspace --locked --test chaos -- --ignored --nocapture whatever_breaks
 
-chaos-companions: test-build # The same with one protection taken away: the judge must notice
+chaos-ablations: test-build # The same with one protection removed: the check must fail
 	$(CARGO) test --profile $(PROFILE) --workspace --locked --test chaos -- --ignored --nocapture --test-threads 1 without_
 
-dev-chaos: test-build # What `dev --chaos` says is to be watched is what happens, to the end
+dev-chaos: test-build # The scenarios of `dev --chaos` run to the end and match their descriptions
 	$(CARGO) test --workspace --locked --test dev_chaos -- --ignored --test-threads 3
 
-chaos-cells: test-build # Each call of the functions broken in each way, twenty times
+chaos-cells: test-build # Each call of the functions with each kind of fault, twenty times
 	$(CARGO) test --profile $(PROFILE) --workspace --locked --test chaos -- --ignored --nocapture each_call
 
-# In folders of its own, so that neither build makes the other begin anew.
+# In separate folders, so that neither build invalidates the other.
 previous:
 	git worktree prune
 	test -e target/previous/source || git worktree add --force --detach target/previous/source $(PREVIOUS)
 	git -C target/previous/source checkout --quiet --detach $(PREVIOUS)
 	cd target/previous/source && CARGO_TARGET_DIR=$(CURDIR)/target/previous/build $(CARGO) build --locked -p catcher -p processor -p backup-sync
 
-evolution: test-build previous # Our functions and those of the release before, deployed in turn over one inbox; PREVIOUS=revision takes another
+evolution: test-build previous # These functions and those of the previous release, deployed in turn over one inbox; PREVIOUS=revision selects it
 	MITT_PREVIOUS=$(CURDIR)/target/previous MITT_DELIVERIES=$(DELIVERIES) $(CARGO) test --workspace --locked --test chaos -- --ignored --nocapture evolution
 
-models: # The protocol in every state it can reach, and what breaks without each protection
+models: # Check the protocol in every reachable state, and that each protection is needed
 	$(CARGO) run --release --locked -p models
 
-simulate: # The functions themselves in virtual time, among stores that fail; SEED=n repeats a run, EVENTS=n, CASE="strict order" for one case
+simulate: # The functions in virtual time with failing stores; SEED=n repeats a run, EVENTS=n, CASE="strict order" for one case
 	$(CARGO) build --profile simulation --workspace --locked --bin simulation
 	target/simulation/simulation --seed $(SEED) --events $(EVENTS) $(if $(CASE),--only "$(CASE)")
 
-vectors: # Real signed requests of 70 providers; FILE=path takes another set
+vectors: # Verify real signed requests of 70 providers; FILE=path uses another set
 	MITT_VECTORS=$(abspath $(FILE)) $(CARGO) test --workspace --locked --test vectors -- --nocapture
 
-docs: build ## Write the pages that come from code: presets, checks of the doctor
+docs: build ## Write the generated pages: presets, doctor checks
 	target/debug/webhookctl sources presets --markdown > infra/docs/presets.md
 	target/debug/webhookctl doctor --markdown > infra/docs/doctor.md
 
-test-template: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) # The template's invariants, and that the gates refuse faults
+test-template: $(CHECK)/stamp $(SCANNERS)/stamp $(DENY) # The invariants of the template and the pages, and that the gates reject faults
 	$(CHECK)/bin/python -m pytest -q infra/tests
 
-second-opinion: test-build $(CHECK)/stamp $(MINISTACK)/stamp # The ledger and the journey on ministack, deployed by SAM; infra/docs/deploy.md, followed to the letter
+second-opinion: test-build $(CHECK)/stamp $(MINISTACK)/stamp # The ledger and the end-to-end test on ministack, deployed by SAM, and every command of infra/docs/deploy.md
 	$(UNLINKED) $(CHECK)/bin/python infra/tests/journey_on_ministack.py
 	$(CHECK)/bin/python infra/tests/readme_on_ministack.py
 
-foreign-signers: test-build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp # The providers' SDKs as senders to the catcher, and as judges of us; needs Node 20
+foreign-signers: test-build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp # The providers' SDKs sign for the catcher and verify our signatures; needs Node 20
 	$(CARGO) test --workspace --locked --test functions -- --ignored foreign
 
-# What is measured in minutes is not to be built beside a storm.
+# Builds everything first, so that no build runs beside a measurement.
 long-build: test-build .tools/bin/cargo-fuzz .tools/bin/cargo-mutants $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp
 	$(CARGO) build --profile simulation --workspace --locked --bins
 	$(CARGO) test --profile simulation --workspace --locked --test properties --test chaos --no-run
@@ -148,35 +148,35 @@ long-build: test-build .tools/bin/cargo-fuzz .tools/bin/cargo-mutants $(FOREIGN)
 	PATH=$(CURDIR)/.tools/bin:$$PATH infra/fuzz/run 0
 	$(PYTHON) infra/tests/mutants.py build
 
-test-long: long-build ## Everything that takes long, in one table; STEPS="chaos fuzz" for some
+test-long: long-build ## Run the long tests and print one table; STEPS="chaos fuzz" selects some
 	$(PYTHON) infra/tests/long.py $(STEPS)
 
-properties: # What holds for every provider, in CASES cases for each property
+properties: # Property tests over every provider, with CASES cases for each property
 	MITT_CASES=$(CASES) $(CARGO) test --profile simulation --workspace --locked --test properties
 
-fuzz: .tools/bin/cargo-fuzz # Each fuzz target for SECONDS; needs a nightly toolchain
+fuzz: .tools/bin/cargo-fuzz # Run each fuzz target for SECONDS; needs a nightly toolchain
 	PATH=$(CURDIR)/.tools/bin:$$PATH infra/fuzz/run $(SECONDS)
 
-clauses: test-build # Each clause of each condition cut by itself: a test of the ledger must notice; ONLY="words" for conditions with these
+clauses: test-build # Remove each clause of each condition: a ledger test must fail; ONLY="words" selects conditions that contain them
 	$(PYTHON) infra/tests/clauses.py $(ONLY)
 
-mutants: test-build .tools/bin/cargo-mutants # The code that decides, changed in small things: a test must notice; COUNT=n tries some
+mutants: test-build .tools/bin/cargo-mutants # Mutate the code that decides: a test must fail; COUNT=n tries some
 	$(PYTHON) infra/tests/mutants.py $(COUNT) $(SEED)
 
-budgets: test-build $(CHECK)/stamp $(VALGRIND) # What the functions execute, ask and write, against infra/bench/budgets.toml; needs valgrind
+budgets: test-build $(CHECK)/stamp $(VALGRIND) # Instructions, requests and write units against infra/bench/budgets.toml; needs valgrind
 	$(UNLINKED) PATH="$(CURDIR)/$(CHECK)/bin:$$PATH" $(CARGO) lambda build --release --locked --bin catcher --bin processor --bin backup-sync
 	mkdir -p target/budget
 	for name in catcher processor backup-sync; do cp target/lambda/$$name/bootstrap target/budget/$$name || exit 1; done
 	target/debug/bench figures target/budget "$(COUNTING)" > target/budget/figures.json
 	$(PYTHON) infra/tests/budget_gate.py target/budget/figures.json
 
-bench: $(VALGRIND) $(PEERS)/stamp target/bench/catcher.mjs ## What the functions cost beside Node.js, Python and a floor; needs Node 20
+bench: $(VALGRIND) $(PEERS)/stamp target/bench/catcher.mjs ## Compare the functions with Node.js, Python and a minimum; needs Node 20
 	$(MAKE) --no-print-directory -j2 bench-functions bench-tools
 	$(CARGO) bench --profile dev --locked -p bench -p webhookctl --bench scale -- $(ROWS) > target/bench/scale.txt
 	target/debug/bench table target/bench "$(COUNTING)" target/bench/catcher.mjs $(PEERS)/bin/python \
 		--scale target/bench/scale.txt --named target/release/catcher $(BENCH)
 
-# Side by side: to link the functions takes one core.
+# In parallel with bench-tools, because linking the functions uses one core.
 bench-functions:
 	$(CARGO) build $(NAMED) -p catcher -p processor -p backup-sync -p floor
 	mkdir -p target/bench
@@ -185,32 +185,32 @@ bench-functions:
 bench-tools:
 	$(CARGO) build --locked -p bench -p webhookctl --bins --bench scale
 
-bench-profile: $(VALGRIND) # Where the instructions, bytes and memory of the catcher go; needs valgrind and binutils
+bench-profile: $(VALGRIND) # Profile the instructions, bytes and memory of the catcher; needs valgrind and binutils
 	$(CARGO) build $(NAMED) -p catcher
 	$(CARGO) build --locked -p bench
 	target/debug/bench profile target/release/catcher "$(COUNTING)"
 
-bench-verify: # What verification and the presets cost, in instructions; needs valgrind
+bench-verify: # Instructions of verification and of the presets; needs valgrind
 	$(CARGO) bench --workspace --locked --bench verify
 
-bench-cli: # What the commands of webhookctl cost in processor time, in milliseconds
+bench-cli: # CPU time of the webhookctl commands, in milliseconds
 	$(CARGO) build --profile simulation --workspace --locked
 	$(PYTHON) infra/tests/bench_cli.py target/simulation/webhookctl
 
-man: build # A man page for each command of webhookctl, in MAN=folder
+man: build # Write a man page for each command of webhookctl, into MAN=folder
 	target/debug/webhookctl man $(MAN)
 
-bench-scale: test-build # What list, inspect, stats, receive, claim, sweep and the like cost as the inbox grows; ROWS="1000 100000 1000000"
+bench-scale: test-build # Cost of list, inspect, stats, receive, claim, sweep and others as the inbox grows; ROWS="1000 100000 1000000"
 	$(CARGO) bench --profile dev --workspace --locked --bench scale -- $(ROWS)
 
-bench-sweep: # How many of 100,000 due rows one run of sweep and drain gets done, in virtual time
+bench-sweep: # How many of 100,000 due rows one run of sweep and drain handles, in virtual time
 	$(CARGO) test --profile simulation --workspace --locked --test rounds -- --ignored --nocapture --test-threads 1 hundred_thousand
 
-cost: # US$ for a million events and for a month without any, counted here; COST="--json", or "--page infra/docs/cost.md"
+cost: # US$ for a million events and for an idle month, counted on this machine; COST="--json", or "--page infra/docs/cost.md"
 	$(CARGO) build --profile simulation --workspace --locked
 	target/simulation/cost $(COST)
 
-venv: $(CHECK)/stamp $(SCANNERS)/stamp $(MINISTACK)/stamp # The Python tools, each set in a folder of its own
+venv: $(CHECK)/stamp $(SCANNERS)/stamp $(MINISTACK)/stamp # Install the Python tools, each set in its own folder
 
 $(CHECK)/stamp: infra/requirements.txt
 $(SCANNERS)/stamp: infra/requirements-scanners.txt
@@ -229,13 +229,13 @@ $(PEERS)/stamp: infra/bench/peers/python/requirements.txt
 target/bench/catcher.mjs: $(NODE_PEER)/node_modules/stamp $(wildcard $(NODE_PEER)/*.mjs) $(NODE_PEER)/package.json
 	cd $(NODE_PEER) && npm run --silent bundle -- --outfile=$(abspath $@)
 
-# Every crate that Cargo.lock names, also those for other systems, so that cargo-deny needs no network.
+# Every crate in Cargo.lock, including those for other systems, so that cargo-deny needs no network.
 target/fetched: Cargo.lock
 	$(CARGO) fetch --locked
 	mkdir -p $(@D)
 	touch $@
 
-# Without optimisation: it runs for a second, and its build is what takes time.
+# Without optimization: cargo-deny runs for a second, and its build takes much longer.
 $(DENY):
 	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --debug --locked --root .tools/cargo-deny-0.20.2 cargo-deny@0.20.2
 
@@ -243,7 +243,7 @@ $(CYCLONEDX):
 	CARGO_PROFILE_DEV_DEBUG=0 $(CARGO) install --debug --locked --root .tools/cargo-cyclonedx-0.5.9 cargo-cyclonedx@0.5.9
 
 .tools/valgrind/usr/bin/valgrind:
-	@command -v apt-get dpkg > /dev/null || { echo "Instructions are counted by valgrind: please install it." >&2; exit 1; }
+	@command -v apt-get dpkg > /dev/null || { echo "valgrind is missing; it counts instructions. Install valgrind." >&2; exit 1; }
 	rm -rf .tools/valgrind && mkdir -p .tools/valgrind
 	cd .tools/valgrind && apt-get --quiet download valgrind && dpkg -x valgrind_*.deb .
 	touch $@
@@ -254,6 +254,6 @@ $(CYCLONEDX):
 .tools/bin/cargo-mutants:
 	$(CARGO) install --root .tools --locked cargo-mutants
 
-clean: ## Remove everything that was built or installed
+clean: ## Remove all build output and installed tools
 	rm -rf target .venv .tools .mitt .aws-sam $(SIGNERS)/node_modules $(NODE_PEER)/node_modules
 	cd infra/fuzz && rm -rf target corpus artifacts

@@ -1,9 +1,9 @@
-"""Makes what a release consists of: the functions as zips, templates that name them, SBOMs and checksums.
+"""Makes the files of a release: zips of the functions, templates that name the zips, SBOMs and checksums.
 
     .venv/check/bin/python infra/package.py [--built FOLDER] [--to FOLDER]
 
-Without --built it builds first, as `sam build` does, and needs what that needs. Of the same binaries it makes the
-same bytes: a zip holds `bootstrap` alone, as of 1980 and executable, whoever runs this, where and when.
+Without --built the script builds first, as `sam build` does, with the same tools. The same binaries always give the
+same bytes: a zip contains only `bootstrap`, dated 1980 and executable, for every user, machine and time.
 """
 
 import argparse
@@ -20,19 +20,19 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 TOOLS = ROOT / ".venv/check/bin"
 FUNCTIONS = ("backup-sync", "catcher", "processor")
-# By the names that Lambda has for them.
+# The targets of rustc, by Lambda's names of the architectures.
 TARGETS = {"arm64": "aarch64-unknown-linux-gnu", "x86_64": "x86_64-unknown-linux-gnu"}
-# The earliest that a zip can say.
+# The earliest time that a zip can store.
 EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 class Trouble(Exception):
-    """Why there is no package, in a sentence for the reader."""
+    """A failure that the script reports as one sentence."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Makes the zips, templates, SBOMs and checksums of a release.")
-    parser.add_argument("--built", type=Path, help="what was built: ARCHITECTURE/FUNCTION/bootstrap and .cdx.json")
+    parser.add_argument("--built", type=Path, help="a finished build: ARCHITECTURE/FUNCTION/bootstrap and .cdx.json")
     parser.add_argument("--to", type=Path, default=ROOT / "target/package", help="an empty or new folder")
     parser.add_argument("--cyclonedx", type=Path, default=Path("cargo-cyclonedx"), help="the tool that writes SBOMs")
     options = parser.parse_args()
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def pack(built: Path, to: Path, root: Path) -> None:
-    """Writes the package of these binaries into a folder that holds nothing else."""
+    """Writes the package of these binaries into an empty or new folder."""
     if to.exists() and any(to.iterdir()):
         raise Trouble(f"{to} is not empty")
     to.mkdir(parents=True, exist_ok=True)
@@ -82,18 +82,18 @@ def zip_bootstrap(binary: bytes, to: Path) -> None:
 
 
 def without_place(sbom: str, root: Path) -> str:
-    """The SBOM without the folder in which it was made, and sure to be one."""
+    """The SBOM without the path of the build folder; an error if the text is not a CycloneDX SBOM."""
     text = sbom.replace(f"file://{root}/", "file:///").replace(f"file://{root}", "file:///")
     found = json.loads(text)
     if found.get("bomFormat") != "CycloneDX" or not found.get("components"):
-        raise Trouble("an SBOM is not CycloneDX, or lists nothing")
+        raise Trouble("an SBOM is not CycloneDX, or lists no components")
     if "serialNumber" in found or str(root) in text:
-        raise Trouble("an SBOM says when or where it was made; it would be another one each time")
+        raise Trouble("an SBOM contains the time or place of its build, so each build would give another one")
     return text
 
 
 def prebuilt(template: str, architecture: str) -> str:
-    """The template with the zips in place of the sources, and with the architecture that they are for."""
+    """The template with the zips in place of the sources, and with the architecture of the zips."""
     made, times = re.subn(
         r"(BuildProperties: \{ Binary: (\S+) \}\n(?:(?!BuildProperties)[\s\S])*?CodeUri: )\.\n",
         rf"\g<1>\g<2>-{architecture}.zip\n",
@@ -105,12 +105,12 @@ def prebuilt(template: str, architecture: str) -> str:
         made,
     )
     if times != len(FUNCTIONS) or times != made.count("CodeUri:") or defaults != 1:
-        raise Trouble("template.yaml names its functions or architectures in another way than package.py expects")
+        raise Trouble("template.yaml does not name its functions or architectures as package.py expects")
     return made
 
 
 def sums(folder: Path) -> str:
-    """As `sha256sum --check` reads them."""
+    """The checksums, in the format of `sha256sum --check`."""
     files = sorted(path for path in folder.iterdir() if path.name != "SHA256SUMS")
     return "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files)
 
@@ -119,12 +119,12 @@ def sums(folder: Path) -> str:
 
 
 def build(to: Path, cyclonedx: Path) -> Path:
-    """Builds the functions for each architecture, and says what is in them."""
+    """Builds the functions and their SBOMs for each architecture."""
     shutil.rmtree(to, ignore_errors=True)
     environment = os.environ | {
-        # cargo-lambda asks the first python3 on PATH for zig.
+        # cargo-lambda runs zig with the first python3 on PATH.
         "PATH": f"{TOOLS}{os.pathsep}{os.environ['PATH']}",
-        # It makes an SBOM that says nothing of the run.
+        # cargo-cyclonedx then writes an SBOM without the time of the build.
         "SOURCE_DATE_EPOCH": "315532800",
     }
     for architecture, target in TARGETS.items():
@@ -134,7 +134,7 @@ def build(to: Path, cyclonedx: Path) -> Path:
         for function in FUNCTIONS:
             made = ROOT / f"functions/{function}/package-{architecture}.cdx.json"
             shutil.move(made, to / architecture / f"{function}.cdx.json")
-        # It writes one for every member of the workspace.
+        # cargo-cyclonedx writes an SBOM for every member of the workspace.
         for folders in ("*", "*/*"):
             for rest in ROOT.glob(f"{folders}/package-{architecture}.cdx.json"):
                 rest.unlink()
@@ -145,7 +145,7 @@ def cargo_lambda(architecture: str) -> list[str]:
     command = ["cargo", "lambda", "build", "--release", "--locked", f"--{architecture.replace('_', '-')}"]
     for function in FUNCTIONS:
         command += ["--bin", function]
-    # A panic names the file that it happened in: as it is called here and not on this machine.
+    # A panic message contains the path of the source file. The remapped path does not depend on this machine.
     cargo = Path(os.environ.get("CARGO_HOME", Path.home() / ".cargo"))
     flags = [f"--remap-path-prefix={ROOT}=/mitt", f"--remap-path-prefix={cargo}=/cargo"]
     return [*command, "--config", f"build.rustflags={json.dumps(flags)}"]

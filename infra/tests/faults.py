@@ -85,7 +85,7 @@ FAULTS = [
     ("test_drift_and_a_dark_endpoint_do_not_go_unseen", "MetricValue: $.fields.drift", "MetricValue: $.drift"),
     ("test_drift_and_a_dark_endpoint_do_not_go_unseen", "Period: 86400\n      EvaluationPeriods: 2", "Period: 86400\n      EvaluationPeriods: 1"),
     ("test_drift_and_a_dark_endpoint_do_not_go_unseen", "MetricName: DarkEndpoints", "MetricName: Dark"),
-    ("test_endpoints_are_looked_at_before_a_provider_gives_up", "still lead to us.\n      ScheduleExpression: rate(1 hour)", "still lead to us.\n      ScheduleExpression: rate(1 day)"),
+    ("test_endpoints_are_looked_at_before_a_provider_gives_up", "still point to this endpoint.\n      ScheduleExpression: rate(1 hour)", "still point to this endpoint.\n      ScheduleExpression: rate(1 day)"),
     ("test_only_what_reaches_yours_takes_a_policy_from_outside", "!Ref StatePolicyArn, !Ref", "arn:aws:iam::aws:policy/AdministratorAccess, !Ref"),
     ("test_only_what_reaches_yours_takes_a_policy_from_outside", "!Ref DestinationPolicyArn, !Ref", "arn:aws:iam::aws:policy/AdministratorAccess, !Ref"),
     ("test_functions_reach_only_their_rows_of_the_table", "dynamodb:LeadingKeys: [SYS]", "dynamodb:LeadingKeys: [E#*, SYS]"),
@@ -136,7 +136,7 @@ FAULTS = [
     ("test_the_dashboard_shows_metrics_that_there_are", '"AWS/ApiGateway","Latency"', '"AWS/ApiGateway","Latencies"'),
     ("test_the_dashboard_shows_metrics_that_there_are", '"QueueName","${BacklogQueue.QueueName}"', '"QueueName","${Backlogs.QueueName}"'),
     ("test_the_runbook_has_a_paragraph_for_each_alarm", "  LoopAlarm:\n", "  LoopsAlarm:\n"),
-    ("test_the_commands_that_alarms_name_are_there", "Look with `webhookctl doctor`", "Look with `webhookctl doctors`"),
+    ("test_the_commands_that_alarms_name_are_there", "Run `webhookctl doctor`", "Run `webhookctl doctors`"),
     # What none of our own tests looks at.
     ("SAM transform", "MemorySize: 256", "MemorySizes: 256"),
     ("cfn-lint", "ReceiveMessageWaitTimeSeconds: 20", "ReceiveMessageWaitTimeSeconds: 21"),

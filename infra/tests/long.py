@@ -39,7 +39,7 @@ def storm(text):
     return [f"{label:<28} {value:>10}" for label, value in kept]
 
 
-def companions(text):
+def ablations(text):
     """What the judge found broken in each run that lacked a protection."""
     rows, name = [], "?"
     for line in text.splitlines():
@@ -64,7 +64,7 @@ COMPUTE = [
 QUICK = {"PROFILE": "simulation"}
 WAIT = [
     ("chaos", {"DELIVERIES": "50000"} | QUICK, storm),
-    ("chaos-companions", QUICK, companions),
+    ("chaos-ablations", QUICK, ablations),
     ("chaos-cells", QUICK, storm),
     ("dev-chaos", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),
     ("foreign-signers", {}, whole_lines(r"^test result: .* [1-9]\d* passed")),

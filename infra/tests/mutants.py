@@ -24,7 +24,7 @@ FILES = [
     *(
         f"shared/src/{name}.rs"
         for name in (
-            "base/backoff delivery/breaker delivery/breaker/health delivery/breaker/standing delivery/rates"
+            "base/backoff delivery/breaker delivery/breaker/health delivery/breaker/state delivery/rates"
             " sources/ordering inbox/outcome"
         ).split()
     ),

@@ -17,14 +17,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::sources::{Config, EMBEDDED};
 use shared::webhook::envelope::Envelope;
 use shared::webhook::preset::Preset;
 use shared::webhook::sign::signed;
 use shared::webhook::verify::{Arrival, Trust, Verifier};
 
-const NOW: Millis = Millis(1_795_169_681_000);
+const NOW: UnixMillis = UnixMillis(1_795_169_681_000);
 
 /// Preset, what it stands for.
 const VERIFY: [(&str, &str); 8] = [

@@ -24,17 +24,17 @@ use aws_types::SdkConfig;
 pub use https::https;
 pub use lazy::Lazy;
 
-use crate::base::env::variable;
+use crate::base::env::env_var;
 
 /// How long calls may take and how often they are tried.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct CallPolicy {
     pub connect: Duration,
     pub attempt: Duration,
     pub attempts: u32,
 }
 
-impl Patience {
+impl CallPolicy {
     /// For the catcher, whose sender waits.
     pub const SHORT: Self = Self {
         connect: Duration::from_millis(500),
@@ -65,25 +65,25 @@ pub struct Aws {
     credentials: SharedCredentialsProvider,
     /// Instead of AWS's own endpoints: an emulator's.
     endpoint: Option<String>,
-    patience: Patience,
+    patience: CallPolicy,
     http: SharedHttpClient,
 }
 
 impl Aws {
     /// Reads region, credentials and endpoint from the variables that every AWS SDK reads.
-    pub fn from_env(patience: Patience) -> anyhow::Result<Self> {
-        let region = variable("AWS_REGION")
-            .or_else(|| variable("AWS_DEFAULT_REGION"))
+    pub fn from_env(patience: CallPolicy) -> anyhow::Result<Self> {
+        let region = env_var("AWS_REGION")
+            .or_else(|| env_var("AWS_DEFAULT_REGION"))
             .context("AWS_REGION is not set")?;
-        let key = variable("AWS_ACCESS_KEY_ID").context("AWS_ACCESS_KEY_ID is not set")?;
+        let key = env_var("AWS_ACCESS_KEY_ID").context("AWS_ACCESS_KEY_ID is not set")?;
         let secret =
-            variable("AWS_SECRET_ACCESS_KEY").context("AWS_SECRET_ACCESS_KEY is not set")?;
-        let token = variable("AWS_SESSION_TOKEN");
+            env_var("AWS_SECRET_ACCESS_KEY").context("AWS_SECRET_ACCESS_KEY is not set")?;
+        let token = env_var("AWS_SESSION_TOKEN");
         let credentials = Credentials::new(key, secret, token, None, "environment");
         Ok(Self::new(
             region,
             credentials,
-            variable("AWS_ENDPOINT_URL"),
+            env_var("AWS_ENDPOINT_URL"),
             patience,
         ))
     }
@@ -92,7 +92,7 @@ impl Aws {
         region: String,
         credentials: Credentials,
         endpoint: Option<String>,
-        patience: Patience,
+        patience: CallPolicy,
     ) -> Self {
         Self::over(https(), region, credentials, endpoint, patience)
     }
@@ -104,7 +104,7 @@ impl Aws {
         region: String,
         credentials: Credentials,
         endpoint: Option<String>,
-        patience: Patience,
+        patience: CallPolicy,
     ) -> Self {
         Self {
             region,
@@ -132,7 +132,7 @@ impl Aws {
 
     /// The same, as calls with another patience.
     #[must_use]
-    pub fn with_patience(&self, patience: Patience) -> Self {
+    pub fn with_patience(&self, patience: CallPolicy) -> Self {
         Self {
             patience,
             ..self.clone()
@@ -155,7 +155,7 @@ impl Aws {
     }
 
     fn endpoint(&self, service: &str) -> Option<String> {
-        variable(&format!("AWS_ENDPOINT_URL_{service}")).or_else(|| self.endpoint.clone())
+        env_var(&format!("AWS_ENDPOINT_URL_{service}")).or_else(|| self.endpoint.clone())
     }
 
     fn timeouts(&self) -> TimeoutConfig {

@@ -10,8 +10,8 @@ pub mod fetch_back;
 pub mod keyring;
 pub mod ledger;
 pub mod outcome;
-pub mod quarantine;
 pub mod queue;
+pub mod rejected;
 pub mod spill;
 
 pub use accept::{Inbox, Stored};

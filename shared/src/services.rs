@@ -3,14 +3,14 @@
 use anyhow::Context as _;
 
 use crate::aws::secrets::{Managed, Secrets};
-use crate::aws::{Aws, Lazy, Patience};
-use crate::base::env::variable;
+use crate::aws::{Aws, CallPolicy, Lazy};
+use crate::base::env::env_var;
 use crate::inbox::Inbox;
 use crate::inbox::fetch_back::FetchBack;
 use crate::inbox::keyring::Keyring;
 use crate::inbox::ledger::Ledger;
-use crate::inbox::quarantine::Quarantine;
 use crate::inbox::queue::Queue;
+use crate::inbox::rejected::RejectedRequests;
 use crate::inbox::spill::Spill;
 use crate::sources::Config;
 
@@ -49,13 +49,13 @@ impl Settings {
         Ok(Self {
             table: required("MITT_TABLE")?,
             queue_url: required("MITT_QUEUE_URL")?,
-            backlog_queue_url: variable("MITT_BACKLOG_QUEUE_URL"),
+            backlog_queue_url: env_var("MITT_BACKLOG_QUEUE_URL"),
             spill_queue_url: required("MITT_SPILL_QUEUE_URL")?,
             body_bucket: required("MITT_BODY_BUCKET")?,
             secrets_path: required("MITT_SECRETS_PATH")?,
-            ingress_path: variable("MITT_INGRESS_PATH"),
-            secrets_manager_prefix: variable("MITT_SECRETS_MANAGER_PREFIX"),
-            sources_file: variable("MITT_SOURCES_FILE"),
+            ingress_path: env_var("MITT_INGRESS_PATH"),
+            secrets_manager_prefix: env_var("MITT_SECRETS_MANAGER_PREFIX"),
+            sources_file: env_var("MITT_SOURCES_FILE"),
         })
     }
 
@@ -71,7 +71,7 @@ impl Settings {
 }
 
 /// What every function works with.
-pub struct Parts {
+pub struct Services {
     pub config: Config,
     /// For the clients that only one function needs.
     pub aws: Aws,
@@ -84,12 +84,12 @@ pub struct Parts {
     pub fetch_back: FetchBack,
     pub inbox: Inbox,
     pub spill: Spill,
-    pub quarantine: Quarantine,
+    pub quarantine: RejectedRequests,
 }
 
-impl Parts {
+impl Services {
     /// Makes them from the environment. No service is called for it.
-    pub fn from_env(patience: Patience) -> anyhow::Result<Self> {
+    pub fn from_env(patience: CallPolicy) -> anyhow::Result<Self> {
         let settings = Settings::from_env()?;
         let aws = Aws::from_env(patience)?;
         let config = settings.config()?;
@@ -115,7 +115,7 @@ impl Parts {
             config,
             keyring: Keyring::new(dynamodb.clone(), &settings.table),
             fetch_back: FetchBack::new(dynamodb.clone(), &settings.table),
-            quarantine: Quarantine::new(dynamodb, &settings.table),
+            quarantine: RejectedRequests::new(dynamodb, &settings.table),
             spill: Spill::new(sqs.clone(), &settings.spill_queue_url),
             inbox: Inbox {
                 ledger,
@@ -135,6 +135,6 @@ fn later<C: 'static>(aws: &Aws, make: fn(&Aws) -> C) -> Lazy<C> {
 }
 
 fn required(name: &str) -> anyhow::Result<String> {
-    variable(name)
+    env_var(name)
         .with_context(|| format!("{name} is not set; template.yaml sets it for each function"))
 }

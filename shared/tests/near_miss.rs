@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::preset::Preset;
 use shared::webhook::sign::signed;
 use shared::webhook::verify::{Compared, NearMiss, Of, Other, Trust, Verifier};
 
-const AT: Millis = Millis(1_795_169_681_000);
+const AT: UnixMillis = UnixMillis(1_795_169_681_000);
 
 fn verifier(preset: &str) -> Verifier {
     Verifier {

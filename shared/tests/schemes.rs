@@ -12,7 +12,7 @@ use bytes::Bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::event::Event;
 use shared::webhook::preset::Preset;
@@ -45,7 +45,7 @@ fn request(url: &str, headers: &[(&str, &str)], body: &[u8]) -> Envelope {
         url: url.into(),
         headers: headers.iter().copied().collect(),
         body: Bytes::copy_from_slice(body),
-        received_at: Millis::from_secs(NOW),
+        received_at: UnixMillis::from_secs(NOW),
     }
 }
 
@@ -152,7 +152,7 @@ fn ebay_is_answered_with_the_hash_of_its_challenge() {
         b"",
     );
     challenge.method = "GET".into();
-    let reply = ebay(&[]).greet(&challenge).unwrap();
+    let reply = ebay(&[]).answer_open_handshake(&challenge).unwrap();
     let hash = hex::encode(Sha256::digest(
         "a1b2tokenhttps://hooks.example.test/in/ebay",
     ));
@@ -244,7 +244,8 @@ fn keygen_is_refused_once_anything_of_it_changes() {
         with(&|e| e.body = Bytes::from_static(b"{}")),
         Some(Reason::BadBodyHash)
     );
-    let later = |secs: i64| move |e: &mut Envelope| e.received_at = Millis::from_secs(NOW + secs);
+    let later =
+        |secs: i64| move |e: &mut Envelope| e.received_at = UnixMillis::from_secs(NOW + secs);
     assert_eq!(with(&later(300)), None);
     assert_eq!(with(&later(301)), Some(Reason::TimestampTooOld));
     assert_eq!(with(&later(-301)), Some(Reason::TimestampInFuture));

@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::event::Event;
 use shared::webhook::preset::Preset;
@@ -330,7 +330,7 @@ fn envelope(vector: &Value, joined: bool) -> Envelope {
         url: text(&request["url"]).into(),
         headers: headers.into_iter().collect(),
         body: body(request).into(),
-        received_at: Millis::from_secs(vector["now"].as_i64().unwrap()),
+        received_at: UnixMillis::from_secs(vector["now"].as_i64().unwrap()),
     }
 }
 

@@ -6,16 +6,16 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use shared::aws::outbound::{Call, Method, Outbound};
 use shared::aws::secrets::Secret;
-use shared::base::clock::{Clock, Millis};
+use shared::base::clock::{Clock, UnixMillis};
 use tokio::time::timeout;
 
-use crate::again::{Asked, Refused, judge, until_answered};
+use crate::retry::{Asked, Refused, judge, with_retries};
 
 /// Someone to ask, and until when.
 pub(crate) struct Api<'a> {
     pub(crate) outbound: &'a Outbound,
     pub(crate) clock: Clock,
-    pub(crate) ends: Millis,
+    pub(crate) ends: UnixMillis,
     /// Whom it is about, for errors: `the list of subscriptions`.
     pub(crate) what: &'a str,
     pub(crate) key: Secret,
@@ -98,7 +98,7 @@ impl Api<'_> {
             let read = read(body).map_err(|error| Refused::Later(error, None))?;
             Ok(Some(read))
         };
-        match until_answered(self.what, once).await? {
+        match with_retries(self.what, once).await? {
             Asked::Answer(answer) => Ok(answer),
             Asked::OutOfTime(trouble) => {
                 let trouble = trouble.unwrap_or_else(|| anyhow::anyhow!("it was not asked"));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use shared::base::calendar::Hour;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::monitoring::hours::Arrived;
 use shared::monitoring::hours::HourCount;
 
@@ -47,7 +47,7 @@ impl BackupSync {
         let last = Hour::of(now - SETTLING).before(1);
         let first = last.before(LOOK_BACK - 1);
         let (known, _) = ledger.hour_counts(first, last).await?;
-        let known: BTreeMap<Hour, Millis> = known.iter().map(|c| (c.hour, c.as_of)).collect();
+        let known: BTreeMap<Hour, UnixMillis> = known.iter().map(|c| (c.hour, c.as_of)).collect();
         let due = first.up_to(last).rev();
         let due = due.filter(|hour| is_due(*hour, known.get(hour).copied(), now));
         let until = time.until(BUDGET);
@@ -81,7 +81,7 @@ impl BackupSync {
 
     async fn count_hour(&self, hour: Hour) -> anyhow::Result<BTreeMap<String, Arrived>> {
         let ledger = &self.parts.inbox.ledger;
-        let span = (hour.begins(), Millis(hour.ends().0 - 1));
+        let span = (hour.begins(), UnixMillis(hour.ends().0 - 1));
         let counting = self.parts.config.sources().map(async |source| {
             let (arrived, _) = ledger.arrived(&source.name, span, usize::MAX).await?;
             anyhow::Ok((source.name.clone(), arrived))
@@ -96,7 +96,7 @@ impl BackupSync {
 }
 
 /// Whether an hour that was counted at a time, or never, is to be counted now.
-fn is_due(hour: Hour, as_of: Option<Millis>, now: Millis) -> bool {
+fn is_due(hour: Hour, as_of: Option<UnixMillis>, now: UnixMillis) -> bool {
     let last_time = hour.ends() + FINAL;
     as_of.is_none_or(|as_of| as_of < last_time && last_time <= now)
 }
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn an_hour_is_counted_when_it_is_over_and_a_day_later_for_the_last_time() {
-        let hour = Hour::of(Millis(1_795_169_681_000));
+        let hour = Hour::of(UnixMillis(1_795_169_681_000));
         let at = |hours: u64| hour.ends() + Duration::from_secs(hours * 3600);
         assert!(is_due(hour, None, at(0)) && is_due(hour, None, at(40)));
         assert!(!is_due(hour, Some(at(0)), at(23)));

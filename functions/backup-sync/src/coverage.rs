@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use shared::base::calendar::Day;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Cursor, Ledger, Listed, Lost, ResumePoint, Seen, State};
 use shared::monitoring::coverage::{Comparison, DayCount};
 use shared::monitoring::coverage::{Counts, Piece, Sighting, Tally, Window};
@@ -28,9 +28,9 @@ pub(crate) struct Counting {
     source: String,
     /// The first run counts nothing: what happened before there was an inbox was not missed.
     is_first: bool,
-    started: Millis,
+    started: UnixMillis,
     /// The earliest time that the list was asked for.
-    asked_from: Millis,
+    asked_from: UnixMillis,
     tally: Tally,
     /// Where the run goes on if it breaks off now, and what it had counted there.
     place: Option<(String, BTreeMap<Day, Counts>)>,
@@ -42,7 +42,7 @@ impl Counting {
         &mut self,
         key: &EventKey,
         kind: &str,
-        happened: Option<Millis>,
+        happened: Option<UnixMillis>,
         seen: &Seen,
     ) {
         self.tally.saw(Sighting {
@@ -66,7 +66,7 @@ impl BackupSync {
         source: &str,
         settings: &SourceSync,
         cursor: &Cursor,
-        (asked_from, started): (Millis, Millis),
+        (asked_from, started): (UnixMillis, UnixMillis),
     ) -> Option<Counting> {
         let list = &settings.list;
         let of_changes = list.kind == SyncKind::ChangeCursor;
@@ -98,7 +98,7 @@ impl BackupSync {
         &self,
         source: &str,
         cursor: &Cursor,
-        (asked_from, now): (Millis, Millis),
+        (asked_from, now): (UnixMillis, UnixMillis),
     ) {
         let Some(from) = cursor.at else {
             return;
@@ -241,7 +241,7 @@ impl BackupSync {
     }
 
     /// When an event that came by webhook happened, where its body says so as the list does.
-    async fn happened(&self, key: &EventKey, list: &Sync) -> Option<Millis> {
+    async fn happened(&self, key: &EventKey, list: &Sync) -> Option<UnixMillis> {
         let body = self.parts.inbox.ledger.event_body(key).await.ok()??.ok()?;
         happened(list, &body.0)
     }
@@ -273,14 +273,14 @@ impl BackupSync {
 async fn received(
     ledger: &Ledger,
     source: &str,
-    from: Millis,
-    to: Millis,
+    from: UnixMillis,
+    to: UnixMillis,
 ) -> anyhow::Result<Option<Vec<Listed>>> {
     let mut found = Vec::new();
     let mut at = from;
     while at < to {
-        let end = Millis((at.0.div_euclid(HOUR_MS) + 1) * HOUR_MS).min(to);
-        let last = Millis(end.0 - 1);
+        let end = UnixMillis((at.0.div_euclid(HOUR_MS) + 1) * HOUR_MS).min(to);
+        let last = UnixMillis(end.0 - 1);
         found.extend(
             ledger
                 .received_in_hour(source, at, last, MOST_COMPARED + 1)
@@ -295,7 +295,7 @@ async fn received(
 }
 
 /// When an event of a webhook happened, if its body is what an item of the list is.
-fn happened(list: &Sync, body: &[u8]) -> Option<Millis> {
+fn happened(list: &Sync, body: &[u8]) -> Option<UnixMillis> {
     if list.body.is_some() {
         return None;
     }
@@ -324,14 +324,14 @@ mod tests {
 
     use super::*;
 
-    fn at(preset: &str, body: &str) -> Option<Millis> {
+    fn at(preset: &str, body: &str) -> Option<UnixMillis> {
         let preset = Preset::embedded(preset, &BTreeMap::new()).unwrap();
         happened(preset.sync("default").unwrap(), body.as_bytes())
     }
 
     #[test]
     fn a_webhook_says_when_it_happened_where_it_is_what_the_list_has() {
-        let time = Some(Millis(1_795_169_681_000));
+        let time = Some(UnixMillis(1_795_169_681_000));
         assert_eq!(at("stripe", r#"{"id":"evt_1","created":1795169681}"#), time);
         for body in ["", "{}", r#"{"created":null}"#, r#"{"created":"soon"}"#] {
             assert_eq!(at("stripe", body), None, "{body}");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
-use shared::base::clock::{Clock, Millis};
+use shared::base::clock::{Clock, UnixMillis};
 use shared::base::timing::{BACKUP_SYNC, TURN};
 use tokio::time::{Instant, timeout_at};
 
@@ -33,9 +33,9 @@ impl RunTime {
     }
 
     /// The same by the deadline of a Lambda context, in milliseconds since 1970.
-    pub fn before(deadline: u64, now: Millis) -> Self {
+    pub fn before(deadline: u64, now: UnixMillis) -> Self {
         Self::of(match i64::try_from(deadline) {
-            Ok(deadline) if deadline >= YEAR_2020 => Millis(deadline).since(now),
+            Ok(deadline) if deadline >= YEAR_2020 => UnixMillis(deadline).since(now),
             _ => BACKUP_SYNC,
         })
     }
@@ -64,7 +64,7 @@ impl RunTime {
 }
 
 /// A moment of this process as its clock shows it.
-pub(crate) fn on(clock: Clock, at: Instant) -> Millis {
+pub(crate) fn on(clock: Clock, at: Instant) -> UnixMillis {
     clock() + at.saturating_duration_since(Instant::now())
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn from_anywhere<T>(mut things: Vec<T>) -> anyhow::Result<Vec<T>> {
 mod tests {
     use super::*;
 
-    const NOW: Millis = Millis(1_795_219_195_000);
+    const NOW: UnixMillis = UnixMillis(1_795_219_195_000);
 
     fn seconds(time: RunTime) -> f64 {
         time.scaled(BACKUP_SYNC).as_secs_f64()

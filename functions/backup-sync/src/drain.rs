@@ -1,11 +1,11 @@
 //! The drain: what was spilled while the ledger was not to be had enters it, by the same door; and the
-//! messages of the backlog go among those of now, a dose at a time.
+//! messages of the backlog go among those of now, a batch at a time.
 //!
 //! Its trouble is its own: it has a schedule to itself, so that no sweep waits for it or fails
 //! with it. A message is deleted when its events are rows, and not before; what cannot be put or
 //! read stays in the queue, whose alarm calls somebody.
 
-mod feed;
+mod backlog;
 
 use std::cell::RefCell;
 
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::{BackupSync, RunTime};
 
-pub(crate) use feed::FIRST_DOSE;
+pub(crate) use backlog::FIRST_BATCH;
 
 /// Lots of messages that are worked on at the same time. A message may be a mebibyte, a lot is
 /// ten of them, and they are in memory more than once.
@@ -38,7 +38,7 @@ pub struct DrainReport {
     /// Events that had come another way too.
     pub known: u64,
     /// Events that are kept apart, because another has their id or their body.
-    pub apart: u64,
+    pub conflicting: u64,
     /// Messages left in the queue because the ledger, or the bucket, did not take an event.
     pub failed: u64,
     /// Messages left in the queue because nobody here can read them.
@@ -48,7 +48,7 @@ pub struct DrainReport {
     /// About how many messages were in the queue afterwards, if there had been any.
     pub left: Option<u64>,
     /// Messages of the backlog that were put among those of now.
-    pub fed: u64,
+    pub promoted: u64,
 }
 
 /// What became of a message.
@@ -70,14 +70,21 @@ impl BackupSync {
     /// Neither half waits for the other, nor is kept from its end by it.
     pub(crate) async fn drain(&self, time: RunTime) -> anyhow::Result<DrainReport> {
         let until = time.until(DRAIN);
-        let mut dose = FIRST_DOSE;
-        let (drained, fed) = join(self.drain_spill(until), self.feed(&mut dose, until)).await;
-        let (drained, mut fed) = (drained?, fed?);
+        let mut batch = FIRST_BATCH;
+        let (drained, promoted) = join(
+            self.drain_spill(until),
+            self.promote_backlog(&mut batch, until),
+        )
+        .await;
+        let (drained, mut promoted) = (drained?, promoted?);
         // What was spilled long ago is rung for in the backlog.
         if drained.new > 0 {
-            fed += self.feed(&mut dose, until).await?;
+            promoted += self.promote_backlog(&mut batch, until).await?;
         }
-        Ok(DrainReport { fed, ..drained })
+        Ok(DrainReport {
+            promoted,
+            ..drained
+        })
     }
 
     async fn drain_spill(&self, until: Instant) -> anyhow::Result<DrainReport> {
@@ -96,7 +103,7 @@ impl BackupSync {
                 messages = report.messages,
                 new = report.new,
                 known = report.known,
-                apart = report.apart,
+                conflicting = report.conflicting,
                 failed = report.failed,
                 unreadable = report.unreadable,
                 stopped = report.stopped,
@@ -211,7 +218,7 @@ impl DrainReport {
                 Drained::Entered(events) => events.iter().for_each(|received| match received {
                     Received::New => self.new += 1,
                     Received::Open { .. } | Received::Settled => self.known += 1,
-                    Received::Conflict(_) | Received::Repeated(_) => self.apart += 1,
+                    Received::Conflict(_) | Received::Repeated(_) => self.conflicting += 1,
                 }),
                 Drained::Failed => self.failed += 1,
                 Drained::Unreadable => self.unreadable += 1,

@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::{ASKING, GRACE};
 use shared::monitoring::endpoint::{Finding, Health, Status, Subscription};
 use shared::sources::{Endpoint, Source, Subscriber};
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::api::Api;
 use crate::deadline::{cut, from_anywhere, on};
-use crate::sync::Order;
+use crate::sync::SyncRequest;
 use crate::{BackupSync, RunTime};
 
 /// How long one endpoint may take, if its turn is as long.
@@ -207,7 +207,7 @@ impl BackupSync {
     async fn sync_from(
         &self,
         source: &Source,
-        dark: Option<Millis>,
+        dark: Option<UnixMillis>,
         time: RunTime,
     ) -> Option<Synced> {
         source.sync.as_ref()?;
@@ -215,7 +215,7 @@ impl BackupSync {
         let ledger = &self.parts.inbox.ledger;
         let sent_back = ledger.sync_rewind(&source.name, from, (self.clock)()).await;
         let run = match sent_back {
-            Ok(_) => self.sync_all(&Order::of(&source.name), time).await,
+            Ok(_) => self.sync_all(&SyncRequest::of(&source.name), time).await,
             Err(error) => Err(error),
         };
         if let Err(error) = &run {

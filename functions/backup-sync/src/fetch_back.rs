@@ -11,9 +11,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures::stream::{self, StreamExt as _};
 use serde::Serialize;
-use shared::aws::outbound::{Answer, Trouble};
+use shared::aws::outbound::{Answer, SendError};
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::fetch_back::{Wait, event};
 use shared::inbox::ledger::Received;
 use shared::sources::Source;
@@ -73,7 +73,7 @@ struct Run<'r> {
     /// The name of the API key.
     name: &'r str,
     key: Secret,
-    ends: Millis,
+    ends: UnixMillis,
     /// The provider refuses the key or is busy: the rest has to wait for the next run.
     stopped: AtomicBool,
     tally: &'r Tally,
@@ -119,7 +119,12 @@ impl BackupSync {
         tally.report()
     }
 
-    async fn fetch_of(&self, source: &Source, ends: Millis, tally: &Tally) -> anyhow::Result<()> {
+    async fn fetch_of(
+        &self,
+        source: &Source,
+        ends: UnixMillis,
+        tally: &Tally,
+    ) -> anyhow::Result<()> {
         let Some(fetch) = source.verifier.fetch() else {
             return Ok(());
         };
@@ -156,7 +161,7 @@ impl BackupSync {
         &self,
         source: &Source,
         waits: Vec<Wait>,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Vec<Wait>> {
         let is_old = |wait: &Wait| !wait.known && now.since(wait.at) > GIVE_UP;
         let (old, kept): (Vec<_>, Vec<_>) = waits.into_iter().partition(is_old);
@@ -282,12 +287,12 @@ impl Tally {
 }
 
 /// What an answer is worth. The error names the status and the key, and nothing of the body.
-fn said(answer: Result<Answer, Trouble>, key: &str) -> Said {
+fn said(answer: Result<Answer, SendError>, key: &str) -> Said {
     let failed = |error: String, others_may: bool| Said::Failed { error, others_may };
     let answer = match answer {
         Ok(answer) => answer,
-        Err(Trouble::NotSent(error)) => return failed(error, false),
-        Err(Trouble::Unclear(error)) => return failed(error, true),
+        Err(SendError::NotSent(error)) => return failed(error, false),
+        Err(SendError::OutcomeUnknown(error)) => return failed(error, true),
     };
     let status = answer.status;
     match (status, answer.body) {
@@ -305,7 +310,7 @@ fn said(answer: Result<Answer, Trouble>, key: &str) -> Said {
 
 /// Whether an object may be asked for now. One that is being fetched by another run waits like one
 /// that failed.
-fn is_due(wait: &Wait, now: Millis) -> bool {
+fn is_due(wait: &Wait, now: UnixMillis) -> bool {
     let Some(tried_at) = wait.tried_at else {
         return true;
     };
@@ -336,7 +341,7 @@ mod tests {
 
     use super::*;
 
-    const NOW: Millis = Millis(1_795_169_681_000);
+    const NOW: UnixMillis = UnixMillis(1_795_169_681_000);
 
     fn wait(object: &str, network: &str, tries: u32, at: u64) -> Wait {
         let at = NOW + Duration::from_secs(at);

@@ -5,7 +5,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::{ROUND_EVERY, SYNC_EVERY};
 use shared::monitoring::endpoint::Health as Endpoint;
 
@@ -19,11 +19,11 @@ const GRACE: u32 = 3;
 
 /// When this process last looked.
 #[derive(Debug, Default)]
-pub(crate) struct Health(Mutex<Option<Millis>>);
+pub(crate) struct Health(Mutex<Option<UnixMillis>>);
 
 impl Health {
     /// Whether it is time to look, and if so notes that it was done.
-    fn is_due(&self, now: Millis) -> bool {
+    fn is_due(&self, now: UnixMillis) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // The starts of two sweeps are never quite as far apart as their schedule says.
         let due = last.is_none_or(|last| now < last || now.since(last) + MINUTE / 2 >= ROUND_EVERY);
@@ -37,7 +37,7 @@ impl Health {
 impl BackupSync {
     /// Looks and says what it found. Without an answer of the table nothing is said, and the alarm
     /// rings for that. How long a sweep took is no reason to leave one out.
-    pub(crate) async fn tell_health(&self, sweep: &SweepReport, began: Millis) {
+    pub(crate) async fn report_health(&self, sweep: &SweepReport, began: UnixMillis) {
         if !self.health.is_due(began) {
             return;
         }
@@ -52,7 +52,7 @@ impl BackupSync {
     }
 
     /// A word for each check that is violated.
-    async fn violated(&self, sweep: &SweepReport, now: Millis) -> anyhow::Result<Vec<String>> {
+    async fn violated(&self, sweep: &SweepReport, now: UnixMillis) -> anyhow::Result<Vec<String>> {
         let ledger = &self.parts.inbox.ledger;
         let mut violated = Vec::new();
         let beats = ledger.heartbeats().await?;
@@ -124,7 +124,7 @@ fn tell(violated: &[String]) {
 mod tests {
     use super::*;
 
-    const NOW: Millis = Millis(1_795_219_195_000);
+    const NOW: UnixMillis = UnixMillis(1_795_219_195_000);
 
     #[test]
     fn it_is_told_with_every_fifth_sweep() {

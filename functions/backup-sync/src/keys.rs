@@ -22,12 +22,12 @@ use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
 use futures::stream::{self, StreamExt as _};
 use serde::Serialize;
-use shared::aws::outbound::{Answer, Trouble};
+use shared::aws::outbound::{Answer, SendError};
 use shared::aws::secrets::Live;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::GRACE;
 use shared::inbox::keyring::{Fetched, LARGEST};
-use shared::inbox::quarantine::{Held, NAMED, Verdict};
+use shared::inbox::rejected::{NAMED, RejectedRequest, Verdict};
 use shared::sources::Source;
 use shared::webhook::verify::{Reason, Wanted};
 use tokio::time::Instant;
@@ -185,7 +185,7 @@ impl BackupSync {
         &self,
         source: &Source,
         choices: &'c [Choice<'c>],
-        now: Millis,
+        now: UnixMillis,
         ends: Instant,
     ) -> Vec<(&'c Choice<'c>, anyhow::Result<String>)> {
         let fetching = choices.iter().map(|choice| {
@@ -212,8 +212,8 @@ impl BackupSync {
         &self,
         source: &Source,
         fetched: &Fetched,
-        now: Millis,
-    ) -> anyhow::Result<Vec<Held>> {
+        now: UnixMillis,
+    ) -> anyhow::Result<Vec<RejectedRequest>> {
         let from = fetched
             .seen
             .map_or(now - BACK, |seen| (seen - LATE).max(now - BACK));
@@ -222,7 +222,7 @@ impl BackupSync {
             .quarantine
             .held(&source.name, from, now, now)
             .await?;
-        let mut waiting: Vec<Held> = held
+        let mut waiting: Vec<RejectedRequest> = held
             .into_iter()
             .filter(|held| held.released.is_none() && held.reason == Reason::NotFetched.as_str())
             .collect();
@@ -230,7 +230,12 @@ impl BackupSync {
         Ok(waiting)
     }
 
-    async fn fetch(&self, source: &Source, wanted: &Wanted, now: Millis) -> anyhow::Result<String> {
+    async fn fetch(
+        &self,
+        source: &Source,
+        wanted: &Wanted,
+        now: UnixMillis,
+    ) -> anyhow::Result<String> {
         let trust = &source.verifier.trust;
         let text = match wanted {
             Wanted::Certificate(url) | Wanted::KeySet(url) => text(
@@ -262,10 +267,10 @@ impl BackupSync {
     async fn judge(
         &self,
         source: &Source,
-        held: &[Held],
+        held: &[RejectedRequest],
         fetched: &mut Fetched,
         report: &mut KeysReport,
-    ) -> anyhow::Result<Option<Millis>> {
+    ) -> anyhow::Result<Option<UnixMillis>> {
         if held.is_empty() {
             return Ok(None);
         }
@@ -312,10 +317,10 @@ impl BackupSync {
 }
 
 /// The document in an answer. Nothing of an answer that is none gets into the error.
-fn text(answer: Result<Answer, Trouble>) -> anyhow::Result<String> {
+fn text(answer: Result<Answer, SendError>) -> anyhow::Result<String> {
     let answer = match answer {
         Ok(answer) => answer,
-        Err(Trouble::NotSent(error) | Trouble::Unclear(error)) => bail!("{error}"),
+        Err(SendError::NotSent(error) | SendError::OutcomeUnknown(error)) => bail!("{error}"),
     };
     ensure!(answer.status == 200, "it answered {}", answer.status);
     let body = answer.body.filter(|body| body.len() <= LARGEST);
@@ -324,13 +329,13 @@ fn text(answer: Result<Answer, Trouble>) -> anyhow::Result<String> {
 }
 
 /// The document that a kept request names.
-fn document_of(source: &Source, held: &Held) -> Option<Wanted> {
+fn document_of(source: &Source, held: &RejectedRequest) -> Option<Wanted> {
     let envelope = held.envelope().ok()?;
     source.verifier.wanted(&envelope)
 }
 
 /// Whether a request waits for a document that is here and that does not decide about it.
-fn is_in_vain(source: &Source, held: &Held, fetched: &Fetched) -> bool {
+fn is_in_vain(source: &Source, held: &RejectedRequest, fetched: &Fetched) -> bool {
     document_of(source, held).is_none_or(|document| {
         let at = fetched.fetched_at(&document);
         at.is_some_and(|at| at > held.received_at + choice::NEWEST)

@@ -13,9 +13,7 @@
 //! `{"task":"enable"}`, by an operator, enables one again. `{"task":"count"}` every hour:
 //! counts the events of hours that are over.
 
-mod again;
 mod api;
-mod beat;
 mod count;
 mod coverage;
 mod deadline;
@@ -23,8 +21,10 @@ mod drain;
 mod endpoint;
 mod fetch_back;
 mod health;
+mod heartbeat;
 mod keys;
 mod reconcile;
+mod retry;
 mod silence;
 mod sweep;
 mod sync;
@@ -39,7 +39,7 @@ use shared::base::timing::{
 };
 use shared::delivery::breaker::Breakers;
 use shared::delivery::pause::Pauses;
-use shared::services::Parts;
+use shared::services::Services;
 use tokio::time::{Instant, timeout_at};
 
 use deadline::cut;
@@ -53,7 +53,7 @@ pub use fetch_back::FetchReport;
 pub use keys::KeysReport;
 pub use silence::Silence;
 pub use sweep::SweepReport;
-pub use sync::{Named, Order, SyncReport};
+pub use sync::{Named, SyncReport, SyncRequest};
 
 /// What a schedule asks for.
 #[derive(Clone, Debug, Deserialize)]
@@ -80,7 +80,7 @@ pub enum Task {
         name: Option<String>,
     },
     Drain,
-    Sync(Order),
+    Sync(SyncRequest),
 }
 
 impl Task {
@@ -90,7 +90,7 @@ impl Task {
         match self {
             Self::Sweep => Some("sweep"),
             Self::Drain => Some("drain"),
-            Self::Sync(order) if *order == Order::default() => Some("sync"),
+            Self::Sync(order) if *order == SyncRequest::default() => Some("sync"),
             Self::Endpoints { source: None } => Some("endpoints"),
             Self::Reconcile {
                 source: None,
@@ -125,28 +125,28 @@ pub enum Report {
 
 /// Everything that the tasks need, made once per process.
 pub struct BackupSync {
-    parts: Parts,
+    parts: Services,
     outbound: Outbound,
     breakers: Breakers,
     pauses: Pauses,
     health: health::Health,
-    beats: beat::Beats,
+    beats: heartbeat::Heartbeats,
     clock: Clock,
 }
 
 impl BackupSync {
-    pub fn new(parts: Parts, clock: Clock) -> Self {
+    pub fn new(parts: Services, clock: Clock) -> Self {
         let outbound = Outbound::new(parts.config.forward.allow_loopback);
         Self::with_outbound(parts, outbound, clock)
     }
 
     /// The same with a way out that was made elsewhere.
-    pub fn with_outbound(parts: Parts, outbound: Outbound, clock: Clock) -> Self {
+    pub fn with_outbound(parts: Services, outbound: Outbound, clock: Clock) -> Self {
         Self {
             breakers: Breakers::new(parts.aws.dynamodb(), &parts.table),
             pauses: Pauses::new(parts.inbox.ledger.clone()),
             health: health::Health::default(),
-            beats: beat::Beats::default(),
+            beats: heartbeat::Heartbeats::default(),
             parts,
             outbound,
             clock,
@@ -254,7 +254,7 @@ impl BackupSync {
             failed: 1,
             ..SweepReport::default()
         });
-        self.tell_health(&told, began).await;
+        self.report_health(&told, began).await;
         swept
     }
 }

@@ -2,9 +2,9 @@
 
 use backup_sync::{BackupSync, RunTime, Task};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use shared::aws::Patience;
-use shared::base::clock::Millis;
-use shared::services::Parts;
+use shared::aws::CallPolicy;
+use shared::base::clock::UnixMillis;
+use shared::services::Services;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -12,10 +12,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     shared::aws::logs::init();
-    let parts = Parts::from_env(Patience::LONG)?;
-    let backup_sync = &BackupSync::new(parts, Millis::now);
+    let parts = Services::from_env(CallPolicy::LONG)?;
+    let backup_sync = &BackupSync::new(parts, UnixMillis::now);
     run(service_fn(async |event: LambdaEvent<Task>| {
-        let time = RunTime::before(event.context.deadline, Millis::now());
+        let time = RunTime::before(event.context.deadline, UnixMillis::now());
         // An error is the schedule's to retry and an alarm's to see.
         let run = backup_sync.run_within(event.payload, time);
         run.await.map_err(|error| {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::{ASKING, BACKUP_SYNC, GRACE};
 use shared::monitoring::reconcile::Report;
 use shared::sources::{Local, Reconcile, Source};
@@ -42,7 +42,7 @@ fn few_enough(count: usize, what: &str) -> anyhow::Result<()> {
 }
 
 /// Whether there is time for another page.
-fn in_time(now: Millis, ends: Millis, what: &str) -> anyhow::Result<()> {
+fn in_time(now: UnixMillis, ends: UnixMillis, what: &str) -> anyhow::Result<()> {
     ensure!(
         now < ends,
         "reconcile.too_slow: {what} is too long to be read in one run, nothing was compared; split \
@@ -148,7 +148,7 @@ impl BackupSync {
         &self,
         source: &Source,
         reconcile: &Reconcile,
-        ends: Millis,
+        ends: UnixMillis,
         last_look: Duration,
     ) -> anyhow::Result<Report> {
         let started = (self.clock)();
@@ -252,8 +252,8 @@ mod tests {
         );
         assert!(error.contains("split it into several"), "{error}");
 
-        assert!(in_time(Millis(1), Millis(2), "table users").is_ok());
-        let late = in_time(Millis(2), Millis(2), "table users");
+        assert!(in_time(UnixMillis(1), UnixMillis(2), "table users").is_ok());
+        let late = in_time(UnixMillis(2), UnixMillis(2), "table users");
         let error = late.unwrap_err().to_string();
         assert!(
             error.starts_with("reconcile.too_slow: table users"),

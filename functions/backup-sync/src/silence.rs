@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use shared::base::calendar::Day;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::monitoring::silence::{ArrivalGaps, Quiet, Why};
 use shared::sources::Source;
 use shared::sources::policy::QuietAfter;
@@ -90,8 +90,8 @@ impl BackupSync {
         &self,
         source: &str,
         known: &ArrivalGaps,
-        now: Millis,
-    ) -> anyhow::Result<(Vec<Millis>, bool)> {
+        now: UnixMillis,
+    ) -> anyhow::Result<(Vec<UnixMillis>, bool)> {
         let ledger = &self.parts.inbox.ledger;
         let first = now - FIRST;
         let from = known
@@ -100,10 +100,10 @@ impl BackupSync {
         let mut newest = Vec::new();
         let mut to = now;
         while from <= to && newest.len() <= MOST {
-            let hour = Millis(to.0.div_euclid(HOUR_MS) * HOUR_MS).max(from);
+            let hour = UnixMillis(to.0.div_euclid(HOUR_MS) * HOUR_MS).max(from);
             let room = MOST + 1 - newest.len();
             newest.extend(ledger.received_in_hour(source, hour, to, room).await?);
-            to = Millis(hour.0 - 1);
+            to = UnixMillis(hour.0 - 1);
         }
         // What came before that was not looked for.
         let unheard = known.looked.is_some_and(|looked| looked < from);
@@ -124,7 +124,12 @@ impl BackupSync {
     }
 
     /// What the sync knows of the time since the last webhook.
-    async fn why(&self, source: &Source, rhythm: &ArrivalGaps, now: Millis) -> anyhow::Result<Why> {
+    async fn why(
+        &self,
+        source: &Source,
+        rhythm: &ArrivalGaps,
+        now: UnixMillis,
+    ) -> anyhow::Result<Why> {
         let (Some(_), Some(last)) = (&source.sync, rhythm.last) else {
             return Ok(Why::Unknown);
         };

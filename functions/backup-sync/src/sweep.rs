@@ -1,9 +1,9 @@
 //! The sweep: liveness rests on it alone, so it must not become the next outage.
 
-mod attend;
-mod fresh;
-mod room;
-mod spare;
+mod capacity;
+mod recent;
+mod rows;
+mod unreachable;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures::future::join;
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::{OLD, SWEEP, SWEEP_LEASE};
 use shared::inbox::ledger::Item;
 use shared::inbox::ledger::transition::WORK_SHARDS;
@@ -21,15 +21,15 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::deadline::from_anywhere;
-use crate::drain::FIRST_DOSE;
+use crate::drain::FIRST_BATCH;
 use crate::{BackupSync, RunTime};
-use room::Room;
+use capacity::SendCapacity;
 
 /// Rows of one part of the index that are read at once.
 const ROWS: i32 = 500;
 
 /// Rows that are looked at before time and room are asked about again.
-const LOT: usize = 160;
+const BATCH: usize = 160;
 
 /// How long a sweep waits for messages to be received before it takes the queue for one without a consumer.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -47,13 +47,13 @@ pub struct SweepReport {
     pub depth: Option<u64>,
     /// And in that of the backlog.
     pub backlog: Option<u64>,
-    pub looked_at: u64,
-    pub rung: u64,
+    pub checked: u64,
+    pub sent: u64,
     pub exhausted: u64,
     /// Left for the next sweep, because the queue is deep, or nobody answers what waits in it.
-    pub held_back: u64,
+    pub throttled: u64,
     /// Left asleep, because all of their destinations are down, or their source is paused.
-    pub spared: u64,
+    pub skipped_unreachable: u64,
     /// Rows that could not be handled; each is in the log.
     pub failed: u64,
     /// There are rows that this sweep did not look at: a queue was full, its time was over, or
@@ -64,7 +64,7 @@ pub struct SweepReport {
 impl SweepReport {
     /// What came of the rows that were looked at.
     fn progress(&self) -> u64 {
-        self.rung + self.exhausted + self.spared
+        self.sent + self.exhausted + self.skipped_unreachable
     }
 }
 
@@ -80,10 +80,10 @@ enum Stretch {
 struct Work {
     owner: String,
     /// When the lease of this sweep is over.
-    leased: Cell<Millis>,
+    leased: Cell<UnixMillis>,
     until: Instant,
     time: RunTime,
-    room: RefCell<Room>,
+    room: RefCell<SendCapacity>,
     /// When the queues were asked for their depth.
     asked: Cell<Instant>,
     /// Sources of which one event was sent ahead.
@@ -114,7 +114,7 @@ impl Work {
 
     /// When to ask the queues for their depth again: when it shows what was sent first, and gives its
     /// place back.
-    fn asks_next(&self) -> Instant {
+    fn next_depth_check(&self) -> Instant {
         let asked = self.asked.get();
         match self.room.borrow().shows_at() {
             Some(at) => at.max(asked + self.time.scaled(ASK)),
@@ -135,30 +135,30 @@ enum Page {
 impl BackupSync {
     pub(crate) async fn sweep(&self, time: RunTime) -> anyhow::Result<SweepReport> {
         let now = (self.clock)();
-        let (fresh, failed) = self.go_over_what_came(now, time).await;
+        let (fresh, failed) = self.sweep_recent(now, time).await;
         let fresh: Vec<_> = fresh.into_iter().map(|key| (key, now)).collect();
-        let mut report = self.sweep_what_is_due(&fresh, time).await?;
+        let mut report = self.sweep_due(&fresh, time).await?;
         report.failed += failed;
         tracing::info!(
             depth = report.depth,
             backlog = report.backlog,
-            looked_at = report.looked_at,
-            rung = report.rung,
+            checked = report.checked,
+            sent = report.sent,
             exhausted = report.exhausted,
-            held_back = report.held_back,
-            spared = report.spared,
+            throttled = report.throttled,
+            skipped_unreachable = report.skipped_unreachable,
             failed = report.failed,
             more = report.more,
             "swept: sent {} messages for {} rows",
-            report.rung,
-            report.looked_at,
+            report.sent,
+            report.checked,
         );
         Ok(report)
     }
 
-    async fn sweep_what_is_due(
+    async fn sweep_due(
         &self,
-        fresh: &[(EventKey, Millis)],
+        fresh: &[(EventKey, UnixMillis)],
         time: RunTime,
     ) -> anyhow::Result<SweepReport> {
         if fresh.is_empty() && !self.is_anything_due().await? {
@@ -171,14 +171,18 @@ impl BackupSync {
                 ..SweepReport::default()
             });
         };
-        let (swept, ()) = join(self.sweep_and_end(fresh, &work), self.feed_beside(&work)).await;
+        let (swept, ()) = join(self.sweep_and_end(fresh, &work), self.promote_beside(&work)).await;
         swept?;
         let more = work.more.get();
         let report = work.report.into_inner();
         Ok(SweepReport { more, ..report })
     }
 
-    async fn sweep_and_end(&self, fresh: &[(EventKey, Millis)], work: &Work) -> anyhow::Result<()> {
+    async fn sweep_and_end(
+        &self,
+        fresh: &[(EventKey, UnixMillis)],
+        work: &Work,
+    ) -> anyhow::Result<()> {
         let swept = self.sweep_all(fresh, work).await;
         work.ended.set(true);
         work.stirred.notify_one();
@@ -193,13 +197,13 @@ impl BackupSync {
 
     /// Empties the backlog while the sweep fills it. The drain does the same, but one that found the
     /// backlog empty has ended.
-    async fn feed_beside(&self, work: &Work) {
-        let mut dose = FIRST_DOSE;
+    async fn promote_beside(&self, work: &Work) {
+        let mut batch = FIRST_BATCH;
         loop {
             work.stirred.notified().await;
             let ended = work.ended.get();
             if work.to_feed.take()
-                && let Err(error) = self.feed(&mut dose, work.until).await
+                && let Err(error) = self.promote_backlog(&mut batch, work.until).await
             {
                 tracing::warn!(
                     error = format!("{error:#}"),
@@ -238,7 +242,7 @@ impl BackupSync {
             leased: Cell::new(now + SWEEP_LEASE),
             until: time.until(SWEEP),
             time,
-            room: RefCell::new(Room::new(depth, backlog)),
+            room: RefCell::new(SendCapacity::new(depth, backlog)),
             asked: Cell::new(Instant::now()),
             ahead: RefCell::default(),
             report: RefCell::new(SweepReport {
@@ -260,21 +264,21 @@ impl BackupSync {
     }
 
     /// Pass after pass, as long as there is time, something is left, and something comes of it.
-    async fn sweep_all(&self, fresh: &[(EventKey, Millis)], work: &Work) -> anyhow::Result<()> {
+    async fn sweep_all(&self, fresh: &[(EventKey, UnixMillis)], work: &Work) -> anyhow::Result<()> {
         // The index may not show them yet.
-        self.attend_lots(fresh, Stretch::Recent, work).await?;
+        self.sweep_row_batches(fresh, Stretch::Recent, work).await?;
         loop {
             let before = work.report.borrow().progress();
             // What one pass held back is due in the next one again.
-            work.report.borrow_mut().held_back = 0;
+            work.report.borrow_mut().throttled = 0;
             work.more.set(false);
             self.pass(work).await?;
-            let held_back = work.report.borrow().held_back > 0;
+            let throttled = work.report.borrow().throttled > 0;
             let stands_still = work.report.borrow().progress() == before;
             let pause = work.time.scaled(PAUSE);
             let over = Instant::now() + pause >= work.until;
-            if !(held_back || work.more.get()) || stands_still || over {
-                work.more.set(held_back || work.more.get());
+            if !(throttled || work.more.get()) || stands_still || over {
+                work.more.set(throttled || work.more.get());
                 return Ok(());
             }
             sleep(pause).await;
@@ -314,7 +318,7 @@ impl BackupSync {
         shard: u8,
         place: Option<Item>,
         stretch: Stretch,
-        now: Millis,
+        now: UnixMillis,
         work: &Work,
     ) -> anyhow::Result<Page> {
         if work.is_over() {
@@ -324,21 +328,21 @@ impl BackupSync {
         let old = now - OLD;
         let due = match stretch {
             Stretch::Recent => (old, now),
-            Stretch::Old => (Millis(0), Millis(old.0 - 1)),
+            Stretch::Old => (UnixMillis(0), UnixMillis(old.0 - 1)),
         };
         let ledger = &self.parts.inbox.ledger;
         let (rows, next) = ledger.due_between(shard, due, ROWS, place).await?;
         Ok(match next {
-            _ if !self.attend_lots(&rows, stretch, work).await? => Page::Full,
+            _ if !self.sweep_row_batches(&rows, stretch, work).await? => Page::Full,
             Some(place) => Page::Next(place),
             None => Page::Last,
         })
     }
 
     /// Looks at rows, as many at once as there is room for; `false` when there is none, or no time.
-    async fn attend_lots(
+    async fn sweep_row_batches(
         &self,
-        mut rows: &[(EventKey, Millis)],
+        mut rows: &[(EventKey, UnixMillis)],
         stretch: Stretch,
         work: &Work,
     ) -> anyhow::Result<bool> {
@@ -346,9 +350,9 @@ impl BackupSync {
             if !self.has_room(stretch, work).await? {
                 return Ok(false);
             }
-            let most = work.room_for(stretch).min(LOT).min(rows.len());
+            let most = work.room_for(stretch).min(BATCH).min(rows.len());
             let (lot, rest) = rows.split_at(most);
-            self.attend_all(lot, work).await;
+            self.sweep_rows(lot, work).await;
             rows = rest;
         }
         Ok(true)
@@ -359,13 +363,13 @@ impl BackupSync {
     async fn has_room(&self, stretch: Stretch, work: &Work) -> anyhow::Result<bool> {
         let patience = Instant::now() + work.time.scaled(PAUSE);
         loop {
-            if work.is_over() || !self.still_leads(work).await? {
+            if work.is_over() || !self.still_holds_lease(work).await? {
                 return Ok(false);
             }
             if work.room_for(stretch) > 0 {
                 return Ok(true);
             }
-            let next = work.asks_next();
+            let next = work.next_depth_check();
             if next.max(Instant::now()) >= patience.min(work.until) {
                 return Ok(false);
             }
@@ -377,7 +381,7 @@ impl BackupSync {
     }
 
     /// Whether the lease of this sweep holds. It is renewed when a third of it is over.
-    async fn still_leads(&self, work: &Work) -> anyhow::Result<bool> {
+    async fn still_holds_lease(&self, work: &Work) -> anyhow::Result<bool> {
         let now = (self.clock)();
         if work.leased.get() > now + SWEEP_LEASE * 2 / 3 {
             return Ok(true);

@@ -7,18 +7,18 @@
 //! A list that is read from a place and not from a time keeps that place beside the cursor, by the
 //! same rules.
 
-mod ask;
-mod exchange;
+mod access_token;
 mod fault;
 mod github_app;
 mod item;
-mod link;
+mod link_header;
+mod loop_guard;
 mod missing;
 mod page;
 mod pages;
 mod report;
-mod shown;
-mod span;
+mod request;
+mod time_window;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -26,7 +26,7 @@ use std::time::Duration;
 use anyhow::{anyhow, bail, ensure};
 use futures::stream::{self, StreamExt as _};
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::{ASKING, BACKUP_SYNC};
 use shared::inbox::ledger::SyncLease;
 use shared::sources::{Source, SourceSync};
@@ -37,11 +37,11 @@ use tokio::time::Instant;
 use crate::coverage::Counting;
 use crate::deadline::on;
 use crate::{BackupSync, RunTime};
-use ask::Pace;
 use fault::Fault;
 use pages::{End, NoSuchPage};
-pub use report::{Named, Order, SyncReport};
+pub use report::{Named, SyncReport, SyncRequest};
 use report::{say_done, say_failed, say_left};
+use request::Pace;
 
 /// How much later than now a cursor may be, as clocks differ.
 const AHEAD: Duration = Duration::from_secs(300);
@@ -56,9 +56,9 @@ struct Run<'r> {
     settings: &'r SourceSync,
     key: Secret,
     /// When its turn ends.
-    ends: Millis,
+    ends: UnixMillis,
     /// When its lease ends, which outlasts the function: the holder is alive or was killed.
-    lease: Millis,
+    lease: UnixMillis,
     /// The provider wants us to wait for longer than the turn goes on.
     has_to_wait: bool,
     /// The token that was had for the key, where the provider wants one.
@@ -81,7 +81,7 @@ impl BackupSync {
     /// then is for those that have more to list. That one failed is said at the end.
     pub(crate) async fn sync_all(
         &self,
-        order: &Order,
+        order: &SyncRequest,
         time: RunTime,
     ) -> anyhow::Result<Vec<SyncReport>> {
         if let Some(name) = &order.source {
@@ -130,7 +130,7 @@ impl BackupSync {
 
     /// The sources that are to be synced, in the order of their turns. Where the ledger does not say
     /// when a source was served it comes first: if the ledger is unavailable, its sync says so.
-    async fn turns(&self, order: &Order) -> VecDeque<(&Source, &SourceSync)> {
+    async fn turns(&self, order: &SyncRequest) -> VecDeque<(&Source, &SourceSync)> {
         let sources = self.parts.config.sources();
         let wanted = |source: &&Source| match &order.source {
             Some(name) => *name == source.name,
@@ -160,8 +160,8 @@ impl BackupSync {
         &self,
         source: &Source,
         settings: &SourceSync,
-        order: &Order,
-        (turn, lease): (Instant, Millis),
+        order: &SyncRequest,
+        (turn, lease): (Instant, UnixMillis),
     ) -> anyhow::Result<(SyncReport, bool)> {
         let now = (self.clock)();
         let lookback = order.lookback_s.map(Duration::from_secs);
@@ -195,7 +195,7 @@ impl BackupSync {
             let ended = self.pages(&mut run, &cursor, None, now).await?;
             run.report.complete = ended.is_some();
         } else {
-            self.keep_what_is_missing(&mut run, now).await?;
+            self.store_missing(&mut run, now).await?;
         }
         match run.fault {
             None => {
@@ -209,7 +209,7 @@ impl BackupSync {
     }
 
     /// A run under the lease of the source, which moves its cursor when all of it is done.
-    async fn keep_what_is_missing(&self, run: &mut Run<'_>, now: Millis) -> anyhow::Result<()> {
+    async fn store_missing(&self, run: &mut Run<'_>, now: UnixMillis) -> anyhow::Result<()> {
         let ledger = &self.parts.inbox.ledger;
         let (source, owner) = (run.source.name.as_str(), owner()?);
         let lease = ledger.sync_lease(source, &owner, now, run.lease.since(now));
@@ -224,7 +224,7 @@ impl BackupSync {
         }
         let cursor = lease.cursor.clone();
         let ended = self.pages(run, &cursor, Some(&lease), now).await;
-        let anew = run.has_to_begin_anew(ended.as_ref().err());
+        let anew = run.must_restart_from_cursor(ended.as_ref().err());
         match ended {
             Ok(Some(End { started, mark })) if !anew => {
                 self.count(run.counting.take(), run.settings).await;
@@ -261,7 +261,12 @@ impl BackupSync {
 
     /// A cursor in the future would have nothing asked for until then. It goes back as far as the
     /// list reaches, for nobody knows how long the clock was wrong.
-    async fn send_back(&self, run: &Run<'_>, lease: SyncLease, now: Millis) -> anyhow::Result<()> {
+    async fn send_back(
+        &self,
+        run: &Run<'_>,
+        lease: SyncLease,
+        now: UnixMillis,
+    ) -> anyhow::Result<()> {
         let ledger = &self.parts.inbox.ledger;
         ledger.sync_release(lease).await?;
         let fault = anyhow!("in the sync of {}", run.source.name).context(Fault::CursorAhead);
@@ -279,7 +284,7 @@ impl BackupSync {
 impl Run<'_> {
     /// Whether the next run has to begin at the cursor, and not where this one stopped: the
     /// provider refuses to go on there, or a page before it was not what it should be.
-    fn has_to_begin_anew(&self, error: Option<&anyhow::Error>) -> bool {
+    fn must_restart_from_cursor(&self, error: Option<&anyhow::Error>) -> bool {
         let repeats = |error: &anyhow::Error| error.downcast_ref() == Some(&Fault::Repeats);
         let refused = error.is_some_and(anyhow::Error::is::<NoSuchPage>);
         // A place in a list is no page: it is where the last complete run came to.

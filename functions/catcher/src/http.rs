@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::fetch_back::Network;
 use shared::webhook::envelope::{Envelope, Headers};
 
@@ -80,7 +80,7 @@ impl Request {
 
     /// The request as the provider sent it. Whether the body is base64 is what the gateway says,
     /// never a guess from the content type.
-    pub fn into_envelope(self, received_at: Millis) -> Result<Envelope, BadBase64> {
+    pub fn into_envelope(self, received_at: UnixMillis) -> Result<Envelope, BadBase64> {
         let body = self.body.unwrap_or_default();
         let body = if self.is_base64_encoded {
             Bytes::from(STANDARD.decode(body).map_err(|_| BadBase64)?)

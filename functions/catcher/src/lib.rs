@@ -6,20 +6,20 @@
 //! stores do.
 
 mod breaker;
+mod event_store;
 mod http;
-mod keep;
-mod refusals;
+mod log_throttle;
 
 use std::time::Duration;
 
 use shared::aws::secrets::Live;
-use shared::base::clock::{Clock, Millis};
+use shared::base::clock::{Clock, UnixMillis};
 use shared::base::timing::{KEEP_BUDGET, LEDGER_BUDGET};
 use shared::inbox::fetch_back::{Network, Noticed};
 use shared::inbox::ledger::{Received, TooManyConflicts};
-use shared::inbox::quarantine::{Kept, Refused};
 use shared::inbox::queue::{QueueName, WorkMessage};
-use shared::services::Parts;
+use shared::inbox::rejected::{NewRejection, StoreResult};
+use shared::services::Services;
 use shared::sources::Source;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::event::Event;
@@ -27,8 +27,8 @@ use shared::webhook::preset::Reply;
 use shared::webhook::verify::{Arrival, Reason, Rejected};
 use tokio::time::Instant;
 
-use keep::{Deadlines, Durable, Keeper};
-use refusals::{Kind, Refusals};
+use event_store::{Deadlines, Durable, EventStore};
+use log_throttle::{Kind, LogThrottle};
 
 pub use http::{BadBase64, Request, Response};
 
@@ -37,19 +37,19 @@ const MARGIN: Duration = Duration::from_millis(50);
 
 /// Everything that an answer needs, made once per process.
 pub struct Catcher {
-    parts: Parts,
-    keeper: Keeper,
-    refusals: Refusals,
+    parts: Services,
+    keeper: EventStore,
+    refusals: LogThrottle,
     clock: Clock,
 }
 
 impl Catcher {
-    pub fn new(parts: Parts, clock: Clock) -> Self {
-        let keeper = Keeper::new(parts.inbox.clone(), parts.spill.clone());
+    pub fn new(parts: Services, clock: Clock) -> Self {
+        let keeper = EventStore::new(parts.inbox.clone(), parts.spill.clone());
         Self {
             parts,
             keeper,
-            refusals: Refusals::default(),
+            refusals: LogThrottle::default(),
             clock,
         }
     }
@@ -66,20 +66,20 @@ impl Catcher {
         };
         let receiving = Box::pin(self.receive(request, now, by));
         let Ok(answer) = tokio::time::timeout(KEEP_BUDGET, receiving).await else {
-            if let Some(count) = self.refusals.told(Kind::Failed, "", now) {
+            if let Some(count) = self.refusals.permit(Kind::Failed, "", now) {
                 tracing::error!(server_errors = count, "the stores took too long");
             }
-            return undecided();
+            return try_again_later();
         };
         match &answer.then {
-            Then::Nothing => {}
-            Then::Ring(work_messages) => {
+            Followup::Nothing => {}
+            Followup::Send(work_messages) => {
                 self.parts
                     .inbox
                     .announce(QueueName::Main, work_messages.iter())
                     .await;
             }
-            Then::PutAside(refused) => {
+            Followup::StoreRejected(refused) => {
                 let left = KEEP_BUDGET.saturating_sub(began.elapsed());
                 self.put_aside(refused, now, left).await;
             }
@@ -88,7 +88,7 @@ impl Catcher {
     }
 
     /// The cheapest refusals come first.
-    async fn receive(&self, request: Request, now: Millis, by: Deadlines) -> Answer<'_> {
+    async fn receive(&self, request: Request, now: UnixMillis, by: Deadlines) -> Answer<'_> {
         let Some(source) = request
             .source()
             .and_then(|name| self.parts.config.source(name))
@@ -116,7 +116,7 @@ impl Catcher {
             return self.too_large(source, now).into();
         }
         let envelope = source.verifier.at_public_url(envelope);
-        if let Some(reply) = source.verifier.greet(&envelope) {
+        if let Some(reply) = source.verifier.answer_open_handshake(&envelope) {
             return self.handshake(source, reply, now).into();
         }
         if envelope.method != "POST" && !source.verifier.is_handshake(&envelope) {
@@ -128,12 +128,14 @@ impl Catcher {
                 Err(rejected) => self.not_a_notice(source, rejected, now).into(),
             };
         }
-        match self.prove(source, &envelope, now).await {
+        match self.verify_with_fresh_secrets(source, &envelope, now).await {
             Ok(Ok(Arrival::Event(event))) => self.keep(source, &event, now, by).await,
-            Ok(Ok(Arrival::Handshake(reply))) => self.arm(source, reply, now).await.into(),
+            Ok(Ok(Arrival::Handshake(reply))) => {
+                self.store_handshake_secret(source, reply, now).await.into()
+            }
             // It waits for a document that backup-sync fetches: what is put aside says which one.
             Ok(Err(Rejected(reason @ Reason::NotFetched))) => {
-                if let Some(count) = self.refusals.told(Kind::Waits, &source.name, now) {
+                if let Some(count) = self.refusals.permit(Kind::Waits, &source.name, now) {
                     tracing::warn!(
                         source = source.name,
                         reason = %reason,
@@ -143,8 +145,8 @@ impl Catcher {
                     );
                 }
                 Answer {
-                    response: undecided(),
-                    then: Then::PutAside(PutAside {
+                    response: try_again_later(),
+                    then: Followup::StoreRejected(RejectedRequest {
                         source,
                         envelope,
                         reason,
@@ -154,15 +156,15 @@ impl Catcher {
             // Our own fault. A 401 would make providers switch the endpoint off.
             Ok(Err(Rejected(reason))) if reason.is_undecided() => {
                 self.say_undecided(source, reason, now);
-                undecided().into()
+                try_again_later().into()
             }
             Ok(Err(Rejected(reason))) => {
-                if let Some(refused) = self.refusals.told(Kind::NotVerified, &source.name, now) {
+                if let Some(refused) = self.refusals.permit(Kind::NotVerified, &source.name, now) {
                     tracing::warn!(source = source.name, verification = "refused", reason = %reason, refused, "refused a request to {}: {reason}", source.name);
                 }
                 Answer {
                     response: not_verified(source),
-                    then: Then::PutAside(PutAside {
+                    then: Followup::StoreRejected(RejectedRequest {
                         source,
                         envelope,
                         reason,
@@ -170,7 +172,7 @@ impl Catcher {
                 }
             }
             Err(error) => {
-                if let Some(count) = self.refusals.told(Kind::Failed, &source.name, now) {
+                if let Some(count) = self.refusals.permit(Kind::Failed, &source.name, now) {
                     tracing::error!(
                         source = source.name,
                         server_errors = count,
@@ -179,14 +181,14 @@ impl Catcher {
                         source.name
                     );
                 }
-                undecided().into()
+                try_again_later().into()
             }
         }
     }
 
     /// Logs that there is no secret to decide with.
-    fn say_undecided(&self, source: &Source, reason: Reason, now: Millis) {
-        if let Some(count) = self.refusals.told(Kind::Undecided, &source.name, now) {
+    fn say_undecided(&self, source: &Source, reason: Reason, now: UnixMillis) {
+        if let Some(count) = self.refusals.permit(Kind::Undecided, &source.name, now) {
             // A source that a handshake is to arm has no secret yet, and anyone may post to it: that
             // is no error of ours.
             let server_errors = (!source.verifier.is_armed_by_handshake()).then_some(count);
@@ -203,14 +205,14 @@ impl Catcher {
     }
 
     /// Verifies; on a failed match once more with the secrets as they are now.
-    async fn prove(
+    async fn verify_with_fresh_secrets(
         &self,
         source: &Source,
         envelope: &Envelope,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Result<Arrival, Rejected>> {
         let live = self.parts.secrets.live(&source.secret, now).await?;
-        if let Err(error) = self.parts.keyring.teach(&source.verifier, now).await {
+        if let Err(error) = self.parts.keyring.load_keys(&source.verifier, now).await {
             tracing::warn!(
                 source = source.name,
                 error = format!("{error:#}"),
@@ -222,12 +224,12 @@ impl Catcher {
             && self
                 .parts
                 .keyring
-                .teach_again(&source.verifier, now)
+                .reload_keys(&source.verifier, now)
                 .await?
         {
             return Ok(source.verifier.verify(envelope, &live));
         }
-        if !matches!(first, Err(Rejected(reason)) if reason.is_of_secrets()) {
+        if !matches!(first, Err(Rejected(reason)) if reason.depends_on_secrets()) {
             return Ok(first);
         }
         let again = self.parts.secrets.live_again(&source.secret, now).await?;
@@ -239,7 +241,13 @@ impl Catcher {
 
     /// A notice that proves nothing. It is acknowledged once its object is known to be real and will
     /// be fetched again; before that the sender has to come again.
-    async fn notice(&self, source: &Source, object: &str, from: Network, now: Millis) -> Response {
+    async fn notice(
+        &self,
+        source: &Source,
+        object: &str,
+        from: Network,
+        now: UnixMillis,
+    ) -> Response {
         let name = &source.name;
         let noticed = self.parts.fetch_back.notice(name, object, from, now).await;
         match noticed {
@@ -249,7 +257,7 @@ impl Catcher {
                 return Response::new(ack.ok, &ack.content_type, ack.body.as_str());
             }
             Ok(noticed @ (Noticed::Waits | Noticed::Full)) => {
-                if let Some(count) = self.refusals.told(Kind::Waits, name, now) {
+                if let Some(count) = self.refusals.permit(Kind::Waits, name, now) {
                     let full = noticed == Noticed::Full;
                     tracing::warn!(
                         source = name,
@@ -260,7 +268,7 @@ impl Catcher {
                 }
             }
             Err(error) => {
-                if let Some(count) = self.refusals.told(Kind::Undecided, name, now) {
+                if let Some(count) = self.refusals.permit(Kind::Undecided, name, now) {
                     tracing::error!(
                         source = name,
                         count,
@@ -270,24 +278,30 @@ impl Catcher {
                 }
             }
         }
-        undecided()
+        try_again_later()
     }
 
     /// It names nothing that could be fetched, so there is nothing to keep of it.
-    fn not_a_notice(&self, source: &Source, rejected: Rejected, now: Millis) -> Response {
-        if let Some(refused) = self.refusals.told(Kind::NotVerified, &source.name, now) {
+    fn not_a_notice(&self, source: &Source, rejected: Rejected, now: UnixMillis) -> Response {
+        if let Some(refused) = self.refusals.permit(Kind::NotVerified, &source.name, now) {
             let reason = rejected.0;
             tracing::warn!(source = source.name, verification = "refused", reason = %reason, refused, "refused a request to {}: {reason}", source.name);
         }
         not_verified(source)
     }
 
-    async fn keep(&self, source: &Source, event: &Event, now: Millis, by: Deadlines) -> Answer<'_> {
-        let durable = match self.keeper.keep(event, now, by).await {
+    async fn keep(
+        &self,
+        source: &Source,
+        event: &Event,
+        now: UnixMillis,
+        by: Deadlines,
+    ) -> Answer<'_> {
+        let durable = match self.keeper.store(event, now, by).await {
             Ok(durable) => durable,
             // Senders can cause it, and it is not acknowledged: they are asked to try again.
             Err(error) if error.is::<TooManyConflicts>() => {
-                if let Some(count) = self.refusals.told(Kind::Crowded, &source.name, now) {
+                if let Some(count) = self.refusals.permit(Kind::Crowded, &source.name, now) {
                     tracing::warn!(
                         source = source.name,
                         error = format!("{error:#}"),
@@ -296,11 +310,11 @@ impl Catcher {
                         source.name
                     );
                 }
-                return undecided().into();
+                return try_again_later().into();
             }
             Err(error) => {
                 tracing::error!(event.id = %event.id(), source = source.name, server_errors = 1, error = format!("{error:#}"), "could not keep event {}", event.id());
-                return undecided().into();
+                return try_again_later().into();
             }
         };
         for one in &durable {
@@ -309,18 +323,23 @@ impl Catcher {
         let ack = &source.verifier.preset.ack;
         // What is in the spill queue is rung for when it is drained.
         let work_messages = durable.into_iter().filter_map(|one| match one {
-            Durable::Kept(kept) => kept.work_message,
+            Durable::Stored(kept) => kept.work_message,
             Durable::Spilled(_) => None,
         });
         Answer {
             response: Response::new(ack.ok, &ack.content_type, ack.body.as_str()),
-            then: Then::Ring(work_messages.collect()),
+            then: Followup::Send(work_messages.collect()),
         }
     }
 
     /// Answers a handshake. To answer one that sets a secret is to say that we have it, so it is
     /// stored first; one that comes second is a stranger's.
-    async fn arm(&self, source: &Source, reply: Reply, now: Millis) -> Response {
+    async fn store_handshake_secret(
+        &self,
+        source: &Source,
+        reply: Reply,
+        now: UnixMillis,
+    ) -> Response {
         if let Some(secret) = &reply.secret {
             match self.parts.secrets.set_first(&source.secret, secret).await {
                 Ok(true) => tracing::warn!(
@@ -329,7 +348,7 @@ impl Catcher {
                     source.name
                 ),
                 Ok(false) => {
-                    if let Some(count) = self.refusals.told(Kind::Armed, &source.name, now) {
+                    if let Some(count) = self.refusals.permit(Kind::Armed, &source.name, now) {
                         tracing::warn!(
                             source = source.name,
                             count,
@@ -340,7 +359,7 @@ impl Catcher {
                     return not_verified(source);
                 }
                 Err(error) => {
-                    if let Some(count) = self.refusals.told(Kind::NotArmed, &source.name, now) {
+                    if let Some(count) = self.refusals.permit(Kind::NotArmed, &source.name, now) {
                         tracing::error!(
                             source = source.name,
                             count,
@@ -350,15 +369,15 @@ impl Catcher {
                             source.name
                         );
                     }
-                    return undecided();
+                    return try_again_later();
                 }
             }
         }
         self.handshake(source, reply, now)
     }
 
-    fn handshake(&self, source: &Source, reply: Reply, now: Millis) -> Response {
-        if let Some(count) = self.refusals.told(Kind::Handshake, &source.name, now) {
+    fn handshake(&self, source: &Source, reply: Reply, now: UnixMillis) -> Response {
+        if let Some(count) = self.refusals.permit(Kind::Handshake, &source.name, now) {
             tracing::info!(
                 source = source.name,
                 status = reply.status,
@@ -374,8 +393,8 @@ impl Catcher {
         })
     }
 
-    fn too_large(&self, source: &Source, now: Millis) -> Response {
-        if let Some(count) = self.refusals.told(Kind::TooLarge, &source.name, now) {
+    fn too_large(&self, source: &Source, now: UnixMillis) -> Response {
+        if let Some(count) = self.refusals.permit(Kind::TooLarge, &source.name, now) {
             tracing::warn!(
                 source = source.name,
                 limit = source.max_body,
@@ -392,24 +411,24 @@ impl Catcher {
     }
 
     /// Keeps what was refused, in case that the fault is ours. Nothing depends on it.
-    async fn put_aside(&self, aside: &PutAside<'_>, now: Millis, left: Duration) {
+    async fn put_aside(&self, aside: &RejectedRequest<'_>, now: UnixMillis, left: Duration) {
         let source = aside.source;
         // They were read for the verdict, so nobody is asked.
         let Ok(secrets) = self.parts.secrets.live(&source.secret, now).await else {
             return;
         };
-        let refused = Refused {
+        let refused = NewRejection {
             source,
             envelope: &aside.envelope,
             reason: aside.reason,
             secrets: &secrets,
         };
-        match self.parts.quarantine.keep(&refused, now, left).await {
-            Ok(Kept::Here(id)) => {
+        match self.parts.quarantine.store(&refused, now, left).await {
+            Ok(StoreResult::Stored(id)) => {
                 tracing::info!(quarantine.id = %id, source = source.name, "kept the refused request as {id}");
             }
-            Ok(Kept::Full) => {
-                if let Some(count) = self.refusals.told(Kind::Full, &source.name, now) {
+            Ok(StoreResult::QuotaSpent) => {
+                if let Some(count) = self.refusals.permit(Kind::Full, &source.name, now) {
                     tracing::warn!(
                         source = source.name,
                         count,
@@ -418,8 +437,8 @@ impl Catcher {
                     );
                 }
             }
-            Ok(Kept::Crowded) => {
-                if let Some(count) = self.refusals.told(Kind::Crowded, &source.name, now) {
+            Ok(StoreResult::TooManyDocuments) => {
+                if let Some(count) = self.refusals.permit(Kind::Crowded, &source.name, now) {
                     tracing::warn!(
                         source = source.name,
                         count,
@@ -429,9 +448,9 @@ impl Catcher {
                     );
                 }
             }
-            Ok(Kept::TooLarge | Kept::Noted | Kept::Unasked) => {}
+            Ok(StoreResult::TooLarge | StoreResult::OnlyNoted | StoreResult::Skipped) => {}
             Err(error) => {
-                if let Some(count) = self.refusals.told(Kind::NotKept, &source.name, now) {
+                if let Some(count) = self.refusals.permit(Kind::NotKept, &source.name, now) {
                     tracing::warn!(
                         source = source.name,
                         count,
@@ -448,18 +467,18 @@ impl Catcher {
 /// What the sender is told, and what we do before.
 struct Answer<'c> {
     response: Response,
-    then: Then<'c>,
+    then: Followup<'c>,
 }
 
-enum Then<'c> {
+enum Followup<'c> {
     Nothing,
     /// What came is durable, and somebody has to be told.
-    Ring(Vec<WorkMessage>),
-    PutAside(PutAside<'c>),
+    Send(Vec<WorkMessage>),
+    StoreRejected(RejectedRequest<'c>),
 }
 
 /// A request that was refused, whole.
-struct PutAside<'c> {
+struct RejectedRequest<'c> {
     source: &'c Source,
     envelope: Envelope,
     reason: Reason,
@@ -469,14 +488,14 @@ impl From<Response> for Answer<'_> {
     fn from(response: Response) -> Self {
         Self {
             response,
-            then: Then::Nothing,
+            then: Followup::Nothing,
         }
     }
 }
 
 fn log(source: &Source, durable: &Durable) {
     let (id, key, kind, secret, word) = match durable {
-        Durable::Kept(kept) => {
+        Durable::Stored(kept) => {
             let word = match &kept.received {
                 Received::New => "new",
                 Received::Open { .. } | Received::Settled => "duplicate",
@@ -536,6 +555,6 @@ fn method_not_allowed() -> Response {
 }
 
 /// Nothing was decided and nothing is promised: the sender should try again.
-fn undecided() -> Response {
+fn try_again_later() -> Response {
     Response::new(503, "application/json", r#"{"error":"try again"}"#).with("retry-after", "30")
 }

@@ -2,9 +2,9 @@
 
 use catcher::{Catcher, Request};
 use lambda_http::lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use shared::aws::Patience;
-use shared::base::clock::Millis;
-use shared::services::Parts;
+use shared::aws::CallPolicy;
+use shared::base::clock::UnixMillis;
+use shared::services::Services;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -12,8 +12,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     shared::aws::logs::init();
-    let parts = Parts::from_env(Patience::SHORT)?;
-    let catcher = &Catcher::new(parts, Millis::now);
+    let parts = Services::from_env(CallPolicy::SHORT)?;
+    let catcher = &Catcher::new(parts, UnixMillis::now);
     run(service_fn(async |event: LambdaEvent<Request>| {
         Ok::<_, Error>(Box::pin(catcher.answer(event.payload)).await)
     }))

@@ -20,7 +20,7 @@ use std::sync::{Mutex, PoisonError};
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use shared::aws::outbound::{Answer, Outbound, Trouble};
+use shared::aws::outbound::{Answer, Outbound, SendError};
 use shared::aws::secrets::{Secret, Secrets};
 use shared::base::clock::Clock;
 use shared::delivery::breaker::CallResult;
@@ -100,7 +100,7 @@ impl Work<'_> {
     }
 
     /// What an answer says of the effect, and of the destination.
-    pub(crate) fn effect(&self, answer: Result<Answer, Trouble>) -> Effect {
+    pub(crate) fn effect(&self, answer: Result<Answer, SendError>) -> Effect {
         self.pulse.note(http::heard(&answer));
         http::effect(answer)
     }

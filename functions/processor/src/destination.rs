@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use shared::base::backoff::jitter;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::delivery::breaker::{CallResult, Pass};
 use shared::delivery::effects::Effects;
 use shared::delivery::rates::Turn;
@@ -42,7 +42,7 @@ impl Processor {
         lease: &Lease,
         body: &Bytes,
         given: &ActionInput,
-        until: Millis,
+        until: UnixMillis,
     ) -> ActionsResult {
         if !action.filter.matches(&lease.row.kind, body) {
             return (Outcome::Done, Vec::new());
@@ -78,7 +78,7 @@ impl Processor {
         url: &str,
         lease: &Lease,
         body: &Bytes,
-        until: Millis,
+        until: UnixMillis,
     ) -> ActionsResult {
         let effects = Effects::new(&self.parts.inbox.ledger, lease, self.clock);
         let pulse = DestinationHealth::default();
@@ -93,7 +93,7 @@ impl Processor {
         destination: &Destination,
         action: &Action,
         work: &Work<'_>,
-        until: Millis,
+        until: UnixMillis,
     ) -> Outcome {
         let name = &destination.name;
         let now = (self.clock)();
@@ -145,8 +145,8 @@ impl Processor {
         destination: &str,
         rate: Rate,
         old: bool,
-        until: Millis,
-    ) -> Option<Millis> {
+        until: UnixMillis,
+    ) -> Option<UnixMillis> {
         let mut turn = None;
         for _ in 0..3 {
             let now = (self.clock)();
@@ -177,7 +177,7 @@ impl Processor {
         &self,
         action: impl Future<Output = Outcome>,
         work: &Work<'_>,
-        until: Millis,
+        until: UnixMillis,
     ) -> Outcome {
         let left = until.since((self.clock)());
         ended(Box::pin(action), left, || work.effects.all_keyed()).await

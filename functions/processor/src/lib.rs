@@ -17,12 +17,12 @@ use futures::FutureExt as _;
 use futures::future::join_all;
 use record::MessageOutcome;
 use shared::aws::outbound::Outbound;
-use shared::base::clock::{Clock, Millis};
+use shared::base::clock::{Clock, UnixMillis};
 use shared::delivery::breaker::Breakers;
 use shared::delivery::pause::Pauses;
 use shared::delivery::rates::Rates;
 use shared::inbox::ledger::ExpiredLease;
-use shared::services::Parts;
+use shared::services::Services;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Records of a batch that are worked on at the same time.
@@ -38,7 +38,7 @@ const LARGE: u64 = 4 * 1024 * 1024;
 
 /// Everything that work needs, made once per process.
 pub struct Processor {
-    parts: Parts,
+    parts: Services,
     outbound: Outbound,
     clients: Clients,
     breakers: Breakers,
@@ -53,13 +53,13 @@ pub struct Processor {
 pub(crate) struct Permit<'s>(Option<SemaphorePermit<'s>>);
 
 impl Processor {
-    pub fn new(parts: Parts, clock: Clock) -> Self {
+    pub fn new(parts: Services, clock: Clock) -> Self {
         let outbound = Outbound::new(parts.config.forward.allow_loopback);
         Self::with_outbound(parts, outbound, clock)
     }
 
     /// The same with a way out that was made elsewhere.
-    pub fn with_outbound(parts: Parts, outbound: Outbound, clock: Clock) -> Self {
+    pub fn with_outbound(parts: Services, outbound: Outbound, clock: Clock) -> Self {
         Self {
             clients: Clients::new(&parts.aws),
             breakers: Breakers::new(parts.aws.dynamodb(), &parts.table),
@@ -76,7 +76,7 @@ impl Processor {
     ///
     /// What a worker abandoned may be what killed it. It comes last and alone, so that it takes
     /// nothing along a second time: messages that came together come back together.
-    pub async fn process_batch(&self, batch: SqsEvent, deadline: Millis) -> SqsBatchResponse {
+    pub async fn process_batch(&self, batch: SqsEvent, deadline: UnixMillis) -> SqsBatchResponse {
         let slots = Semaphore::new(AT_ONCE);
         let slots = &slots;
         let works = batch.records.into_iter().map(async |record| {
@@ -107,7 +107,7 @@ impl Processor {
     async fn record(
         &self,
         record: &SqsMessage,
-        deadline: Millis,
+        deadline: UnixMillis,
         abandoned: ExpiredLease,
         slot: Permit<'_>,
     ) -> Option<MessageOutcome> {
@@ -159,10 +159,10 @@ impl Permit<'_> {
 
 /// When this invocation is killed. `cargo lambda watch` passes a time in 1970, which is no
 /// deadline; zero remaining time is one.
-pub fn deadline(context: u64, now: Millis) -> Millis {
+pub fn deadline(context: u64, now: UnixMillis) -> UnixMillis {
     const YEAR_2020: u64 = 1_577_836_800_000;
     match i64::try_from(context) {
-        Ok(deadline) if context >= YEAR_2020 => Millis(deadline),
+        Ok(deadline) if context >= YEAR_2020 => UnixMillis(deadline),
         _ => now + Duration::from_secs(60),
     }
 }
@@ -188,9 +188,12 @@ mod tests {
 
     #[test]
     fn a_deadline_in_1970_is_none_and_one_that_is_over_is_one() {
-        let now = Millis(1_795_169_681_000);
+        let now = UnixMillis(1_795_169_681_000);
         assert_eq!(deadline(600_000, now), now + Duration::from_secs(60));
         assert_eq!(deadline(0, now), now + Duration::from_secs(60));
-        assert_eq!(deadline(1_795_169_680_000, now), Millis(1_795_169_680_000));
+        assert_eq!(
+            deadline(1_795_169_680_000, now),
+            UnixMillis(1_795_169_680_000)
+        );
     }
 }

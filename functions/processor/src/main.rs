@@ -3,9 +3,9 @@
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use processor::Processor;
-use shared::aws::Patience;
-use shared::base::clock::Millis;
-use shared::services::Parts;
+use shared::aws::CallPolicy;
+use shared::base::clock::UnixMillis;
+use shared::services::Services;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -13,10 +13,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     shared::aws::logs::init();
-    let parts = Parts::from_env(Patience::LONG)?;
-    let processor = &Processor::new(parts, Millis::now);
+    let parts = Services::from_env(CallPolicy::LONG)?;
+    let processor = &Processor::new(parts, UnixMillis::now);
     run(service_fn(async |event: LambdaEvent<SqsEvent>| {
-        let deadline = processor::deadline(event.context.deadline, Millis::now());
+        let deadline = processor::deadline(event.context.deadline, UnixMillis::now());
         Ok::<_, Error>(processor.process_batch(event.payload, deadline).await)
     }))
     .await

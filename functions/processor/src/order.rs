@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use shared::aws::outbound::Trouble;
+use shared::aws::outbound::SendError;
 use shared::base::backoff::jitter;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::transition::order::WAITS;
 use shared::inbox::ledger::{
@@ -55,7 +55,7 @@ pub(crate) struct Turn {
     /// What the history is to say of it.
     pub(crate) remark: Option<&'static str>,
     /// When an action can be tried that its destination could not take now, and why not.
-    pub(crate) waits: Option<(String, Millis)>,
+    pub(crate) waits: Option<(String, UnixMillis)>,
     /// Whether another event goes first.
     pub(crate) is_behind: bool,
     /// That event, where it is known.
@@ -250,7 +250,7 @@ impl Processor {
         let get = self.outbound.get(&url, &[], &headers, now);
         let answer = match tokio::time::timeout(FETCH_TIMEOUT, get).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(Trouble::NotSent(error) | Trouble::Unclear(error))) => {
+            Ok(Err(SendError::NotSent(error) | SendError::OutcomeUnknown(error))) => {
                 return Ok(Err(Outcome::retry(format!("fetch the state: {error}"))));
             }
             Err(_) => return Ok(Err(Outcome::retry("fetch the state: it took too long"))),
@@ -294,7 +294,7 @@ impl Processor {
     pub(crate) async fn process_next_in_order(
         &self,
         mut next: Option<WorkMessage>,
-        deadline: Millis,
+        deadline: UnixMillis,
     ) {
         while let Some(work_message) = next {
             // The place in the batch is its first event's.
@@ -377,7 +377,7 @@ fn again(put_offs: u32) -> Duration {
         .min(AGAIN_AT_MOST)
 }
 
-fn waits(until: Millis) -> Outcome {
+fn waits(until: UnixMillis) -> Outcome {
     Outcome::deferred(WAITS, until)
 }
 

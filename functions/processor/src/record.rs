@@ -6,7 +6,7 @@ use anyhow::{Context as _, bail};
 use aws_lambda_events::sqs::SqsMessage;
 use futures::future::join_all;
 use shared::base::backoff;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::{CLOCK_MARGIN, EFFECT_TIMEOUT, LEASE};
 use shared::inbox::ledger::{Claim, EffectRow, ExpiredLease, Lease, NoBody, Settled, Settlement};
 use shared::inbox::outcome::Outcome;
@@ -35,7 +35,7 @@ impl Processor {
         let arn = record.event_source_arn.as_deref().unwrap_or_default();
         let message = record.body.as_deref().unwrap_or_default();
         let sent = record.attributes.get("SentTimestamp");
-        let Some(sent) = sent.and_then(|text| text.parse().ok()).map(Millis) else {
+        let Some(sent) = sent.and_then(|text| text.parse().ok()).map(UnixMillis) else {
             return false;
         };
         let Ok(work_message) = WorkMessage::from_message(message) else {
@@ -52,7 +52,7 @@ impl Processor {
     pub(crate) async fn process_message(
         &self,
         message: &str,
-        deadline: Millis,
+        deadline: UnixMillis,
         abandoned: ExpiredLease,
         slot: Permit<'_>,
     ) -> anyhow::Result<MessageOutcome> {
@@ -78,7 +78,7 @@ impl Processor {
     pub(crate) async fn process_event(
         &self,
         work_message: &WorkMessage,
-        deadline: Millis,
+        deadline: UnixMillis,
         abandoned: ExpiredLease,
         slot: Permit<'_>,
     ) -> anyhow::Result<(MessageOutcome, Option<WorkMessage>)> {
@@ -141,7 +141,7 @@ impl Processor {
         &self,
         source: &Source,
         mut lease: Lease,
-        until: Millis,
+        until: UnixMillis,
         slot: Permit<'_>,
     ) -> anyhow::Result<Option<WorkMessage>> {
         let began = (self.clock)();
@@ -253,7 +253,7 @@ impl Processor {
         &self,
         source: &Source,
         lease: &Lease,
-        until: Millis,
+        until: UnixMillis,
         turn: &mut Turn,
     ) -> ActionsResult {
         let is_large = lease.row.body_len > LARGE;

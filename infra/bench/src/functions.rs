@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use simulation::wire::sqs::{Message, Name};
 
 use crate::runtime::Program;
@@ -159,7 +159,7 @@ pub(crate) fn event_id(number: u64) -> anyhow::Result<String> {
 
 /// Messages as the event source mapping hands them on.
 pub(crate) fn batch(messages: &[Message]) -> String {
-    let now = Millis::now().0.to_string();
+    let now = UnixMillis::now().0.to_string();
     let records = messages.iter().map(|message| {
         json!({
             "messageId": format!("m-{}", message.id),

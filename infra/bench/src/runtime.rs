@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use crate::http::{self, Request, Response};
 use crate::machine;
@@ -204,7 +204,7 @@ fn event(payload: String) -> Response {
     const ARN: &str = "arn:aws:lambda:eu-central-1:123456789012:function:bench";
     const ID: &str = "8476a536-e9f4-11e8-9739-2dfe598c3fcd";
     const TRACE: &str = "Root=1-5bef4de7-ad49b0e87f6ef6c87fc2e700;Sampled=0";
-    let deadline = (Millis::now().0 + 60_000).to_string();
+    let deadline = (UnixMillis::now().0 + 60_000).to_string();
     let headers = vec![
         ("content-type", "application/json".to_owned()),
         ("lambda-runtime-aws-request-id", ID.to_owned()),

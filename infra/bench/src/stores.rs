@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use md5::{Digest as _, Md5};
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
-use simulation::dice::Dice;
+use shared::base::clock::UnixMillis;
+use simulation::rng::Dice;
 use simulation::wire::dynamodb::{Refusal, Table};
 use simulation::wire::sqs::{Message, Name, Queues, VISIBILITY_MS};
 
@@ -76,7 +76,7 @@ impl Stores {
     pub(crate) fn receive(&self, most: usize) -> Vec<Message> {
         let inner = &mut *locked(&self.inner);
         let work_messages = inner.queues.get(Name::Work);
-        work_messages.receive(most, Millis::now().0, VISIBILITY_MS, &mut inner.dice)
+        work_messages.receive(most, UnixMillis::now().0, VISIBILITY_MS, &mut inner.dice)
     }
 
     pub(crate) fn delete(&self, messages: &[Message]) {
@@ -134,7 +134,7 @@ impl Inner {
 
     fn table(&mut self, operation: &str, body: &[u8]) -> Response {
         self.tally.table += 1;
-        let answer = self.table.answer(operation, body, Millis::now().0);
+        let answer = self.table.answer(operation, body, UnixMillis::now().0);
         let changes = std::mem::take(&mut self.table.changed);
         let writes = matches!(
             operation,
@@ -158,7 +158,7 @@ impl Inner {
 
     fn queue(&mut self, operation: &str, body: &[u8]) -> Response {
         self.tally.queue += 1;
-        let now = Millis::now().0;
+        let now = UnixMillis::now().0;
         match self.queues.answer(operation, body, now, &mut self.dice) {
             Ok(done) => Response::new(200, with_digest(&done.answer, body)),
             Err(what) => self.untaught(format!("SQS: {what}")),

@@ -16,12 +16,12 @@ use std::sync::LazyLock;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::preset::{KeyForm, Preset, Scheme};
 use shared::webhook::verify::{Trust, Verifier};
 
-pub const NOW: Millis = Millis(1_795_169_681_000);
+pub const NOW: UnixMillis = UnixMillis(1_795_169_681_000);
 
 /// Verifiers by `preset variant`.
 static VERIFIERS: LazyLock<BTreeMap<String, Verifier>> = LazyLock::new(|| {

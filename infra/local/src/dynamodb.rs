@@ -6,7 +6,7 @@ use anyhow::{Context, anyhow};
 use dynoxide::{Database, server};
 use tokio::runtime::Handle;
 
-use super::engine::listen;
+use super::runtime::listen;
 
 /// Serves a database in memory, or in `file` when there is one, and returns its URL.
 pub(crate) fn serve(engine: &Handle, file: Option<&Path>) -> anyhow::Result<String> {

@@ -11,10 +11,9 @@ use anyhow::Context;
 use super::{
     clients::{Clients, Endpoints},
     dynamodb,
-    engine::Engine,
-    kept,
     names::random_hex,
-    s3, secrets_manager, sqs, ssm,
+    runtime::Engine,
+    s3, secrets_manager, sqs, ssm, state_dir,
     template::{Template, create_table},
 };
 
@@ -121,7 +120,7 @@ impl State {
         let folder =
             prepare().with_context(|| format!("make the state folder {}", folder.display()))?;
         Ok(Self {
-            _lock: kept::lock(&folder)?,
+            _lock: state_dir::lock(&folder)?,
             folder,
             kept,
         })

@@ -14,9 +14,9 @@ use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-use super::about;
 use super::lambda::{Functions, Outcome};
-use super::{engine, template::Template};
+use super::lambda_config_api;
+use super::{runtime, template::Template};
 
 /// The address of the API, and what keeps it there.
 pub(crate) struct InvokeApi {
@@ -30,17 +30,17 @@ impl InvokeApi {
         template: &Template,
         functions: Functions,
     ) -> anyhow::Result<Self> {
-        let (listener, port) = engine::listen(0)?;
+        let (listener, port) = runtime::listen(0)?;
         let names = template.functions.iter();
         let names = names.map(|(id, function)| (function.name.clone(), id.clone()));
         let known: Known = (Arc::new(names.collect()), functions);
         let router = Router::new()
             .route("/2015-03-31/functions/{name}/invocations", post(invoke))
             .with_state(known)
-            .merge(about::routes(template));
+            .merge(lambda_config_api::routes(template));
         Ok(Self {
             url: format!("http://127.0.0.1:{port}"),
-            task: engine::serve(engine, listener, router)?,
+            task: runtime::serve(engine, listener, router)?,
         })
     }
 

@@ -12,7 +12,7 @@ use axum::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::kept::write_private;
+use super::state_dir::write_private;
 
 /// The code and the message of an error.
 pub(super) struct Refusal(pub(super) &'static str, pub(super) String);

@@ -5,25 +5,25 @@
 //! [`Emulators`] are the services alone, and [`preflight`] proves that emulators, these or
 //! others, keep the promises the ledger stands on.
 
-mod about;
+mod api_gateway;
 pub mod clients;
 mod dynamodb;
 mod emulators;
-mod engine;
-mod front;
+mod event_source_mapping;
 mod invoke;
 mod json_service;
-mod kept;
 pub mod lambda;
+mod lambda_config_api;
 pub mod names;
-mod poller;
 pub mod preflight;
 mod rights;
+mod runtime;
 mod s3;
 pub mod schedule;
 mod secrets_manager;
 mod sqs;
 mod ssm;
+mod state_dir;
 pub mod template;
 
 use std::{
@@ -36,17 +36,17 @@ use anyhow::{Context, bail};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
+use api_gateway::Front;
 pub use clients::{Clients, Endpoints};
 pub use emulators::Emulators;
-use front::Front;
+use event_source_mapping::Poller;
 use invoke::InvokeApi;
-pub use kept::{Kept, Part};
 pub use lambda::{FunctionError, Invocation, Outcome};
 use lambda::{FunctionSpec, Functions};
 use names::{ACCESS_KEY, REGION, SECRET_KEY};
-use poller::Poller;
 use rights::Guard;
 pub use rights::Rights;
+pub use state_dir::{Kept, Part};
 use template::FunctionDefinition;
 pub use template::{Naming, TableDefinition, Template, create_table};
 

@@ -24,8 +24,8 @@ use percent_encoding::percent_decode_str;
 use tokio::runtime::Handle;
 
 use super::{
-    engine::{listen, serve as serve_router},
     names::now_ms,
+    runtime::{listen, serve as serve_router},
 };
 use object::{Bucket, Meta};
 

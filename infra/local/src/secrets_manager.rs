@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::{
-    engine::{listen, serve as serve_router},
     json_service::{self, Answer, Refusal},
     names::{arn, now_ms, random_hex, random_id},
+    runtime::{listen, serve as serve_router},
 };
 
 /// The label of the version that is in use, and that of the one before it.

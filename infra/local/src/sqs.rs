@@ -30,8 +30,8 @@ use serde_json::Value;
 use tokio::{runtime::Handle, sync::Notify};
 
 use super::{
-    engine::{listen, serve as serve_router},
     names::{ACCOUNT, now_ms},
+    runtime::{listen, serve as serve_router},
 };
 use queue::Queue;
 use refusal::Refusal;

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use tokio::runtime::Handle;
 
 use super::{
-    engine::{listen, serve as serve_router},
     json_service::{self, Answer, Refusal},
     names::{arn, now_ms},
+    runtime::{listen, serve as serve_router},
     secrets_manager,
 };
 

@@ -1,9 +1,9 @@
 //! What is run, what must come of it, and what comes of it without one of the protections.
 
+use crate::observer::Figures;
 use crate::scenario::{Ordering, Scenario, Stranger, Without};
 use crate::wire::dynamodb::Weakness;
 use crate::wire::fate::{Down, Odds, Outage, Service};
-use crate::witness::Figures;
 
 const HOUR_MS: i64 = 3_600_000;
 const DAY_MS: i64 = 24 * HOUR_MS;
@@ -355,7 +355,7 @@ fn quiet() -> Odds {
 
 /// A run without one of the protections, and the figure that shows it.
 #[derive(Clone, Copy, Debug)]
-pub struct Companion {
+pub struct Ablation {
     pub without: &'static str,
     pub figure: Figure,
     pub case: Case,
@@ -364,12 +364,12 @@ pub struct Companion {
 }
 
 /// What each protection is for.
-pub fn companions() -> Vec<Companion> {
+pub fn ablations() -> Vec<Ablation> {
     [of_stores(), of_strangers()].concat()
 }
 
-fn of_stores() -> Vec<Companion> {
-    let of = |without, figure, change| Companion {
+fn of_stores() -> Vec<Ablation> {
+    let of = |without, figure, change| Ablation {
         without,
         figure,
         case: ROUGH,
@@ -431,21 +431,21 @@ fn of_stores() -> Vec<Companion> {
         of("waiting until a retry is due", Figure::Early, |s| {
             s.weakness = Some(Weakness::NotWaiting);
         }),
-        Companion {
+        Ablation {
             without: "an order: the last state",
             figure: Figure::Stale,
             case: LATEST,
             events: 1_000,
             change: unordered,
         },
-        Companion {
+        Ablation {
             without: "an order: who goes first",
             figure: Figure::Inversions,
             case: STRICT,
             events: 1_000,
             change: unordered,
         },
-        Companion {
+        Ablation {
             without: "the depth gate and pauses of the sweep",
             figure: Figure::Amplification,
             case: STOPPED,
@@ -460,8 +460,8 @@ fn of_stores() -> Vec<Companion> {
 }
 
 /// What keeps a stranger from costing genuine senders anything.
-fn of_strangers() -> Vec<Companion> {
-    let of = |without, figure, change| Companion {
+fn of_strangers() -> Vec<Ablation> {
+    let of = |without, figure, change| Ablation {
         without,
         figure,
         case: STRANGER,

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use tokio::time::Instant;
 
 /// When every simulation begins: 2026-01-05 00:00:00 UTC.
@@ -32,8 +32,8 @@ pub fn elapsed() -> Duration {
 }
 
 /// The clock that the production code is given: that of whoever is at work on this thread.
-pub fn read() -> Millis {
-    Millis(true_ms() + SKEW_MS.get())
+pub fn read() -> UnixMillis {
+    UnixMillis(true_ms() + SKEW_MS.get())
 }
 
 /// Runs something by a clock that is wrong by so much.

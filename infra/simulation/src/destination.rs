@@ -8,11 +8,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::Request;
 use serde_json::{Value, json};
-use shared::aws::outbound::{Answer, Inside, Trouble};
+use shared::aws::outbound::{Answer, Inside, SendError};
 use tokio::time::sleep;
 
-use crate::dice::Dice;
-use crate::hazard;
+use crate::crash_injection;
+use crate::rng::Dice;
 use crate::scenario::{Nature, Scenario, Without};
 use crate::webhook;
 use crate::world::Shared;
@@ -138,7 +138,7 @@ fn document(value: &Value) -> Answer {
     }
 }
 
-async fn answer(world: &Shared, request: &Request) -> Result<Answer, Trouble> {
+async fn answer(world: &Shared, request: &Request) -> Result<Answer, SendError> {
     let header = |name: &str| {
         let value = request
             .headers()
@@ -180,7 +180,7 @@ async fn answer(world: &Shared, request: &Request) -> Result<Answer, Trouble> {
         destination.carry_out(event, key, place, told);
     };
     match deed {
-        Deed::Unreached => Err(Trouble::NotSent("simulated".to_owned())),
+        Deed::Unreached => Err(SendError::NotSent("simulated".to_owned())),
         Deed::Answered(status) => Ok(of(status)),
         Deed::Done => {
             carry_out(key);
@@ -192,7 +192,7 @@ async fn answer(world: &Shared, request: &Request) -> Result<Answer, Trouble> {
         }
         Deed::DoneAndCut => {
             carry_out(key);
-            Err(Trouble::Unclear("simulated".to_owned()))
+            Err(SendError::OutcomeUnknown("simulated".to_owned()))
         }
         Deed::DoneAndSilent => {
             carry_out(key);
@@ -208,7 +208,7 @@ async fn answer(world: &Shared, request: &Request) -> Result<Answer, Trouble> {
             Err(silence().await)
         }
         Deed::Kills => {
-            hazard::kill_the_worker();
+            crash_injection::kill_the_worker();
             std::future::pending().await
         }
     }
@@ -223,7 +223,7 @@ fn of(status: u16) -> Answer {
 }
 
 /// What the HTTP client makes of no answer.
-async fn silence() -> Trouble {
+async fn silence() -> SendError {
     sleep(Duration::from_secs(20)).await;
-    Trouble::Unclear("timed out".to_owned())
+    SendError::OutcomeUnknown("timed out".to_owned())
 }

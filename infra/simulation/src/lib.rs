@@ -8,11 +8,12 @@
 
 pub mod cases;
 pub mod clock;
+pub mod crash_injection;
 pub mod destination;
-pub mod dice;
-pub mod hazard;
 pub mod mapping;
+pub mod observer;
 pub mod report;
+pub mod rng;
 pub mod run;
 pub mod sandbox;
 pub mod scenario;
@@ -20,5 +21,4 @@ pub mod sender;
 pub mod stranger;
 pub mod webhook;
 pub mod wire;
-pub mod witness;
 pub mod world;

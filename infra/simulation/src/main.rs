@@ -1,5 +1,5 @@
 //! Runs the scenarios on all cores, prints what was found, and fails where a figure does not hold
-//! or a companion breaks nothing.
+//! or a ablation breaks nothing.
 
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
@@ -8,12 +8,12 @@ use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use simulation::cases::{
-    Case, LATEST, MONTH, ROUGH, STOPPED, STRANGER, STRANGER_AMID_TROUBLE, STRICT, companions,
+    Case, LATEST, MONTH, ROUGH, STOPPED, STRANGER, STRANGER_AMID_TROUBLE, STRICT, ablations,
 };
+use simulation::observer::Figures;
 use simulation::report::{Line, Tooth, table};
 use simulation::run::{Found, run};
 use simulation::scenario::Scenario;
-use simulation::witness::Figures;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -31,7 +31,7 @@ const STOPPED_EVENTS: usize = 2_000;
 /// Events beside a stranger. He makes more requests than the senders do.
 const STRANGER_EVENTS: usize = 1_400;
 
-/// The cases that are judged; the companions come behind them.
+/// The cases that are judged; the ablations come behind them.
 const JUDGED: [Case; 7] = [
     ROUGH,
     MONTH,
@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 struct Options {
     seed: u64,
     events: usize,
-    /// Words in the name of the only case to run, without companions.
+    /// Words in the name of the only case to run, without ablations.
     only: Option<String>,
 }
 
@@ -111,7 +111,7 @@ impl Options {
 /// What is to be run, and where its figures go.
 struct Job {
     place: usize,
-    /// A companion is not: it is to break something.
+    /// A ablation is not: it is to break something.
     judged: Option<Case>,
     scenario: Scenario,
 }
@@ -153,13 +153,13 @@ fn all(options: &Options) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
         let events = WORLD.min(options.events - world * WORLD);
         add(0, (ROUGH.scenario)(options.seed(2 + world), events));
     }
-    let companions = companions();
-    for (n, companion) in companions.iter().enumerate() {
-        let mut scenario = (companion.case.scenario)(options.seed(2 + n), companion.events);
-        (companion.change)(&mut scenario);
+    let ablations = ablations();
+    for (n, ablation) in ablations.iter().enumerate() {
+        let mut scenario = (ablation.case.scenario)(options.seed(2 + n), ablation.events);
+        (ablation.change)(&mut scenario);
         add(CASES + n, scenario);
     }
-    let (figures, hours) = run_all(jobs, CASES + companions.len())?;
+    let (figures, hours) = run_all(jobs, CASES + ablations.len())?;
     let lines = JUDGED
         .into_iter()
         .zip(&figures)
@@ -167,9 +167,9 @@ fn all(options: &Options) -> anyhow::Result<(Vec<Line>, Vec<Tooth>, u64)> {
             case,
             figures: *figures,
         });
-    let teeth = companions.into_iter().zip(figures.iter().skip(CASES));
-    let teeth = teeth.map(|(companion, figures)| Tooth {
-        companion,
+    let teeth = ablations.into_iter().zip(figures.iter().skip(CASES));
+    let teeth = teeth.map(|(ablation, figures)| Tooth {
+        ablation,
         figures: *figures,
     });
     Ok((lines.collect(), teeth.collect(), hours))

@@ -9,7 +9,7 @@ use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
 use processor::Processor;
 
 use crate::clock;
-use crate::hazard::{Ended, Role, at_risk};
+use crate::crash_injection::{Ended, Role, at_risk};
 use crate::run::Run;
 use crate::sandbox::Sandbox;
 use crate::wire::fate::Down;

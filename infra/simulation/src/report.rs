@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::cases::{Case, Companion, Figure};
-use crate::witness::Figures;
+use crate::cases::{Ablation, Case, Figure};
+use crate::observer::Figures;
 
 /// A kind of run, over all of its seeds.
 #[derive(Clone, Debug)]
@@ -12,10 +12,10 @@ pub struct Line {
     pub figures: Figures,
 }
 
-/// A companion and what it broke.
+/// A ablation and what it broke.
 #[derive(Clone, Debug)]
 pub struct Tooth {
-    pub companion: Companion,
+    pub ablation: Ablation,
     pub figures: Figures,
 }
 
@@ -23,9 +23,9 @@ impl Tooth {
     /// Without the protection the figure must not hold.
     pub fn bites(&self) -> bool {
         !self
-            .companion
+            .ablation
             .figure
-            .holds(&self.companion.case, &self.figures)
+            .holds(&self.ablation.case, &self.figures)
     }
 }
 
@@ -79,12 +79,12 @@ pub fn table(lines: &[Line], teeth: &[Tooth]) -> String {
         let _ = writeln!(table, "what breaks without:");
     }
     for tooth in teeth {
-        let figure = tooth.companion.figure;
+        let figure = tooth.ablation.figure;
         let verdict = if tooth.bites() { "ok" } else { "BITES NOTHING" };
         let _ = writeln!(
             table,
             "  {:40} {:36} {:>8}   {verdict}",
-            tooth.companion.without,
+            tooth.ablation.without,
             figure.name(),
             number(figure, &tooth.figures)
         );

@@ -14,13 +14,13 @@ use tokio::task::LocalSet;
 use tokio::time::sleep;
 
 use crate::clock;
-use crate::hazard::{Ended, Role, at_risk};
+use crate::crash_injection::{Ended, Role, at_risk};
 use crate::mapping::Mapping;
+use crate::observer::Figures;
 use crate::sandbox::{API_SECRET, Sandbox, Sandboxes};
 use crate::scenario::{Scenario, Without};
 use crate::wire::dynamodb::{Item, Value};
 use crate::wire::fate::Down;
-use crate::witness::Figures;
 use crate::world::{Shared, World};
 use crate::{mapping, sender, stranger, webhook};
 

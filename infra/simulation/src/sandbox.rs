@@ -10,15 +10,15 @@ use catcher::Catcher;
 use processor::Processor;
 use shared::aws::outbound::{Inside, Outbound};
 use shared::aws::secrets::Secrets;
-use shared::aws::{Aws, Patience};
+use shared::aws::{Aws, CallPolicy};
 use shared::inbox::Inbox;
 use shared::inbox::fetch_back::FetchBack;
 use shared::inbox::keyring::Keyring;
 use shared::inbox::ledger::Ledger;
-use shared::inbox::quarantine::Quarantine;
 use shared::inbox::queue::Queue;
+use shared::inbox::rejected::RejectedRequests;
 use shared::inbox::spill::Spill;
-use shared::services::Parts;
+use shared::services::Services;
 use shared::sources::Config;
 
 use crate::clock;
@@ -56,12 +56,12 @@ impl Sandboxes {
     }
 
     pub fn catcher(&self) -> anyhow::Result<Rc<Sandbox<Catcher>>> {
-        let parts = self.parts(Patience::SHORT)?;
+        let parts = self.parts(CallPolicy::SHORT)?;
         Ok(self.sandbox(Catcher::new(parts, clock::read)))
     }
 
     pub fn processor(&self) -> anyhow::Result<Rc<Sandbox<Processor>>> {
-        let parts = self.parts(Patience::LONG)?;
+        let parts = self.parts(CallPolicy::LONG)?;
         Ok(self.sandbox(Processor::with_outbound(
             parts,
             self.outbound.clone(),
@@ -70,7 +70,7 @@ impl Sandboxes {
     }
 
     pub fn backup_sync(&self) -> anyhow::Result<Rc<Sandbox<BackupSync>>> {
-        let parts = self.parts(Patience::LONG)?;
+        let parts = self.parts(CallPolicy::LONG)?;
         Ok(self.sandbox(BackupSync::with_outbound(
             parts,
             self.outbound.clone(),
@@ -84,14 +84,14 @@ impl Sandboxes {
         sources: &str,
         provider: Inside,
     ) -> anyhow::Result<Rc<Sandbox<BackupSync>>> {
-        let parts = self.parts_of(sources, Patience::LONG)?;
+        let parts = self.parts_of(sources, CallPolicy::LONG)?;
         let outbound = Outbound::to_inside(provider);
         Ok(self.sandbox(BackupSync::with_outbound(parts, outbound, clock::read)))
     }
 
     /// The ledger, for those who look what is in it.
     pub fn ledger(&self) -> anyhow::Result<Ledger> {
-        Ok(self.parts(Patience::LONG)?.inbox.ledger)
+        Ok(self.parts(CallPolicy::LONG)?.inbox.ledger)
     }
 
     fn sandbox<F>(&self, function: F) -> Rc<Sandbox<F>> {
@@ -102,24 +102,24 @@ impl Sandboxes {
         Rc::new(Sandbox { function, skew_ms })
     }
 
-    fn parts(&self, patience: Patience) -> anyhow::Result<Parts> {
+    fn parts(&self, patience: CallPolicy) -> anyhow::Result<Services> {
         self.parts_of(&sources(&self.world), patience)
     }
 
-    fn parts_of(&self, sources: &str, patience: Patience) -> anyhow::Result<Parts> {
+    fn parts_of(&self, sources: &str, patience: CallPolicy) -> anyhow::Result<Services> {
         let aws = self.aws(patience);
         let config = Config::parse(sources).context("the sources of the simulation")?;
         let bodies = Some((aws.s3(), "bodies".to_owned()));
         let ledger = Ledger::new(aws.dynamodb(), TABLE, bodies)
             .keeping(config.retentions())
             .ordering(&config);
-        Ok(Parts {
+        Ok(Services {
             config,
             secrets: Secrets::new(aws.ssm(), SECRETS_PATH),
             ingress: Some(Secrets::new(aws.ssm(), SECRETS_PATH)),
             keyring: Keyring::new(aws.dynamodb(), TABLE),
             fetch_back: FetchBack::new(aws.dynamodb(), TABLE),
-            quarantine: Quarantine::new(aws.dynamodb(), TABLE),
+            quarantine: RejectedRequests::new(aws.dynamodb(), TABLE),
             spill: Spill::new(aws.sqs(), "https://simulated/spill"),
             table: TABLE.to_owned(),
             inbox: Inbox {
@@ -132,7 +132,7 @@ impl Sandboxes {
     }
 
     /// Each process has a quota of retries of its own. The SDK keeps it by region.
-    fn aws(&self, patience: Patience) -> Aws {
+    fn aws(&self, patience: CallPolicy) -> Aws {
         static PROCESSES: AtomicU64 = AtomicU64::new(0);
         let process = PROCESSES.fetch_add(1, Ordering::Relaxed);
         Aws::over(

@@ -1,6 +1,6 @@
 //! What a simulation is made of.
 
-use crate::dice::Dice;
+use crate::rng::Dice;
 use crate::wire::dynamodb::Weakness;
 use crate::wire::fate::{Odds, Outage};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use crate::clock;
-use crate::dice::Dice;
-use crate::hazard::{Ended, Role, at_risk};
+use crate::crash_injection::{Ended, Role, at_risk};
+use crate::rng::Dice;
 use crate::run::Run;
 use crate::scenario::{RETRIES_MS, Scenario, Without, second_delivery_ms};
 use crate::stranger;

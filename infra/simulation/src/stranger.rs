@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::clock;
-use crate::dice::Dice;
+use crate::rng::Dice;
 use crate::run::Run;
 use crate::scenario::{Stranger, Without};
 use crate::sender::send;

@@ -16,7 +16,7 @@ use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
 use crate::clock;
-use crate::dice::Dice;
+use crate::rng::Dice;
 use crate::sandbox::SOURCE;
 use crate::scenario::Scenario;
 

@@ -16,7 +16,7 @@ use aws_smithy_runtime_api::http::StatusCode;
 use aws_smithy_types::body::SdkBody;
 use tokio::time::sleep;
 
-use crate::hazard::{self, Role};
+use crate::crash_injection::{self, Role};
 use crate::world::{Shared, World};
 use fate::{Fate, Service};
 
@@ -79,8 +79,8 @@ impl Call {
             operation.to_owned()
         };
         Self {
-            role: hazard::role(),
-            invocation: hazard::invocation(),
+            role: crash_injection::role(),
+            invocation: crash_injection::invocation(),
             service,
             operation,
             path: path.to_owned(),

@@ -10,16 +10,16 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::clock;
+use crate::crash_injection::Role;
 use crate::destination::Destination;
-use crate::dice::Dice;
-use crate::hazard::Role;
+use crate::observer::Witness;
+use crate::rng::Dice;
 use crate::scenario::{Scenario, Without};
 use crate::webhook;
 use crate::wire::dynamodb::{Refusal, Table, Value};
 use crate::wire::fate::{Down, Fate, Service};
 use crate::wire::sqs::{Name, Queues};
 use crate::wire::{Call, Reply};
-use crate::witness::Witness;
 
 /// The path of all secrets.
 pub const SECRETS_PATH: &str = "/simulated";

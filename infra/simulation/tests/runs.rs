@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
 
 use simulation::cases::{
-    Figure, LATEST, MONTH, ROUGH, STRANGER, STRANGER_AMID_TROUBLE, STRICT, companions,
+    Figure, LATEST, MONTH, ROUGH, STRANGER, STRANGER_AMID_TROUBLE, STRICT, ablations,
 };
 use simulation::report::{Line, Tooth};
 use simulation::run::{Found, run};
@@ -81,20 +81,18 @@ fn one_seed_is_one_run() {
 /// A figure that nothing breaks is one that the simulation cannot see.
 #[test]
 fn every_figure_is_broken_by_something() {
-    let companions = companions();
+    let ablations = ablations();
     // Dead letters without a cause are left out: more than one protection guards against them.
     let alone = |figure: &Figure| *figure != Figure::Unexplained;
     for figure in Figure::ALL.into_iter().filter(alone) {
         assert!(
-            companions
-                .iter()
-                .any(|companion| companion.figure == figure),
+            ablations.iter().any(|ablation| ablation.figure == figure),
             "{figure:?}"
         );
     }
 }
 
-/// The companions that need few events; `make simulate` runs all of them.
+/// The ablations that need few events; `make simulate` runs all of them.
 #[test]
 fn without_a_protection_its_figure_does_not_hold() {
     let quick = [
@@ -105,17 +103,17 @@ fn without_a_protection_its_figure_does_not_hold() {
         Figure::Refused,
         Figure::Unfetched,
     ];
-    for companion in companions()
+    for ablation in ablations()
         .into_iter()
-        .filter(|companion| quick.contains(&companion.figure))
+        .filter(|ablation| quick.contains(&ablation.figure))
     {
-        let events = EVENTS.min(companion.events);
-        let mut scenario = (companion.case.scenario)(3, events);
-        (companion.change)(&mut scenario);
+        let events = EVENTS.min(ablation.events);
+        let mut scenario = (ablation.case.scenario)(3, events);
+        (ablation.change)(&mut scenario);
         let tooth = Tooth {
-            companion,
+            ablation,
             figures: found(scenario).figures,
         };
-        assert!(tooth.bites(), "{}: {:?}", companion.without, tooth.figures);
+        assert!(tooth.bites(), "{}: {:?}", ablation.without, tooth.figures);
     }
 }

@@ -15,11 +15,11 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, KeyType, ReturnValue, ReturnValuesOnConditionCheckFailure,
 };
 use local::{Emulators, Naming, Template, create_table};
-use shared::aws::{Aws, Patience};
-use shared::base::clock::Millis;
+use shared::aws::{Aws, CallPolicy};
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::transition::{self, Change, Fence};
 use shared::inbox::ledger::{EffectRow, EffectState, Item, Row};
-use simulation::dice::Dice;
+use simulation::rng::Dice;
 use simulation::scenario::Scenario;
 use simulation::wire;
 use simulation::wire::dynamodb::INDEXES;
@@ -29,7 +29,7 @@ const ROUNDS: usize = 1_000;
 
 const TABLE: &str = "inbox";
 
-const NOW: Millis = Millis(1_900_000_000_000);
+const NOW: UnixMillis = UnixMillis(1_900_000_000_000);
 
 /// An answer in a form that two stores can be compared in.
 #[derive(Debug, PartialEq)]
@@ -55,7 +55,7 @@ fn simulated() -> Client {
         "simulated".to_owned(),
         Credentials::from_keys("simulated", "simulated", None),
         Some("https://simulated".to_owned()),
-        Patience::LONG,
+        CallPolicy::LONG,
     );
     aws.dynamodb()
 }
@@ -259,18 +259,18 @@ fn any_change(dice: &mut Dice, row: &Row, item: &Item) -> Change {
         epoch: seen,
         owner: owner.map_or("a", String::as_str),
     };
-    let look = number("gsk").filter(|_| stands).map_or(NOW, Millis);
+    let look = number("gsk").filter(|_| stands).map_or(NOW, UnixMillis);
     match dice.below(22) {
-        0 | 1 => transition::claim("a", NOW, Millis(NOW.0 + 35_000), 10),
-        2 | 3 => transition::take_over(seen, "b", NOW, Millis(NOW.0 + 35_000), 10),
+        0 | 1 => transition::claim("a", NOW, UnixMillis(NOW.0 + 35_000), 10),
+        2 | 3 => transition::take_over(seen, "b", NOW, UnixMillis(NOW.0 + 35_000), 10),
         4 => transition::intent(fence, "http", &effect),
         5 => transition::done(fence, row, effects, NOW, NOW),
-        6 => transition::retry(fence, row, effects, "x", NOW, Millis(NOW.0 + 5), NOW),
+        6 => transition::retry(fence, row, effects, "x", NOW, UnixMillis(NOW.0 + 5), NOW),
         7 => transition::dead_letter(fence, row, effects, "permanent", "x", NOW),
         8 => transition::exhaust(seen, row, 10, "crash_loop", NOW),
-        9 => transition::sweep_send(look, Millis(NOW.0 + 60_000), NOW),
-        10 => transition::sweep_wait(look, Millis(NOW.0 + 60_000)),
-        11 => transition::sync::lease("a", NOW, Millis(NOW.0 + 60_000)),
+        9 => transition::sweep_send(look, UnixMillis(NOW.0 + 60_000), NOW),
+        10 => transition::sweep_wait(look, UnixMillis(NOW.0 + 60_000)),
+        11 => transition::sync::lease("a", NOW, UnixMillis(NOW.0 + 60_000)),
         12 => transition::sync::advance(fence, NOW, NOW),
         13 => transition::sync::release(fence),
         14 => transition::defer(fence, row, effects, "full", 3, NOW, look),

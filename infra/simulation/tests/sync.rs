@@ -12,13 +12,13 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use backup_sync::{Order, Task};
+use backup_sync::{SyncRequest, Task};
 use bytes::Bytes;
 use serde_json::json;
 use shared::aws::outbound::{Answer, Inside};
 use shared::webhook::event::EventKey;
 use simulation::clock;
-use simulation::dice::Dice;
+use simulation::rng::Dice;
 use simulation::sandbox::{SOURCE, Sandboxes};
 use simulation::scenario::Scenario;
 use simulation::wire::dynamodb::Weakness;
@@ -318,7 +318,7 @@ impl Day {
             }
             let sandbox = function.take().unwrap_or_else(&make);
             let work = async {
-                let sync = || Task::Sync(Order::default());
+                let sync = || Task::Sync(SyncRequest::default());
                 let one = sandbox.function.run(sync());
                 if self.is(Flaw::NoLease) {
                     let other = make();

@@ -16,10 +16,10 @@ use std::time::Duration;
 use anyhow::Context;
 use futures::future::BoxFuture;
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Ledger, Row};
-use shared::inbox::quarantine::Quarantine;
 use shared::inbox::queue::Queue;
+use shared::inbox::rejected::RejectedRequests;
 use shared::sources::Config;
 use shared::webhook::event::EventKey;
 use tokio::sync::mpsc;
@@ -47,7 +47,7 @@ pub struct Deployment<'d> {
     /// `{url}/in/{source}` is the address of a source.
     pub url: String,
     pub ledger: Ledger,
-    pub quarantine: Quarantine,
+    pub quarantine: RejectedRequests,
     pub secrets: DemoSecrets,
     /// Rings for what a repair puts in.
     pub queue: Queue,
@@ -67,7 +67,7 @@ pub struct StandIns {
 /// What became of one webhook, and whether that is what should have.
 #[derive(Clone, Debug)]
 pub struct Fate {
-    pub at: Millis,
+    pub at: UnixMillis,
     /// `good`, `duplicate`, `forged`, `flaky`, `poison`, `missed` or `drift`.
     pub case: &'static str,
     pub preset: &'static str,

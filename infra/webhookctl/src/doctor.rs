@@ -3,7 +3,7 @@
 
 mod checks;
 mod facts;
-mod page;
+mod render;
 
 use serde::Serialize;
 
@@ -13,8 +13,8 @@ pub use facts::{
     Alarm, Caller, Count, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue,
     Queues, Redrive, SourceFacts, Stored, Table, Unknown, Wanted,
 };
-pub(crate) use page::heading;
-pub use page::page;
+pub(crate) use render::heading;
+pub use render::page;
 
 /// One thing to look at.
 #[derive(Debug)]

@@ -1,21 +1,21 @@
 //! The CLI of Mitt and its local stack.
 
 pub mod cli;
+pub mod completion_cache;
 pub mod demo;
 pub mod doctor;
 pub mod fingerprint;
 mod forward;
 mod glob;
+mod identity;
 pub mod inspect;
-pub mod outage;
+pub mod outage_tolerance;
 pub mod output;
-pub mod place;
-pub mod preset_words;
-pub mod recent;
+pub mod preset_text;
+pub mod raw_json;
 mod run_task;
 pub mod samples;
 pub mod selection;
+pub mod target;
 pub mod test_keys;
-pub mod verbatim;
 pub mod verbs;
-mod who;

@@ -8,14 +8,14 @@ use aws_sdk_lambda::operation::invoke::InvokeError;
 use aws_sdk_lambda::primitives::Blob;
 use serde::Deserialize;
 use serde_json::Value;
-use shared::aws::Patience;
+use shared::aws::CallPolicy;
 
 use crate::cli::{FunctionAt, Global};
 use crate::output::{CliError, Exit};
-use crate::place::{Inbox, aws};
+use crate::target::{Deployment, aws};
 
 /// As long as the function may take, and once: a second run would wait for the lease of the first.
-const PATIENCE: Patience = Patience {
+const PATIENCE: CallPolicy = CallPolicy {
     connect: Duration::from_secs(3),
     attempt: Duration::from_secs(310),
     attempts: 1,
@@ -23,7 +23,7 @@ const PATIENCE: Patience = Patience {
 
 /// What backup-sync answers to a task.
 pub(crate) async fn run_task(
-    inbox: &Inbox,
+    inbox: &Deployment,
     global: &Global,
     at: &FunctionAt,
     task: &Value,
@@ -64,7 +64,7 @@ pub(crate) async fn run_task(
     serde_json::from_slice(payload).context("the answer of backup-sync cannot be read")
 }
 
-fn reach(inbox: &Inbox, global: &Global, at: &FunctionAt) -> anyhow::Result<(Client, String)> {
+fn reach(inbox: &Deployment, global: &Global, at: &FunctionAt) -> anyhow::Result<(Client, String)> {
     let given = at.function.clone().filter(|name| !name.is_empty());
     let given = given.filter(|_| inbox.local.is_none());
     let Some(function) = given.or_else(|| inbox.names().backup_sync.clone()) else {

@@ -5,13 +5,13 @@
 //! without a sample of their own are drafted from their file and from `samples/drafts.toml`.
 
 mod build;
-mod canvas;
 mod draft;
 mod fill;
+mod request_builder;
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::preset::{Preset, Scheme};
 
 pub use draft::{Draft, Signed, Signer};
@@ -78,7 +78,7 @@ impl Sample {
     }
 
     /// Fills the sample in; `id` or a new one.
-    pub fn draft(&self, id: Option<&str>, now: Millis) -> anyhow::Result<Draft> {
+    pub fn draft(&self, id: Option<&str>, now: UnixMillis) -> anyhow::Result<Draft> {
         let id = match id {
             Some(id) => id.to_owned(),
             None => Filler::new(now)?.fill(self.id),
@@ -108,7 +108,7 @@ pub fn draft(
     variant: &str,
     kind: Option<&str>,
     id: Option<&str>,
-    now: Millis,
+    now: UnixMillis,
 ) -> anyhow::Result<Draft> {
     let scheme = preset
         .scheme(variant)

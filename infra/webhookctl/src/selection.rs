@@ -1,12 +1,12 @@
 //! The events that a command is about: what was asked for, and how they are found.
 
 mod body;
+mod conditions;
 mod find;
 mod follow;
 mod ids;
 mod position;
-mod walk;
-mod words;
+mod time_scan;
 
 use std::io::BufRead as _;
 
@@ -23,7 +23,7 @@ use crate::inspect::Status;
 use crate::inspect::view;
 use crate::output::CliError;
 use crate::output::error::nearest;
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 pub use body::no_bucket;
 pub use find::newest;
@@ -83,7 +83,7 @@ pub struct Found {
 
 impl Selection {
     /// Checks what was asked for, and reads the ids on stdin where `--id -` says so.
-    pub fn new(args: &SelectionArgs, inbox: &Inbox, now: i64) -> anyhow::Result<Self> {
+    pub fn new(args: &SelectionArgs, inbox: &Deployment, now: i64) -> anyhow::Result<Self> {
         let fields = args.where_.iter().map(field);
         let received = &args.received;
         Ok(Self {
@@ -152,7 +152,7 @@ impl Selection {
     }
 
     /// Whether a row is meant, as far as a row can tell.
-    fn has_row(&self, row: &Row, inbox: &Inbox) -> bool {
+    fn has_row(&self, row: &Row, inbox: &Deployment) -> bool {
         let (from, to) = self.span();
         if !(from..=to).contains(&row.received_at.0)
             || !self.has_source(row.key.source())
@@ -184,7 +184,7 @@ fn field(wanted: &Assignment) -> Result<Field, CliError> {
 }
 
 /// The configured sources that the names and patterns mean; without any, all of them.
-pub(crate) fn sources(inbox: &Inbox, asked: &[String]) -> Result<Vec<String>, CliError> {
+pub(crate) fn sources(inbox: &Deployment, asked: &[String]) -> Result<Vec<String>, CliError> {
     let known = inbox.sources();
     if asked.is_empty() {
         return Ok(known.into_iter().map(str::to_owned).collect());
@@ -207,7 +207,10 @@ pub(crate) fn sources(inbox: &Inbox, asked: &[String]) -> Result<Vec<String>, Cl
 }
 
 /// The sources that were asked for, if there are such.
-pub fn known_sources<'i>(inbox: &Inbox, asked: &'i [String]) -> Result<Vec<&'i str>, CliError> {
+pub fn known_sources<'i>(
+    inbox: &Deployment,
+    asked: &'i [String],
+) -> Result<Vec<&'i str>, CliError> {
     let known = inbox.sources();
     match asked.iter().find(|name| !known.contains(&name.as_str())) {
         Some(name) => Err(no_source(inbox, name)),
@@ -215,7 +218,7 @@ pub fn known_sources<'i>(inbox: &Inbox, asked: &'i [String]) -> Result<Vec<&'i s
     }
 }
 
-fn no_source(inbox: &Inbox, name: &str) -> CliError {
+fn no_source(inbox: &Deployment, name: &str) -> CliError {
     let known = inbox.sources();
     let message = format!("there is no source '{name}' in {}", inbox.name);
     let error = CliError::usage("usage.source", message);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Claim, EffectRow, EffectState, Received, Settlement, State};
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use support::world::World;
@@ -120,7 +120,7 @@ impl World {
 }
 
 /// Signed by nobody, but as it stands in the ledger that makes no difference.
-fn event(source: &str, id: &str, body: &'static str, at: Millis) -> Event {
+fn event(source: &str, id: &str, body: &'static str, at: UnixMillis) -> Event {
     Event::fetched(Fetched {
         source,
         provider: source,
@@ -344,9 +344,9 @@ async fn what_is_kept_apart_is_released_or_discarded() -> anyhow::Result<()> {
     let why = "both are\u{1b}[31m genuine";
     let said = world.text(&["quarantine", "release", &one_name, "-m", why])?;
     assert!(said.contains("released by local/anna"), "{said}");
-    let patience = Millis::now() + Duration::from_secs(60);
+    let patience = UnixMillis::now() + Duration::from_secs(60);
     while world.state(&one).await? != State::Done {
-        ensure!(Millis::now() < patience, "nobody worked on it");
+        ensure!(UnixMillis::now() < patience, "nobody worked on it");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let full = world.text(&["inbox", "inspect", &one_name, "--full"])?;

@@ -11,8 +11,8 @@ use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
 use local::Clients;
 use serde_json::{Value, json};
-use shared::aws::{Aws, Patience};
-use shared::base::clock::Millis;
+use shared::aws::{Aws, CallPolicy};
+use shared::base::clock::UnixMillis;
 use shared::monitoring::endpoint::{Finding, Health, Status};
 use support::world::World;
 
@@ -48,8 +48,8 @@ impl World {
         for task in ["sweep", "drain"] {
             world.task(task).await?;
         }
-        world.ledger.beat("sync", Millis::now()).await?;
-        world.ledger.beat("endpoints", Millis::now()).await?;
+        world.ledger.beat("sync", UnixMillis::now()).await?;
+        world.ledger.beat("endpoints", UnixMillis::now()).await?;
         Ok(world)
     }
 
@@ -61,7 +61,7 @@ impl World {
     async fn task(&self, task: &str) -> anyhow::Result<()> {
         let keys = aws_credential_types::Credentials::from_keys("test", "test", None);
         let url = self.local.lambda.clone();
-        let aws = Aws::new("us-east-1".to_owned(), keys, url, Patience::ONCE);
+        let aws = Aws::new("us-east-1".to_owned(), keys, url, CallPolicy::ONCE);
         let lambda = aws_sdk_lambda::Client::new(&aws.sdk_config("LAMBDA"));
         let name = self.local.backup_sync.clone().context("it has a name")?;
         let payload = Blob::new(json!({ "task": task }).to_string());
@@ -226,14 +226,14 @@ async fn a_fault_of_the_running_stack_is_found() -> anyhow::Result<()> {
         missing_events: Vec::new(),
         note: None,
     };
-    let status = Status::after("code", None, finding, Millis::now());
+    let status = Status::after("code", None, finding, UnixMillis::now());
     world.ledger.note_endpoint(&status).await?;
     world.finds("source.subscription", "fail")?;
     let well = Finding {
         health: Health::Good,
         ..status.finding
     };
-    let status = Status::after("code", None, well, Millis::now());
+    let status = Status::after("code", None, well, UnixMillis::now());
     world.ledger.note_endpoint(&status).await?;
 
     let sqs = world.clients().sqs;
@@ -256,11 +256,11 @@ async fn a_fault_of_the_template_is_found() -> anyhow::Result<()> {
 #[tokio::test]
 async fn a_task_that_does_not_run_is_found() -> anyhow::Result<()> {
     let world = World::of("doctor-rounds", TEMPLATE).await?;
-    let long_ago = Millis::now() - std::time::Duration::from_secs(3600);
+    let long_ago = UnixMillis::now() - std::time::Duration::from_secs(3600);
     world.ledger.beat("drain", long_ago).await?;
     world.finds("schedule.drain", "fail")?;
     // Its process notes an end every ten minutes.
-    world.ledger.beat("drain", Millis::now()).await?;
+    world.ledger.beat("drain", UnixMillis::now()).await?;
     world.finds("schedule.drain", "pass")?;
     Ok(())
 }

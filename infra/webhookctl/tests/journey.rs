@@ -15,15 +15,15 @@ use aws_sdk_ssm::types::ParameterType;
 use futures::FutureExt;
 use local::{Endpoints, Options, Stack};
 use serde_json::{Value, json};
-use shared::base::env::variable;
+use shared::base::env::env_var;
 use shared::inbox::ledger::Ledger;
-use shared::inbox::quarantine::Quarantine;
 use shared::inbox::queue::Queue;
+use shared::inbox::rejected::RejectedRequests;
 use webhookctl::demo::{self, DemoSecrets, Deployment, Fate, StandIns};
 
 #[tokio::test]
 async fn every_webhook_meets_its_fate() -> anyhow::Result<()> {
-    let fates = match variable("MITT_STACK_OUTPUTS") {
+    let fates = match env_var("MITT_STACK_OUTPUTS") {
         Some(outputs) => on_a_deployment(&outputs).await?,
         None => on_the_embedded_stack().await?,
     };
@@ -94,7 +94,7 @@ async fn on_the_embedded_stack() -> anyhow::Result<Vec<Fate>> {
     let bodies = (clients.s3, stack.bucket("Bodies")?.to_owned());
     let deployment = Deployment {
         url: stack.front_url(),
-        quarantine: Quarantine::new(clients.dynamodb.clone(), stack.table()?),
+        quarantine: RejectedRequests::new(clients.dynamodb.clone(), stack.table()?),
         ledger: Ledger::new(clients.dynamodb, stack.table()?, Some(bodies)),
         secrets,
         queue: Queue::new(clients.sqs, stack.queue_url("WorkQueue")?),
@@ -113,11 +113,10 @@ async fn on_a_deployment(outputs: &str) -> anyhow::Result<Vec<Fate>> {
             .as_str()
             .with_context(|| format!("the stack has no output {name}"))
     };
-    let endpoint = variable("AWS_ENDPOINT_URL").context("AWS_ENDPOINT_URL is not set")?;
-    let secrets = DemoSecrets::parse(
-        &variable("MITT_DEMO_SECRETS").context("MITT_DEMO_SECRETS is not set")?,
-    )?;
-    let ports = variable("MITT_DEMO_PORTS").context("MITT_DEMO_PORTS is not set")?;
+    let endpoint = env_var("AWS_ENDPOINT_URL").context("AWS_ENDPOINT_URL is not set")?;
+    let secrets =
+        DemoSecrets::parse(&env_var("MITT_DEMO_SECRETS").context("MITT_DEMO_SECRETS is not set")?)?;
+    let ports = env_var("MITT_DEMO_PORTS").context("MITT_DEMO_PORTS is not set")?;
     let (downstream, provider) = ports
         .split_once(',')
         .context("MITT_DEMO_PORTS is two ports")?;
@@ -127,7 +126,7 @@ async fn on_a_deployment(outputs: &str) -> anyhow::Result<Vec<Fate>> {
     let task = |name: &'static str| invoke(&endpoint, function, json!({"task": name})).boxed();
     let deployment = Deployment {
         url: output("ApiUrl")?.trim_end_matches('/').to_owned(),
-        quarantine: Quarantine::new(clients.dynamodb.clone(), output("TableName")?),
+        quarantine: RejectedRequests::new(clients.dynamodb.clone(), output("TableName")?),
         ledger: Ledger::new(
             clients.dynamodb,
             output("TableName")?,

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::Value;
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::preset::Preset;
 use shared::webhook::verify::{Arrival, Trust, Verifier};
@@ -77,7 +77,7 @@ impl Got {
                 .map(|(name, value)| (name, value.as_str()))
                 .collect(),
             body: self.body.clone().into(),
-            received_at: Millis::now(),
+            received_at: UnixMillis::now(),
         };
         let answer = verifier.verify(&envelope, &[Secret::new("s", secret)]);
         matches!(answer, Ok(Arrival::Event(_)))

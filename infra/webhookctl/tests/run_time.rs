@@ -24,7 +24,7 @@ use folder::Folder;
 use futures::stream::{self, StreamExt as _};
 use local::{Options, Outcome, Stack};
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::BACKUP_SYNC;
 use shared::inbox::ledger::{FoundBy, Ledger};
 use shared::inbox::queue::WorkMessage;
@@ -90,7 +90,7 @@ impl World {
         (done, took)
     }
 
-    async fn beat(&self, task: &str) -> Option<Millis> {
+    async fn beat(&self, task: &str) -> Option<UnixMillis> {
         let beats = self.ledger.heartbeats().await.unwrap();
         beats.get(task).copied()
     }
@@ -131,7 +131,7 @@ impl World {
 }
 
 /// Stores an event that was received at this time, without a queue message.
-async fn lost(ledger: &Ledger, id: String, at: Millis) {
+async fn lost(ledger: &Ledger, id: String, at: UnixMillis) {
     let event = Event::fetched(Fetched {
         source: "bulk",
         provider: "stripe",
@@ -158,7 +158,7 @@ async fn ten_thousand_due_events_are_sent_by_runs_that_end_before_they_are_kille
     let sources = "schema = 1\n[[source]]\nname = \"bulk\"\npreset = \"stripe\"\n\
                    action = [{ kind = \"keep\" }]\n";
     let world = World::start("due", sources).await;
-    let at = Millis::now() - Duration::from_secs(180);
+    let at = UnixMillis::now() - Duration::from_secs(180);
     stream::iter(0..EVENTS)
         .for_each_concurrent(16, |n| lost(&world.ledger, format!("evt_{n:05}"), at))
         .await;
@@ -166,7 +166,7 @@ async fn ten_thousand_due_events_are_sent_by_runs_that_end_before_they_are_kille
     let rounds = async {
         for run in 1..=RUNS {
             let before = heard.lock().unwrap().len();
-            let began = Millis::now();
+            let began = UnixMillis::now();
             let (report, took) = world.run("sweep").await;
             let report = report.unwrap();
             assert!(took < Duration::from_secs(TIMEOUT), "{run}: {took:?}");
@@ -211,7 +211,7 @@ async fn list(
             let number = listed.fetch_add(1, Ordering::Relaxed);
             let event = json!({
                 "id": format!("evt_{number}"), "object": "event", "type": "a.b",
-                "created": Millis::now().secs() - 60,
+                "created": UnixMillis::now().secs() - 60,
             });
             let page = json!({ "object": "list", "data": [event], "has_more": false });
             (StatusCode::OK, [("retry-after", "0")], page.to_string())

@@ -12,7 +12,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use local::{Options, Stack};
 use serde_json::{Value, json};
 use shared::base::calendar::Day;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Again, Ledger, Replayed, State};
 use shared::monitoring::coverage::Counts;
 use shared::webhook::event::{EventKey, Via};
@@ -33,7 +33,7 @@ const EVENTS: u64 = 250;
 async fn a_run_that_breaks_off_goes_on_where_it_was_and_nothing_is_found_twice()
 -> anyhow::Result<()> {
     let world = World::start("resume").await?;
-    let now = Millis::now().secs();
+    let now = UnixMillis::now().secs();
     for n in 0..EVENTS {
         world.happen(&format!("evt_{n:04}"), now - 600 + i64::try_from(n)?)?;
     }
@@ -85,7 +85,7 @@ async fn a_run_that_breaks_off_goes_on_where_it_was_and_nothing_is_found_twice()
 #[tokio::test]
 async fn a_body_larger_than_a_webhook_is_worked_on_and_replayed() -> anyhow::Result<()> {
     let world = World::start("large").await?;
-    let now = Millis::now();
+    let now = UnixMillis::now();
     for (id, mebibytes) in [("evt_5_mib", 5), ("evt_15_mib", 15)] {
         // Nothing that zstd makes small: it has to be whole in the bucket.
         let mut noise = vec![0; mebibytes * 1024 * 1024 * 3 / 4 - 1024];
@@ -112,7 +112,7 @@ async fn a_body_larger_than_a_webhook_is_worked_on_and_replayed() -> anyhow::Res
             seen: epoch,
             new_effects: true,
         };
-        let replayed = world.ledger.replay(&key, &again, Millis::now()).await?;
+        let replayed = world.ledger.replay(&key, &again, UnixMillis::now()).await?;
         assert_eq!(replayed, Replayed::Again, "{id}");
         world.ring(&key, 1).await?;
         world.is_done(&key).await?;
@@ -125,7 +125,7 @@ async fn a_body_larger_than_a_webhook_is_worked_on_and_replayed() -> anyhow::Res
 #[tokio::test]
 async fn what_came_and_what_never_came_is_counted_when_its_time_is_over() -> anyhow::Result<()> {
     let world = World::start("coverage").await?;
-    let now = Millis::now();
+    let now = UnixMillis::now();
     world.synced_at(now.secs() - 7_200).await?;
     // Of three events an hour ago, one came by webhook; one more came that the list does not have.
     for id in ["evt_came", "evt_missed_1", "evt_missed_2"] {
@@ -134,7 +134,7 @@ async fn what_came_and_what_never_came_is_counted_when_its_time_is_over() -> any
     // Too young to be judged.
     world.happen("evt_young", now.secs() - 300)?;
     for id in ["evt_came", "evt_unlisted"] {
-        world.came(id, Millis(now.0 - 3_590_000)).await?;
+        world.came(id, UnixMillis(now.0 - 3_590_000)).await?;
     }
     for found in [3, 0] {
         let report = world.sync().await?;
@@ -156,7 +156,7 @@ async fn what_came_and_what_never_came_is_counted_when_its_time_is_over() -> any
 #[tokio::test]
 async fn a_run_in_two_parts_counts_each_page_once() -> anyhow::Result<()> {
     let world = World::start("coverage-parts").await?;
-    let now = Millis::now();
+    let now = UnixMillis::now();
     world.synced_at(now.secs() - 7_200).await?;
     for n in 0..EVENTS {
         let created = now.secs() - 3_600 + i64::try_from(n)?;
@@ -177,7 +177,7 @@ async fn a_run_in_two_parts_counts_each_page_once() -> anyhow::Result<()> {
 #[tokio::test]
 async fn what_happened_before_the_first_run_was_not_missed() -> anyhow::Result<()> {
     let world = World::start("coverage-first").await?;
-    let now = Millis::now();
+    let now = UnixMillis::now();
     world.happen("evt_before", now.secs() - 1_800)?;
     let first = world.sync().await?;
     // The next run asks for what was before the first one, too, as with a long overlap.
@@ -192,11 +192,11 @@ async fn what_happened_before_the_first_run_was_not_missed() -> anyhow::Result<(
 #[tokio::test]
 async fn a_source_that_fell_silent_is_named_with_what_its_list_says() -> anyhow::Result<()> {
     let world = World::start("silent").await?;
-    let now = Millis::now();
+    let now = UnixMillis::now();
     world.synced_at(now.secs() - 7_200).await?;
     // A webhook every four minutes, until an hour ago.
     for n in 0..12 {
-        let at = Millis(now.0 - (3_600 + n * 240) * 1000);
+        let at = UnixMillis(now.0 - (3_600 + n * 240) * 1000);
         world.came(&format!("evt_{n}"), at).await?;
     }
     world.happen("evt_lost", now.secs() - 1_800)?;
@@ -209,7 +209,7 @@ async fn a_source_that_fell_silent_is_named_with_what_its_list_says() -> anyhow:
     let seconds = silent[0]["silent_s"].as_u64().context("a number")?;
     assert!((3_600..3_700).contains(&seconds), "{report}");
     assert_eq!(silent[0]["why"], json!({"is": "not_arriving", "events": 1}));
-    world.came("evt_back", Millis::now()).await?;
+    world.came("evt_back", UnixMillis::now()).await?;
     let report = world.invoke(json!({"task": "sync"})).await?;
     assert_eq!(report["silent"], json!([]), "it is back");
     world.end().await
@@ -218,7 +218,7 @@ async fn a_source_that_fell_silent_is_named_with_what_its_list_says() -> anyhow:
 #[tokio::test]
 async fn a_page_that_is_gone_for_good_is_not_asked_for_for_ever() -> anyhow::Result<()> {
     let world = World::start("gone").await?;
-    let now = Millis::now().secs();
+    let now = UnixMillis::now().secs();
     for n in 0..EVENTS {
         world.happen(&format!("evt_{n:04}"), now - 600 + i64::try_from(n)?)?;
     }
@@ -243,7 +243,7 @@ async fn a_page_that_is_gone_for_good_is_not_asked_for_for_ever() -> anyhow::Res
 #[tokio::test]
 async fn a_cursor_in_the_future_goes_back_as_far_as_the_list_reaches() -> anyhow::Result<()> {
     let world = World::start("ahead").await?;
-    let now = Millis::now().secs();
+    let now = UnixMillis::now().secs();
     world.synced_at(now + 86_400).await?;
     world.happen("evt_1", now - 7 * 86_400)?;
     let error = world.sync().await.unwrap_err().to_string();
@@ -265,13 +265,13 @@ async fn rows_that_nobody_can_work_on_keep_no_other_from_its_turn() -> anyhow::R
             id,
             kind: "invoice.paid",
             body: r#"{"id":"evt"}"#.into(),
-            now: Millis(Millis::now().0 - 600_000),
+            now: UnixMillis(UnixMillis::now().0 - 600_000),
             via: Via::Webhook,
             config: "test",
         })
     };
     let waiting = event("evt_waiting");
-    let long_ago = Millis(Millis::now().0 - 600_000);
+    let long_ago = UnixMillis(UnixMillis::now().0 - 600_000);
     world.ledger.receive(&waiting, long_ago).await?;
     let clients = world.stack.clients();
     let table = world.stack.table()?;
@@ -293,14 +293,14 @@ async fn rows_that_nobody_can_work_on_keep_no_other_from_its_turn() -> anyhow::R
         put.set_item(Some(newer)).send().await?;
     }
     let report = world.invoke(json!({"task": "sweep"})).await?;
-    assert_eq!(report["rung"].as_u64(), Some(1), "{report}");
+    assert_eq!(report["sent"].as_u64(), Some(1), "{report}");
     world.end().await
 }
 
 #[tokio::test]
 async fn an_api_key_that_is_refused_moves_no_cursor() -> anyhow::Result<()> {
     let world = World::start("refused").await?;
-    world.happen("evt_1", Millis::now().secs() - 60)?;
+    world.happen("evt_1", UnixMillis::now().secs() - 60)?;
     world
         .put("BackupSync", "stripe-main", "another key")
         .await?;
@@ -325,23 +325,23 @@ async fn the_sweep_sends_what_lost_its_message() -> anyhow::Result<()> {
         id: "evt_silent",
         kind: "invoice.paid",
         body: r#"{"id":"evt_silent"}"#.into(),
-        now: Millis(Millis::now().0 - 600_000),
+        now: UnixMillis(UnixMillis::now().0 - 600_000),
         via: Via::Webhook,
         config: "test",
     });
     world
         .ledger
-        .receive(&event, Millis(Millis::now().0 - 600_000))
+        .receive(&event, UnixMillis(UnixMillis::now().0 - 600_000))
         .await?;
     let report = world.invoke(json!({"task": "sweep"})).await?;
     assert_eq!(
-        (report["looked_at"].as_u64(), report["rung"].as_u64()),
+        (report["checked"].as_u64(), report["sent"].as_u64()),
         (Some(1), Some(1)),
         "{report}"
     );
     // The next look is a minute away: a second sweep leaves it alone.
     let report = world.invoke(json!({"task": "sweep"})).await?;
-    assert_eq!(report["looked_at"].as_u64(), Some(0), "{report}");
+    assert_eq!(report["checked"].as_u64(), Some(0), "{report}");
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(30);
     loop {
         let row = world
@@ -445,7 +445,7 @@ impl World {
     }
 
     /// An event that came by webhook.
-    async fn came(&self, id: &str, at: Millis) -> anyhow::Result<()> {
+    async fn came(&self, id: &str, at: UnixMillis) -> anyhow::Result<()> {
         let body = format!(r#"{{"id":"{id}","created":{}}}"#, at.secs());
         let event = shared::webhook::event::Event::fetched(shared::webhook::event::Fetched {
             source: "stripe-main",
@@ -463,7 +463,7 @@ impl World {
     }
 
     /// The figures of yesterday and today: an hour ago may have been yesterday.
-    async fn counts(&self, now: Millis) -> anyhow::Result<Counts> {
+    async fn counts(&self, now: UnixMillis) -> anyhow::Result<Counts> {
         let day = Day::of(now);
         let mut sum = Counts::default();
         let days = self.ledger.day_counts("stripe-main", day.before(1), day);
@@ -498,14 +498,14 @@ impl World {
 
     /// Waits until an event is settled, and well. Its fencing token then.
     async fn is_done(&self, key: &EventKey) -> anyhow::Result<u64> {
-        let patience = Millis::now() + std::time::Duration::from_secs(60);
+        let patience = UnixMillis::now() + std::time::Duration::from_secs(60);
         loop {
             let row = self.ledger.event(key).await?.context("it is there")?;
             ensure!(row.state != State::DeadLetter, "{:?}", row.history);
             if row.state == State::Done {
                 return Ok(row.epoch);
             }
-            ensure!(Millis::now() < patience, "still {:?}", row.state);
+            ensure!(UnixMillis::now() < patience, "still {:?}", row.state);
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     }

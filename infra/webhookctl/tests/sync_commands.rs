@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 use shared::base::calendar::Day;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Lost;
 use shared::monitoring::coverage::Comparison;
 use shared::monitoring::coverage::{Piece, Sighting, Tally, Window};
@@ -48,7 +48,7 @@ impl World {
     }
 
     /// A time of yesterday, so that no test meets midnight.
-    fn yesterday(&self, seconds: u64) -> Millis {
+    fn yesterday(&self, seconds: u64) -> UnixMillis {
         Day::of(self.now).before(1).begins() + Duration::from_secs(seconds)
     }
 
@@ -94,7 +94,7 @@ impl World {
     }
 }
 
-fn event(id: &str, via: Via, at: Millis) -> Event {
+fn event(id: &str, via: Via, at: UnixMillis) -> Event {
     Event::fetched(Fetched {
         source: "stripe-main",
         provider: "stripe",

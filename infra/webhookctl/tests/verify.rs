@@ -9,13 +9,13 @@ use std::process::Output;
 
 use serde_json::Value;
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::envelope::{Envelope, Headers};
 use shared::webhook::preset::{Encoding, Hash, KeyForm, Location, Preset, Scheme, Template, Unit};
 use shared::webhook::sign::signed;
 use support::folder::Folder;
 
-const AT: Millis = Millis(1_795_169_679_000);
+const AT: UnixMillis = UnixMillis(1_795_169_679_000);
 const RECEIVED: &str = "2026-11-20T10:14:41Z";
 const SECRET: &str = "whsec_bWl0dC1kZW1vLXNlY3JldA==";
 const URL: &str = "https://hooks.example.test/in/orders?account=7";

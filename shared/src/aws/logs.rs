@@ -13,7 +13,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::base::env::variable;
+use crate::base::env::env_var;
 
 /// Writes log lines to stdout from here on, from the level and in the format that the function is
 /// deployed with. Only once in a process.
@@ -23,10 +23,10 @@ use crate::base::env::variable;
 /// twice, for which every event would pay.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-advanced.html>
 pub fn init() {
-    let level = variable("AWS_LAMBDA_LOG_LEVEL")
+    let level = env_var("AWS_LAMBDA_LOG_LEVEL")
         .and_then(|level| LevelFilter::from_str(&level).ok())
         .unwrap_or(LevelFilter::INFO);
-    let filter = variable("RUST_LOG")
+    let filter = env_var("RUST_LOG")
         .and_then(|wanted| Targets::from_str(&wanted).ok())
         .unwrap_or_else(|| Targets::new().with_default(level));
     // The platform adds the time of a line by itself.
@@ -35,7 +35,7 @@ pub fn init() {
         .without_time()
         .with_max_level(LevelFilter::TRACE);
     let is_json =
-        variable("AWS_LAMBDA_LOG_FORMAT").is_some_and(|it| it.eq_ignore_ascii_case("json"));
+        env_var("AWS_LAMBDA_LOG_FORMAT").is_some_and(|it| it.eq_ignore_ascii_case("json"));
     if is_json {
         lines
             .fmt_fields(JsonFields::new())

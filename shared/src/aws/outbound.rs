@@ -16,7 +16,7 @@ use futures::future::BoxFuture;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, LINK, RETRY_AFTER};
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 pub use crate::webhook::preset::Method;
 use guard::Guard;
 
@@ -57,7 +57,7 @@ struct Clients {
 
 /// Answers calls inside this process, where a simulation stands in for the world.
 pub type Inside =
-    Arc<dyn Fn(reqwest::Request) -> BoxFuture<'static, Result<Answer, Trouble>> + Send + Sync>;
+    Arc<dyn Fn(reqwest::Request) -> BoxFuture<'static, Result<Answer, SendError>> + Send + Sync>;
 
 /// A client without the guard, for a person who says where to: never for a URL that a request, a
 /// row or a provider named. Its answers know the certificate that they came under.
@@ -113,11 +113,11 @@ pub struct Answer {
 
 /// Why nothing came back. The texts name host and cause, and neither path nor content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum SendError {
     /// The request was not sent.
     NotSent(String),
     /// It may have been received.
-    Unclear(String),
+    OutcomeUnknown(String),
 }
 
 impl Outbound {
@@ -144,8 +144,8 @@ impl Outbound {
         url: &str,
         headers: &[(&str, &str)],
         body: Bytes,
-        now: Millis,
-    ) -> Result<Answer, Trouble> {
+        now: UnixMillis,
+    ) -> Result<Answer, SendError> {
         let url = self.target(url, &[])?;
         let request = self.client(&url)?.post(url);
         self.send(request.headers(header_map(headers)?).body(body), now)
@@ -158,15 +158,15 @@ impl Outbound {
         url: &str,
         query: &[(String, String)],
         headers: &[(&str, &str)],
-        now: Millis,
-    ) -> Result<Answer, Trouble> {
+        now: UnixMillis,
+    ) -> Result<Answer, SendError> {
         let url = self.target(url, query)?;
         let request = self.client(&url)?.get(url);
         self.send(request.headers(header_map(headers)?), now).await
     }
 
     /// Sends any request.
-    pub async fn call(&self, call: Call<'_>, now: Millis) -> Result<Answer, Trouble> {
+    pub async fn call(&self, call: Call<'_>, now: UnixMillis) -> Result<Answer, SendError> {
         let url = self.target(call.url, call.query)?;
         let method = match call.method {
             Method::Get => reqwest::Method::GET,
@@ -182,7 +182,7 @@ impl Outbound {
         self.send(request, now).await
     }
 
-    fn client(&self, url: &Url) -> Result<&reqwest::Client, Trouble> {
+    fn client(&self, url: &Url) -> Result<&reqwest::Client, SendError> {
         let is_plain = url.scheme() == "http";
         let client = if is_plain {
             &self.clients.plain
@@ -211,17 +211,21 @@ impl Outbound {
         client.build()
     }
 
-    fn target(&self, url: &str, query: &[(String, String)]) -> Result<Url, Trouble> {
+    fn target(&self, url: &str, query: &[(String, String)]) -> Result<Url, SendError> {
         let mut url =
-            Url::parse(url).map_err(|error| Trouble::NotSent(format!("no URL: {error}")))?;
-        self.guard.check(&url).map_err(Trouble::NotSent)?;
+            Url::parse(url).map_err(|error| SendError::NotSent(format!("no URL: {error}")))?;
+        self.guard.check(&url).map_err(SendError::NotSent)?;
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
         Ok(url)
     }
 
-    async fn send(&self, request: reqwest::RequestBuilder, now: Millis) -> Result<Answer, Trouble> {
+    async fn send(
+        &self,
+        request: reqwest::RequestBuilder,
+        now: UnixMillis,
+    ) -> Result<Answer, SendError> {
         if let Some(inside) = &self.inside {
             return inside(request.build().map_err(trouble)?).await;
         }
@@ -263,7 +267,7 @@ impl Outbound {
 }
 
 /// The cause without the URL, whose query may hold what is nobody's business.
-fn trouble(error: reqwest::Error) -> Trouble {
+fn trouble(error: reqwest::Error) -> SendError {
     let sent = !(error.is_connect() || error.is_builder());
     let host = error
         .url()
@@ -277,13 +281,13 @@ fn trouble(error: reqwest::Error) -> Trouble {
         .map(ToString::to_string)
         .unwrap_or_default();
     if sent {
-        Trouble::Unclear(format!("{host} gave no answer: {cause}"))
+        SendError::OutcomeUnknown(format!("{host} gave no answer: {cause}"))
     } else {
-        Trouble::NotSent(format!("{host} cannot be reached: {cause}"))
+        SendError::NotSent(format!("{host} cannot be reached: {cause}"))
     }
 }
 
-fn header_map(headers: &[(&str, &str)]) -> Result<HeaderMap, Trouble> {
+fn header_map(headers: &[(&str, &str)]) -> Result<HeaderMap, SendError> {
     headers
         .iter()
         .map(|(name_text, value)| {
@@ -293,17 +297,17 @@ fn header_map(headers: &[(&str, &str)]) -> Result<HeaderMap, Trouble> {
             Ok((name, value))
         })
         .collect::<Result<_, &str>>()
-        .map_err(|name| Trouble::NotSent(format!("a value of the header {name} cannot be sent")))
+        .map_err(|name| SendError::NotSent(format!("a value of the header {name} cannot be sent")))
 }
 
 /// Seconds, or a date. <https://www.rfc-editor.org/rfc/rfc9110#field.retry-after>
-fn retry_after(value: &HeaderValue, now: Millis) -> Option<Duration> {
+fn retry_after(value: &HeaderValue, now: UnixMillis) -> Option<Duration> {
     let text = value.to_str().ok()?.trim();
     if let Ok(secs) = text.parse() {
         return Some(Duration::from_secs(secs));
     }
     let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
-    Some(Millis(at.as_millisecond()).since(now))
+    Some(UnixMillis(at.as_millisecond()).since(now))
 }
 
 #[cfg(test)]
@@ -315,7 +319,7 @@ mod tests {
         let read = |text: &str| {
             retry_after(
                 &HeaderValue::from_str(text).unwrap(),
-                Millis(1_795_169_681_000),
+                UnixMillis(1_795_169_681_000),
             )
         };
         assert_eq!(read("120"), Some(Duration::from_secs(120)));

@@ -18,7 +18,7 @@ use aws_sdk_ssm::operation::put_parameter::PutParameterError;
 use aws_sdk_ssm::types::ParameterType;
 
 use crate::aws::Lazy;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 pub use crate::webhook::secret::{Live, Secret};
 pub use managed::{Managed, is_same, short};
 
@@ -47,9 +47,9 @@ pub struct Secrets {
 
 #[derive(Clone)]
 struct Cache {
-    read_at: Millis,
+    read_at: UnixMillis,
     /// When reading failed last. A store that hangs must not cost each request its wait.
-    failed_at: Option<Millis>,
+    failed_at: Option<UnixMillis>,
     live: Live,
 }
 
@@ -82,13 +82,13 @@ impl Secrets {
 
     /// The live values of a name; empty when there are none. An error means that nobody can say:
     /// the store is down and nothing was read in the last 24 hours.
-    pub async fn live(&self, name: &str, now: Millis) -> anyhow::Result<Live> {
+    pub async fn live(&self, name: &str, now: UnixMillis) -> anyhow::Result<Live> {
         self.no_older_than(FRESH, name, now).await
     }
 
     /// The live values once more, as they are now, for a request that matched none of them: a
     /// secret may have been rotated a moment ago. Reads at most every 30 s.
-    pub async fn live_again(&self, name: &str, now: Millis) -> anyhow::Result<Live> {
+    pub async fn live_again(&self, name: &str, now: UnixMillis) -> anyhow::Result<Live> {
         self.no_older_than(REREAD, name, now).await
     }
 
@@ -196,7 +196,12 @@ impl Secrets {
         caches.unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    async fn no_older_than(&self, age: Duration, name: &str, now: Millis) -> anyhow::Result<Live> {
+    async fn no_older_than(
+        &self,
+        age: Duration,
+        name: &str,
+        now: UnixMillis,
+    ) -> anyhow::Result<Live> {
         let cached = self
             .caches
             .lock()
@@ -285,7 +290,7 @@ impl Secrets {
                     .last_modified_date()
                     .map_or(0, aws_smithy_types::DateTime::secs);
                 let label = format!("{slot}.{}", parameter.version());
-                let since = (at > 0).then(|| Millis(at * 1000));
+                let since = (at > 0).then(|| UnixMillis(at * 1000));
                 let secret = Secret::stored(label, value, since);
                 found.push((name.to_owned(), at, secret));
             }
@@ -315,7 +320,7 @@ fn live(mut found: Vec<Found>) -> Live {
 
 impl Cache {
     /// Only what is not too old to be used at all is used without asking again.
-    fn failed_lately(&self, now: Millis) -> bool {
+    fn failed_lately(&self, now: UnixMillis) -> bool {
         self.failed_at
             .is_some_and(|failed| now.since(failed) <= REREAD)
             && now.since(self.read_at) <= STALE

@@ -1,6 +1,6 @@
 //! Hours and days of UTC.
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 
 const HOUR: i64 = 3600 * 1000;
 const DAY: i64 = 24 * HOUR;
@@ -10,16 +10,16 @@ const DAY: i64 = 24 * HOUR;
 pub struct Hour(i64);
 
 impl Hour {
-    pub fn of(at: Millis) -> Self {
+    pub fn of(at: UnixMillis) -> Self {
         Self(at.0.div_euclid(HOUR))
     }
 
-    pub fn begins(self) -> Millis {
-        Millis(self.0.saturating_mul(HOUR))
+    pub fn begins(self) -> UnixMillis {
+        UnixMillis(self.0.saturating_mul(HOUR))
     }
 
     /// Where the next one begins.
-    pub fn ends(self) -> Millis {
+    pub fn ends(self) -> UnixMillis {
         self.next().begins()
     }
 
@@ -54,9 +54,14 @@ impl Hour {
 }
 
 /// A span of time, both ends inclusive, cut where an hour ends.
-pub fn cut(from: Millis, to: Millis) -> Vec<(Millis, Millis)> {
+pub fn cut(from: UnixMillis, to: UnixMillis) -> Vec<(UnixMillis, UnixMillis)> {
     let hours = Hour::of(from).up_to(Hour::of(to));
-    let hours = hours.map(|hour| (hour.begins().max(from), Millis(hour.ends().0 - 1).min(to)));
+    let hours = hours.map(|hour| {
+        (
+            hour.begins().max(from),
+            UnixMillis(hour.ends().0 - 1).min(to),
+        )
+    });
     hours.filter(|(from, to)| from <= to).collect()
 }
 
@@ -65,16 +70,16 @@ pub fn cut(from: Millis, to: Millis) -> Vec<(Millis, Millis)> {
 pub struct Day(i64);
 
 impl Day {
-    pub fn of(at: Millis) -> Self {
+    pub fn of(at: UnixMillis) -> Self {
         Self(at.0.div_euclid(DAY))
     }
 
-    pub fn begins(self) -> Millis {
-        Millis(self.0.saturating_mul(DAY))
+    pub fn begins(self) -> UnixMillis {
+        UnixMillis(self.0.saturating_mul(DAY))
     }
 
-    pub fn ends(self) -> Millis {
-        Millis(self.0.saturating_add(1).saturating_mul(DAY))
+    pub fn ends(self) -> UnixMillis {
+        UnixMillis(self.0.saturating_add(1).saturating_mul(DAY))
     }
 
     #[must_use]
@@ -96,7 +101,7 @@ impl Day {
     pub fn parse(name: &str) -> Option<Self> {
         let date: jiff::civil::Date = name.parse().ok()?;
         let begins = date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();
-        Some(Self::of(Millis(begins.as_millisecond())))
+        Some(Self::of(UnixMillis(begins.as_millisecond())))
     }
 }
 
@@ -106,7 +111,7 @@ mod tests {
 
     #[test]
     fn an_hour_is_named_and_read_back() {
-        let hour = Hour::of(Millis(1_795_169_681_118));
+        let hour = Hour::of(UnixMillis(1_795_169_681_118));
         assert_eq!(hour.name(), "2026112010");
         assert_eq!(Hour::parse("2026112010"), Some(hour));
         assert_eq!(hour.ends(), hour.next().begins());

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 /// Milliseconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Millis(pub i64);
+pub struct UnixMillis(pub i64);
 
-/// Where an edge gets its time from: [`Millis::now`], or a test's own function.
-pub type Clock = fn() -> Millis;
+/// Where an edge gets its time from: [`UnixMillis::now`], or a test's own function.
+pub type Clock = fn() -> UnixMillis;
 
-impl Millis {
+impl UnixMillis {
     /// The time of this machine. Only handlers and `main` functions call this.
     #[expect(
         clippy::disallowed_methods,
@@ -61,7 +61,7 @@ impl Millis {
     }
 }
 
-impl Add<Duration> for Millis {
+impl Add<Duration> for UnixMillis {
     type Output = Self;
     fn add(self, rhs: Duration) -> Self {
         Self(
@@ -71,7 +71,7 @@ impl Add<Duration> for Millis {
     }
 }
 
-impl Sub<Duration> for Millis {
+impl Sub<Duration> for UnixMillis {
     type Output = Self;
     fn sub(self, rhs: Duration) -> Self {
         Self(
@@ -81,7 +81,7 @@ impl Sub<Duration> for Millis {
     }
 }
 
-impl fmt::Display for Millis {
+impl fmt::Display for UnixMillis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.rfc3339())
     }
@@ -93,9 +93,9 @@ mod tests {
 
     #[test]
     fn an_hour_is_named_in_utc() {
-        assert_eq!(Millis(1_795_169_681_118).hour(), "2026112010");
+        assert_eq!(UnixMillis(1_795_169_681_118).hour(), "2026112010");
         assert_eq!(
-            Millis(1_795_169_681_118).rfc3339(),
+            UnixMillis(1_795_169_681_118).rfc3339(),
             "2026-11-20T10:14:41.118Z"
         );
     }
@@ -103,11 +103,11 @@ mod tests {
     #[test]
     fn no_time_panics() {
         for ms in [i64::MIN, -1, 0, i64::MAX] {
-            let time = Millis(ms);
+            let time = UnixMillis(ms);
             assert!(!time.hour().is_empty());
             assert!(!time.rfc3339().is_empty());
             let _ = (time + Duration::MAX) - Duration::MAX;
-            assert_eq!(time.since(Millis(i64::MAX)), Duration::ZERO);
+            assert_eq!(time.since(UnixMillis(i64::MAX)), Duration::ZERO);
         }
     }
 }

@@ -5,6 +5,6 @@
     clippy::disallowed_methods,
     reason = "the one place that reads the environment"
 )]
-pub fn variable(name: &str) -> Option<String> {
+pub fn env_var(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -109,11 +109,11 @@ pub const SPILL_HIDDEN: Duration = Duration::from_secs(290);
 
 /// Messages of the backlog are put among those of now while fewer than this wait there: the
 /// processor hears as many at once.
-pub const DOSE: u64 = 50;
+pub const BACKLOG_BATCH: u64 = 50;
 
 /// A dose grows up to this while the processor hears each one within a second, and no further: so an
 /// event of now waits behind about a second's work.
-pub const LARGEST_DOSE: u64 = 500;
+pub const LARGEST_BACKLOG_BATCH: u64 = 500;
 
 /// How often the sync asks the providers.
 pub const SYNC_EVERY: Duration = Duration::from_secs(900);

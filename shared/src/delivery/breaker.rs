@@ -23,7 +23,7 @@ use anyhow::Context as _;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Ledger, item};
 use health::Health;
 use state::BreakerState;
@@ -50,7 +50,7 @@ pub struct Breakers {
 
 #[derive(Clone, Debug, Default)]
 struct Known {
-    read_at: Option<Millis>,
+    read_at: Option<UnixMillis>,
     standing: BreakerState,
     health: Health,
 }
@@ -63,7 +63,7 @@ pub enum Pass {
     Probe(Probe),
     /// It is down. What is put off comes back at some time within `spread` after `until`.
     Down {
-        until: Millis,
+        until: UnixMillis,
         spread: Duration,
     },
 }
@@ -104,7 +104,7 @@ impl Breakers {
     }
 
     /// Asks to call a destination. Reads at most every five seconds, and writes only to probe.
-    pub async fn pass(&self, destination: &str, now: Millis) -> Pass {
+    pub async fn pass(&self, destination: &str, now: UnixMillis) -> Pass {
         if self.position(destination, now).await != Position::Probing {
             return self.standing(destination).pass(now);
         }
@@ -122,12 +122,16 @@ impl Breakers {
     }
 
     /// Where it stands by what is in the table now, for people.
-    pub async fn position(&self, destination: &str, now: Millis) -> anyhow::Result<Position> {
+    pub async fn read_position(
+        &self,
+        destination: &str,
+        now: UnixMillis,
+    ) -> anyhow::Result<Position> {
         Ok(self.read(destination).await?.position(now))
     }
 
     /// Where the breaker of a destination stands.
-    pub async fn position(&self, destination: &str, now: Millis) -> Position {
+    pub async fn position(&self, destination: &str, now: UnixMillis) -> Position {
         let reading = self.reading.lock().await;
         if self.is_to_be_read(destination, now) {
             match self.read(destination).await {
@@ -140,7 +144,7 @@ impl Breakers {
     }
 
     /// Whether so many calls fail, of those that this process makes, that what can wait should.
-    pub fn is_strained(&self, destination: &str, now: Millis) -> bool {
+    pub fn is_strained(&self, destination: &str, now: UnixMillis) -> bool {
         self.known(destination, |known| known.health.is_strained(now))
     }
 
@@ -150,7 +154,7 @@ impl Breakers {
         destination: &str,
         pass: Pass,
         heard: CallResult,
-        now: Millis,
+        now: UnixMillis,
         jitter: f64,
     ) {
         let (seen, next) = match (pass, heard) {
@@ -190,7 +194,7 @@ impl Breakers {
     }
 
     /// Counts the try before it is made: a table that is down is asked no more often.
-    fn is_to_be_read(&self, destination: &str, now: Millis) -> bool {
+    fn is_to_be_read(&self, destination: &str, now: UnixMillis) -> bool {
         self.known(destination, |known| {
             let old = known.read_at.is_none_or(|at| now.since(at) >= REREAD);
             if old {

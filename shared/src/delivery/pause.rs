@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures::future::try_join_all;
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::transition::WORK_SHARDS;
 use crate::inbox::ledger::{FlagKind, Ledger};
 
@@ -43,9 +43,9 @@ pub struct Pauses {
 #[derive(Clone, Copy, Debug)]
 struct Known {
     paused: bool,
-    read_at: Millis,
+    read_at: UnixMillis,
     /// Also in vain: a table that hangs must not cost each event its wait.
-    asked_at: Millis,
+    asked_at: UnixMillis,
 }
 
 impl Pauses {
@@ -58,7 +58,7 @@ impl Pauses {
 
     /// Whether a source is paused. Reads at most every five seconds. An error means that nobody
     /// can say: then no event of it may be begun.
-    pub async fn is_paused(&self, source: &str, now: Millis) -> anyhow::Result<bool> {
+    pub async fn is_paused(&self, source: &str, now: UnixMillis) -> anyhow::Result<bool> {
         let known = self.known(source);
         if let Some(known) = known.filter(|known| known.holds(now)) {
             return Ok(known.paused);
@@ -89,7 +89,7 @@ impl Pauses {
         known.get(source).copied()
     }
 
-    fn remember(&self, source: &str, paused: bool, read_at: Millis, asked_at: Millis) {
+    fn remember(&self, source: &str, paused: bool, read_at: UnixMillis, asked_at: UnixMillis) {
         let known = Known {
             paused,
             read_at,
@@ -104,7 +104,7 @@ impl Pauses {
 /// Has the next sweep look at the events of a source that was paused, which rings for as many at a
 /// time as the queue takes. Those that wait for something else are left: a retry that is not due,
 /// a worker. It may be done again. How many were called up.
-pub async fn call_up(ledger: &Ledger, source: &str, now: Millis) -> anyhow::Result<u64> {
+pub async fn call_up(ledger: &Ledger, source: &str, now: UnixMillis) -> anyhow::Result<u64> {
     let asleep = now + LOOK_AGAIN + REREAD;
     let mut called = 0;
     for shard in 0..WORK_SHARDS {
@@ -139,7 +139,7 @@ pub async fn call_up(ledger: &Ledger, source: &str, now: Millis) -> anyhow::Resu
 }
 
 impl Known {
-    fn holds(&self, now: Millis) -> bool {
+    fn holds(&self, now: UnixMillis) -> bool {
         now.since(self.asked_at) <= REREAD && now.since(self.read_at) <= STALE
     }
 }
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn an_answer_holds_for_five_seconds_and_an_old_one_for_no_more_than_a_minute() {
-        let at = |secs| Millis(1_900_000_000_000) + Duration::from_secs(secs);
+        let at = |secs| UnixMillis(1_900_000_000_000) + Duration::from_secs(secs);
         let known = |read, asked| Known {
             paused: true,
             read_at: at(read),

@@ -14,7 +14,7 @@ use anyhow::Context as _;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::types::ReturnValue;
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, item};
 use crate::sources::Rate;
 
@@ -39,7 +39,7 @@ pub struct Rates {
 pub enum Turn {
     Now,
     /// Then a ticket has to be taken again.
-    At(Millis),
+    At(UnixMillis),
 }
 
 impl Rates {
@@ -60,7 +60,7 @@ impl Rates {
         destination: &str,
         rate: Rate,
         old: bool,
-        now: Millis,
+        now: UnixMillis,
         jitter: f64,
     ) -> anyhow::Result<Turn> {
         let window = window(rate, now);
@@ -106,7 +106,7 @@ impl Rates {
 }
 
 /// The number of the window that a time is in.
-fn window(rate: Rate, now: Millis) -> i64 {
+fn window(rate: Rate, now: UnixMillis) -> i64 {
     now.0.div_euclid(millis(rate))
 }
 
@@ -116,7 +116,7 @@ fn turn(rate: Rate, window: i64, ticket: u32, jitter: f64) -> Turn {
     if behind == 0 {
         return Turn::Now;
     }
-    let begins = Millis(window.saturating_add(1).saturating_mul(millis(rate)));
+    let begins = UnixMillis(window.saturating_add(1).saturating_mul(millis(rate)));
     let line = rate.window.saturating_mul(behind - 1).min(LONGEST);
     Turn::At(begins + line + rate.window.mul_f64(jitter.clamp(0.0, 1.0)))
 }
@@ -138,8 +138,8 @@ mod tests {
 
     #[test]
     fn those_who_wait_stand_in_a_line() {
-        let window = window(RATE, Millis(1_900_000_030_000));
-        let begins = Millis(window * 60_000);
+        let window = window(RATE, UnixMillis(1_900_000_030_000));
+        let begins = UnixMillis(window * 60_000);
         let minutes = |ticket| match turn(RATE, window, ticket, 0.0) {
             Turn::Now => 0,
             Turn::At(at) => at.since(begins).as_secs() / 60,

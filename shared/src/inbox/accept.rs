@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use tokio::time::Instant;
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::timing::SEND_BUDGET;
 use crate::inbox::ledger::{By, Decided, FoundBy, Ledger, Received, StoredBody};
 use crate::inbox::queue::{Queue, QueueName, WorkMessage};
@@ -38,7 +38,7 @@ impl Inbox {
     /// Keeps the event, or each event of a batch, and rings for it.
     ///
     /// An error means that nobody knows whether all of it was kept: it must not be acknowledged.
-    pub async fn accept(&self, event: &Event, now: Millis) -> anyhow::Result<Vec<Stored>> {
+    pub async fn accept(&self, event: &Event, now: UnixMillis) -> anyhow::Result<Vec<Stored>> {
         let kept = self.store(event, now).await?;
         let lane = QueueName::of(event.received_at, now);
         self.announce(
@@ -51,7 +51,7 @@ impl Inbox {
 
     /// The first half of [`accept`](Self::accept): when it returns, every event is durable. What
     /// was kept before an error is found known when the batch comes again.
-    pub async fn store(&self, event: &Event, now: Millis) -> anyhow::Result<Vec<Stored>> {
+    pub async fn store(&self, event: &Event, now: UnixMillis) -> anyhow::Result<Vec<Stored>> {
         let events = stream::iter(event.apart());
         events
             .map(|event| self.store_one(event, now))
@@ -60,7 +60,7 @@ impl Inbox {
             .await
     }
 
-    async fn store_one(&self, event: Event, now: Millis) -> anyhow::Result<Stored> {
+    async fn store_one(&self, event: Event, now: UnixMillis) -> anyhow::Result<Stored> {
         let placed = self.ledger.store_body(&event).await?;
         self.store_with_body(&event, &placed, FoundBy::WorkIndex, now)
             .await
@@ -72,7 +72,7 @@ impl Inbox {
         event: &Event,
         placed: &StoredBody,
         watched: FoundBy,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Stored> {
         let received = self
             .ledger
@@ -106,7 +106,7 @@ impl Inbox {
         &self,
         key: &EventKey,
         by: By<'_>,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Decided> {
         let decided = self.ledger.release(key, by, now).await?;
         if let Decided::Made(row) = &decided {

@@ -24,7 +24,7 @@ use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem, Update};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, SCHEMA, item};
 use crate::sources::Source;
 use crate::webhook::event::{Event, Fetched, Via};
@@ -76,11 +76,11 @@ pub struct Wait {
     /// It was fetched before: its notices were acknowledged, so it has to be fetched again.
     pub known: bool,
     /// When the first notice came.
-    pub at: Millis,
+    pub at: UnixMillis,
     pub network: Network,
     /// Calls that were made for it.
     pub tries: u32,
-    pub tried_at: Option<Millis>,
+    pub tried_at: Option<UnixMillis>,
     /// Why the last call failed.
     pub error: Option<String>,
     wanted: u64,
@@ -107,7 +107,7 @@ impl Network {
 }
 
 /// The event of a state that was fetched. The connection proves its origin.
-pub fn event(source: &Source, state: &State, body: Bytes, config: &str, now: Millis) -> Event {
+pub fn event(source: &Source, state: &State, body: Bytes, config: &str, now: UnixMillis) -> Event {
     let preset = &source.verifier.preset;
     let fetched = Event::fetched(Fetched {
         source: &source.name,
@@ -146,7 +146,7 @@ impl FetchBack {
         source: &str,
         object: &str,
         from: Network,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Noticed> {
         for _ in 0..TRIES {
             let noticed = match self.wait(source, object).await? {
@@ -197,7 +197,12 @@ impl FetchBack {
 
     /// Notes that a call begins, before it is made; `false` where another process came first. The
     /// wait then says what the call is made for.
-    pub async fn begin(&self, source: &str, wait: &mut Wait, now: Millis) -> anyhow::Result<bool> {
+    pub async fn begin(
+        &self,
+        source: &str,
+        wait: &mut Wait,
+        now: UnixMillis,
+    ) -> anyhow::Result<bool> {
         let answer = self
             .dynamodb
             .update_item()
@@ -241,7 +246,7 @@ impl FetchBack {
 
     /// The event of what was fetched is stored: the object is known, and waits no more unless there
     /// was another notice since the call began.
-    pub async fn done(&self, source: &str, wait: &Wait, now: Millis) -> anyhow::Result<()> {
+    pub async fn done(&self, source: &str, wait: &Wait, now: UnixMillis) -> anyhow::Result<()> {
         let known = Item::from([
             ("pk".to_owned(), item::s(known_pk(source, &wait.object))),
             ("sk".to_owned(), item::s("K")),
@@ -432,7 +437,7 @@ where
 
 impl Wait {
     /// One that was never tried.
-    pub fn new(object: &str, known: bool, network: Network, at: Millis) -> Self {
+    pub fn new(object: &str, known: bool, network: Network, at: UnixMillis) -> Self {
         Self {
             object: object.to_owned(),
             known,
@@ -470,7 +475,7 @@ impl Wait {
         Some(Self {
             object: item::text(stored, "sk")?.strip_prefix("W#")?.to_owned(),
             known: item::number::<u8>(stored, "kn") == Some(1),
-            at: item::time(stored, "at").unwrap_or(Millis(0)),
+            at: item::time(stored, "at").unwrap_or(UnixMillis(0)),
             network: Network(item::number(stored, "net").unwrap_or(0)),
             tries: item::number(stored, "n").unwrap_or(0),
             tried_at: item::time(stored, "try"),
@@ -506,7 +511,7 @@ mod tests {
 
     #[test]
     fn a_wait_is_read_back_as_it_was_written() {
-        let at = Millis(1_795_169_681_000);
+        let at = UnixMillis(1_795_169_681_000);
         let wait = Wait::new("tr_1", true, Network::of("203.0.113.9"), at);
         assert_eq!(Wait::from_item(&wait.to_item("s")), Some(wait));
         assert_eq!(Wait::from_item(&Item::new()), None);

@@ -16,7 +16,7 @@ use anyhow::Context as _;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, SCHEMA, item};
 use crate::webhook::verify::{Verifier, Wanted};
 
@@ -42,7 +42,7 @@ const REREAD: Duration = Duration::from_secs(30);
 pub struct Keyring {
     dynamodb: aws_sdk_dynamodb::Client,
     table: String,
-    read_at: Mutex<HashMap<String, Millis>>,
+    read_at: Mutex<HashMap<String, UnixMillis>>,
 }
 
 /// What was fetched for a source, and what could not be.
@@ -51,21 +51,21 @@ pub struct Fetched {
     documents: BTreeMap<String, Document>,
     failures: BTreeMap<String, Failure>,
     /// Requests that were put aside up to this time have been judged, or wait for nothing.
-    pub seen: Option<Millis>,
+    pub seen: Option<UnixMillis>,
     rev: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Document {
     text: String,
-    at: Millis,
+    at: UnixMillis,
     /// A genuine request was proven by it.
     proved: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Failure {
-    at: Millis,
+    at: UnixMillis,
     tries: u32,
 }
 
@@ -80,21 +80,23 @@ impl Keyring {
 
     /// Lets a verifier know what was fetched for its source, if it needs any of it. Reads at most
     /// every five minutes.
-    pub async fn teach(&self, verifier: &Verifier, now: Millis) -> anyhow::Result<()> {
-        self.teach_older_than(FRESH, verifier, now).await.map(drop)
+    pub async fn load_keys(&self, verifier: &Verifier, now: UnixMillis) -> anyhow::Result<()> {
+        self.load_keys_older_than(FRESH, verifier, now)
+            .await
+            .map(drop)
     }
 
     /// The same for a request that could not be judged; whether anything was read. Reads at most
     /// every 30 s.
-    pub async fn teach_again(&self, verifier: &Verifier, now: Millis) -> anyhow::Result<bool> {
-        self.teach_older_than(REREAD, verifier, now).await
+    pub async fn reload_keys(&self, verifier: &Verifier, now: UnixMillis) -> anyhow::Result<bool> {
+        self.load_keys_older_than(REREAD, verifier, now).await
     }
 
-    async fn teach_older_than(
+    async fn load_keys_older_than(
         &self,
         age: Duration,
         verifier: &Verifier,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<bool> {
         if !verifier.fetches() || !self.is_older_than(age, &verifier.source, now) {
             return Ok(false);
@@ -105,7 +107,7 @@ impl Keyring {
     }
 
     /// Counts the try before it is made: a table that is down is asked no more often.
-    fn is_older_than(&self, age: Duration, source: &str, now: Millis) -> bool {
+    fn is_older_than(&self, age: Duration, source: &str, now: UnixMillis) -> bool {
         let mut read_at = self.read_at.lock().unwrap_or_else(PoisonError::into_inner);
         let old = read_at
             .get(source)
@@ -167,17 +169,17 @@ impl Fetched {
     }
 
     /// When a document was fetched.
-    pub fn fetched_at(&self, wanted: &Wanted) -> Option<Millis> {
+    pub fn fetched_at(&self, wanted: &Wanted) -> Option<UnixMillis> {
         Some(self.documents.get(wanted.name().as_ref())?.at)
     }
 
     /// How often a document was asked for in vain, and when last.
-    pub fn failed(&self, wanted: &Wanted) -> Option<(u32, Millis)> {
+    pub fn failed(&self, wanted: &Wanted) -> Option<(u32, UnixMillis)> {
         let failure = self.failures.get(wanted.name().as_ref())?;
         Some((failure.tries, failure.at))
     }
 
-    pub fn add(&mut self, wanted: &Wanted, text: String, at: Millis) {
+    pub fn add(&mut self, wanted: &Wanted, text: String, at: UnixMillis) {
         self.failures.remove(wanted.name().as_ref());
         let name = wanted.name().into_owned();
         let before = self.documents.get(&name);
@@ -202,7 +204,7 @@ impl Fetched {
         }
     }
 
-    pub fn add_failure(&mut self, wanted: &Wanted, at: Millis) {
+    pub fn add_failure(&mut self, wanted: &Wanted, at: UnixMillis) {
         let url = wanted.name().into_owned();
         let failure = self.failures.entry(url).or_insert(Failure { at, tries: 0 });
         failure.at = at;
@@ -288,7 +290,7 @@ fn pk(source: &str) -> String {
 mod tests {
     use super::*;
 
-    const NOW: Millis = Millis(1_795_169_681_000);
+    const NOW: UnixMillis = UnixMillis(1_795_169_681_000);
 
     fn wanted(n: usize) -> Wanted {
         Wanted::Certificate(format!("https://api.paypal.com/v1/notifications/certs/{n}"))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 
 /// The answer of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Outcome {
     },
     /// It was not tried, for a reason that is not the event's: its destination is down or has its
     /// fill, or another event goes first. It costs no attempt.
-    Deferred { why: String, until: Millis },
+    Deferred { why: String, until: UnixMillis },
     /// It did not happen, and trying again will not help.
     Permanent { error: String },
     /// It may have happened, and trying again may do it twice: for a human, or a check.
@@ -32,7 +32,7 @@ impl Outcome {
         }
     }
 
-    pub fn deferred(why: impl Into<String>, until: Millis) -> Self {
+    pub fn deferred(why: impl Into<String>, until: UnixMillis) -> Self {
         Self::Deferred {
             why: why.into(),
             until,
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn an_event_is_open_as_long_as_a_part_of_it_may_still_be_done() {
-        let later = |secs: i64| Outcome::deferred("full", Millis(secs));
+        let later = |secs: i64| Outcome::deferred("full", UnixMillis(secs));
         let order = [
             Outcome::Done,
             Outcome::permanent("404"),
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn of_two_that_keep_it_open_alike_the_first_is_told() {
-        let later = |why| Outcome::deferred(why, Millis(5));
+        let later = |why| Outcome::deferred(why, UnixMillis(5));
         assert_eq!(later("full").and(later("down")), later("full"));
         let retry = Outcome::retry("502").and(Outcome::retry("503"));
         assert_eq!(retry, Outcome::retry("502"));

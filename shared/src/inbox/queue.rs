@@ -15,7 +15,7 @@ use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
 use serde::{Deserialize, Serialize};
 
 use crate::aws::Lazy;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::timing::{LATE, LONGEST_DELAY, OLD};
 use crate::webhook::event::EventKey;
 
@@ -92,7 +92,7 @@ pub enum QueueName {
 
 impl QueueName {
     /// Where an event belongs that was received then.
-    pub fn of(received_at: Millis, now: Millis) -> Self {
+    pub fn of(received_at: UnixMillis, now: UnixMillis) -> Self {
         if now.since(received_at) > OLD {
             Self::Backlog
         } else {
@@ -130,7 +130,7 @@ impl Queue {
 
     /// Whether a message of the queue with this ARN was sent so long ago that it should go behind
     /// those of now. `sent` is the time that SQS gives.
-    pub fn is_late(&self, arn: &str, sent: Millis, now: Millis) -> bool {
+    pub fn is_late(&self, arn: &str, sent: UnixMillis, now: UnixMillis) -> bool {
         let Some(backlog) = &self.backlog else {
             return false;
         };
@@ -266,16 +266,22 @@ mod tests {
             aws_sdk_sqs::Client::from_conf(sqs),
             "https://sqs/1/mitt-WorkQueue",
         );
-        let (sent, now) = (Millis(0), Millis(0) + LATE + Duration::from_millis(1));
+        let (sent, now) = (
+            UnixMillis(0),
+            UnixMillis(0) + LATE + Duration::from_millis(1),
+        );
         let live = "arn:aws:sqs:eu-central-1:1:mitt-WorkQueue";
         assert!(!queue.is_late(live, sent, now), "there is nowhere to go");
         let queue = queue.with_backlog(Some("https://sqs/1/mitt-BacklogQueue".into()));
         assert!(queue.is_late(live, sent, now));
-        assert!(!queue.is_late(live, sent, Millis(0) + LATE));
+        assert!(!queue.is_late(live, sent, UnixMillis(0) + LATE));
         let backlog = "arn:aws:sqs:eu-central-1:1:mitt-BacklogQueue";
         assert!(!queue.is_late(backlog, sent, now));
-        assert_eq!(QueueName::of(Millis(0), Millis(0) + OLD), QueueName::Main);
-        assert_eq!(QueueName::of(Millis(0), now), QueueName::Backlog);
+        assert_eq!(
+            QueueName::of(UnixMillis(0), UnixMillis(0) + OLD),
+            QueueName::Main
+        );
+        assert_eq!(QueueName::of(UnixMillis(0), now), QueueName::Backlog);
     }
 
     #[test]

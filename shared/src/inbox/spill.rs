@@ -11,7 +11,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use crate::aws::Lazy;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::timing::SPILL_HIDDEN;
 use crate::inbox::ledger::StoredBody;
 use crate::webhook::event::Event;
@@ -57,7 +57,7 @@ impl Spilled {
     }
 
     /// The same event, marked as drained.
-    pub(crate) fn drained(mut self, now: Millis) -> Self {
+    pub(crate) fn drained(mut self, now: UnixMillis) -> Self {
         self.event.drained_at = Some(now);
         self
     }
@@ -121,7 +121,7 @@ impl Spill {
     /// Takes up to ten messages, which nobody else sees for a while. None means that there are
     /// none to be had now: the queue is asked whole, not by sample.
     /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-short-and-long-polling.html>
-    pub async fn receive(&self, now: Millis) -> anyhow::Result<Vec<Message>> {
+    pub async fn receive(&self, now: UnixMillis) -> anyhow::Result<Vec<Message>> {
         let answer = self
             .sqs
             .receive_message()
@@ -175,7 +175,7 @@ impl Spill {
     }
 }
 
-fn received(message: aws_sdk_sqs::types::Message, now: Millis) -> Message {
+fn received(message: aws_sdk_sqs::types::Message, now: UnixMillis) -> Message {
     Message {
         id: message.message_id.unwrap_or_default(),
         handle: message.receipt_handle.unwrap_or_default(),

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
 use crate::base::calendar::Day;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 pub use counts::{Counts, Gap, MOST_GAPS};
 pub use delays::{BOUNDS, Delays};
 
@@ -32,14 +32,14 @@ const AGAIN: Duration = Duration::from_secs(60);
 /// The span of provider time that a run may judge; whole minutes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    pub from: Millis,
-    pub to: Millis,
+    pub from: UnixMillis,
+    pub to: UnixMillis,
 }
 
 impl Window {
     /// What a run that asked for everything since `from`, and began at `started`, may judge. The
     /// next one asks from `started - overlap`, which is where this window ends.
-    pub fn closed(from: Millis, started: Millis, overlap: Duration) -> Self {
+    pub fn closed(from: UnixMillis, started: UnixMillis, overlap: Duration) -> Self {
         Self {
             from: minute(from),
             to: minute(started - overlap.max(SETTLING)),
@@ -54,15 +54,15 @@ impl Window {
         let last = if self.is_empty() {
             Day::of(self.from).before(1)
         } else {
-            Day::of(Millis(self.to.0 - 1))
+            Day::of(UnixMillis(self.to.0 - 1))
         };
         Day::of(self.from).up_to(last)
     }
 }
 
 /// The minute that begins then, or next.
-fn minute(at: Millis) -> Millis {
-    Millis(at.0.saturating_add(MINUTE - 1).div_euclid(MINUTE) * MINUTE)
+fn minute(at: UnixMillis) -> UnixMillis {
+    UnixMillis(at.0.saturating_add(MINUTE - 1).div_euclid(MINUTE) * MINUTE)
 }
 
 /// An event that the provider lists, and how we have it.
@@ -72,11 +72,11 @@ pub struct Sighting {
     pub id: String,
     pub kind: String,
     /// When it happened, by the provider's clock.
-    pub happened: Millis,
+    pub happened: UnixMillis,
     /// When it came by webhook, if it did.
-    pub webhook: Option<Millis>,
+    pub webhook: Option<UnixMillis>,
     /// When its row was made.
-    pub kept: Millis,
+    pub kept: UnixMillis,
 }
 
 impl Sighting {
@@ -117,8 +117,8 @@ pub struct Tally {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
     pub day: Day,
-    pub from: Millis,
-    pub to: Millis,
+    pub from: UnixMillis,
+    pub to: UnixMillis,
     pub counts: Counts,
 }
 
@@ -188,7 +188,7 @@ impl Tally {
 
     /// What the run adds to a day that is counted up to `counted`; `None` when that is nothing, or
     /// nothing that can be told from what was counted before.
-    pub fn piece(&self, day: Day, counted: Option<Millis>) -> Option<Piece> {
+    pub fn piece(&self, day: Day, counted: Option<UnixMillis>) -> Option<Piece> {
         let begins = day.begins().max(self.window.from);
         let from = counted.map_or(begins, |counted| counted.max(begins));
         let to = day.ends().min(self.window.to);
@@ -209,7 +209,7 @@ impl Tally {
     }
 
     /// The figures of a day from a time on. Sums of an earlier invocation cannot be cut there.
-    fn since(&self, day: Day, from: Millis) -> Option<Counts> {
+    fn since(&self, day: Day, from: UnixMillis) -> Option<Counts> {
         let mut counts = Counts::default();
         for sighting in &self.sightings {
             if Day::of(sighting.happened) == day && from <= sighting.happened {
@@ -225,7 +225,7 @@ impl Tally {
 pub struct DayCount {
     pub day: Day,
     /// Up to when events of this day were counted.
-    pub counted: Option<Millis>,
+    pub counted: Option<UnixMillis>,
     /// Minutes of it that a complete list was seen of. The rest of the day is no data.
     pub minutes: u64,
     /// Of these, the ones in which what came by webhook was looked for in the list.

@@ -7,7 +7,7 @@ mod store;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
 
 string_enum! {
@@ -58,10 +58,10 @@ pub struct Status {
     #[serde(flatten)]
     pub finding: Finding,
     #[serde(with = "crate::monitoring::reconcile::rfc3339")]
-    pub checked_at: Millis,
+    pub checked_at: UnixMillis,
     /// When it was first found like this.
     #[serde(with = "crate::monitoring::reconcile::rfc3339")]
-    pub since: Millis,
+    pub since: UnixMillis,
     /// From when on events may be missing: the last time that all was well. While it is well, the
     /// beginning of the last time that it was not.
     #[serde(
@@ -69,7 +69,7 @@ pub struct Status {
         with = "crate::monitoring::reconcile::rfc3339::option",
         skip_serializing_if = "Option::is_none"
     )]
-    pub dark_since: Option<Millis>,
+    pub dark_since: Option<UnixMillis>,
 }
 
 impl Finding {
@@ -119,7 +119,7 @@ impl Finding {
 
 impl Status {
     /// What follows from a finding and from how it was before.
-    pub fn after(source: &str, before: Option<&Self>, finding: Finding, now: Millis) -> Self {
+    pub fn after(source: &str, before: Option<&Self>, finding: Finding, now: UnixMillis) -> Self {
         let well = |finding: &Finding| finding.health == Health::Good;
         let (since, dark_since) = match before {
             None => (now, (!well(&finding)).then_some(now)),
@@ -223,21 +223,33 @@ mod tests {
             note: None,
         };
         let at = |before: Option<&Status>, health, now| {
-            Status::after("s", before, finding(health), Millis(now))
+            Status::after("s", before, finding(health), UnixMillis(now))
         };
         let good = at(None, Health::Good, 1);
-        assert_eq!((good.since, good.dark_since), (Millis(1), None));
+        assert_eq!((good.since, good.dark_since), (UnixMillis(1), None));
         let good = at(Some(&good), Health::Good, 2);
-        assert_eq!(good.since, Millis(1));
+        assert_eq!(good.since, UnixMillis(1));
         let dark = at(Some(&good), Health::Disabled, 3);
-        assert_eq!((dark.since, dark.dark_since), (Millis(3), Some(Millis(2))));
+        assert_eq!(
+            (dark.since, dark.dark_since),
+            (UnixMillis(3), Some(UnixMillis(2)))
+        );
         let dark = at(Some(&dark), Health::Missing, 4);
-        assert_eq!((dark.since, dark.dark_since), (Millis(4), Some(Millis(2))));
+        assert_eq!(
+            (dark.since, dark.dark_since),
+            (UnixMillis(4), Some(UnixMillis(2)))
+        );
         // It is known afterwards too, until the next time.
         let good = at(Some(&dark), Health::Good, 5);
-        assert_eq!((good.since, good.dark_since), (Millis(5), Some(Millis(2))));
+        assert_eq!(
+            (good.since, good.dark_since),
+            (UnixMillis(5), Some(UnixMillis(2)))
+        );
         let text = serde_json::to_string(&good).unwrap();
         assert_eq!(serde_json::from_str::<Status>(&text).unwrap(), good);
-        assert_eq!(at(None, Health::Disabled, 7).dark_since, Some(Millis(7)));
+        assert_eq!(
+            at(None, Health::Disabled, 7).dark_since,
+            Some(UnixMillis(7))
+        );
     }
 }

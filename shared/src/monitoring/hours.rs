@@ -6,7 +6,7 @@ pub use store::{Brief, HourCount};
 
 use std::collections::BTreeMap;
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 
 const MINUTE: i64 = 60 * 1000;
 
@@ -28,7 +28,7 @@ pub struct Arrived {
 }
 
 impl Arrived {
-    pub fn add(&mut self, at: Millis, kind: &str) {
+    pub fn add(&mut self, at: UnixMillis, kind: &str) {
         self.events += 1;
         *self.kinds.entry(kind.to_owned()).or_default() += 1;
         *self.minutes.entry(at.0.div_euclid(MINUTE)).or_default() += 1;
@@ -68,7 +68,7 @@ mod tests {
         let mut arrived = Arrived::default();
         for kind in 0..100 {
             for _ in 0..=kind {
-                arrived.add(Millis(0), &format!("type-{kind:03}"));
+                arrived.add(UnixMillis(0), &format!("type-{kind:03}"));
             }
         }
         let kept = arrived.kept();
@@ -80,9 +80,9 @@ mod tests {
     #[test]
     fn spans_add_up() {
         let mut sum = Arrived::default();
-        sum.add(Millis(59_999), "a");
+        sum.add(UnixMillis(59_999), "a");
         let mut more = Arrived::default();
-        more.add(Millis(60_000), "a");
+        more.add(UnixMillis(60_000), "a");
         more.or_more = true;
         sum.merge(&more);
         assert_eq!((sum.events, sum.or_more), (2, true));

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
 pub(crate) use report::rfc3339;
 pub use report::{Counts, Repair, Report, time};
@@ -42,7 +42,7 @@ pub struct Side {
     pub values: Vec<Values>,
     /// How many objects bear the id.
     pub count: u32,
-    pub created: Option<Millis>,
+    pub created: Option<UnixMillis>,
 }
 
 /// All objects of a side by their id.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::monitoring::coverage::DayCount;
 use crate::sources::policy::QuietAfter;
 
@@ -31,9 +31,9 @@ const PATIENCE: u32 = 2;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArrivalGaps {
     /// When the last one came.
-    pub last: Option<Millis>,
+    pub last: Option<UnixMillis>,
     /// Up to when they were looked for.
-    pub looked: Option<Millis>,
+    pub looked: Option<UnixMillis>,
     /// Seconds between the last of them, the newest at the end.
     pub gaps: Vec<u32>,
 }
@@ -66,7 +66,7 @@ pub enum Why {
 
 impl Why {
     /// Judges by the figures of the days since the last webhook.
-    pub fn of(days: &[DayCount], last: Millis) -> Self {
+    pub fn of(days: &[DayCount], last: UnixMillis) -> Self {
         let gaps = days.iter().flat_map(|day| &day.counts.gaps);
         let missed = gaps.filter(|gap| gap.happened > last).count();
         let counted = days.iter().filter_map(|day| day.counted).max();
@@ -81,8 +81,8 @@ impl Why {
 impl ArrivalGaps {
     /// Takes up what came by webhook since the last look, in any order. With `cut`, there was more
     /// between the last look and the oldest of these.
-    pub fn heard(&mut self, times: &[Millis], cut: bool, now: Millis) {
-        let mut times: Vec<Millis> = times.iter().copied().filter(|at| *at <= now).collect();
+    pub fn heard(&mut self, times: &[UnixMillis], cut: bool, now: UnixMillis) {
+        let mut times: Vec<UnixMillis> = times.iter().copied().filter(|at| *at <= now).collect();
         times.sort_unstable();
         let mut last = self.last.filter(|_| !cut);
         for at in times {
@@ -124,7 +124,7 @@ impl ArrivalGaps {
     }
 
     /// What the rhythm says at a time up to which webhooks were looked for.
-    pub fn judge(&self, set: QuietAfter, now: Millis) -> Quiet {
+    pub fn judge(&self, set: QuietAfter, now: UnixMillis) -> Quiet {
         let (Some(last), Some(after)) = (self.last, self.quiet_after(set)) else {
             return Quiet::Unknown;
         };
@@ -143,16 +143,16 @@ mod tests {
     use crate::base::calendar::Day;
     use crate::monitoring::coverage::{Counts, Gap};
 
-    const NOW: Millis = Millis(1_900_000_000_000);
+    const NOW: UnixMillis = UnixMillis(1_900_000_000_000);
 
-    fn at(seconds: u64) -> Millis {
+    fn at(seconds: u64) -> UnixMillis {
         NOW + Duration::from_secs(seconds)
     }
 
     /// A webhook every four minutes, twenty of them.
     fn steady() -> ArrivalGaps {
         let mut rhythm = ArrivalGaps::default();
-        let times: Vec<Millis> = (0..20).map(|n| at(n * 240)).collect();
+        let times: Vec<UnixMillis> = (0..20).map(|n| at(n * 240)).collect();
         rhythm.heard(&times, false, at(19 * 240));
         rhythm
     }
@@ -208,14 +208,14 @@ mod tests {
         rhythm.heard(&[at(90_002), at(90_000), at(90_001)], true, at(90_002));
         assert_eq!(rhythm.gaps.iter().max(), Some(&240));
         assert_eq!(rhythm.last, Some(at(90_002)));
-        let many: Vec<Millis> = (90_003..91_000).map(at).collect();
+        let many: Vec<UnixMillis> = (90_003..91_000).map(at).collect();
         rhythm.heard(&many, false, at(91_000));
         assert_eq!(rhythm.gaps, vec![1; REMEMBERED]);
     }
 
     #[test]
     fn the_list_says_whether_there_was_anything_to_send() {
-        let day = |counted, gaps: &[Millis]| {
+        let day = |counted, gaps: &[UnixMillis]| {
             let gaps = gaps.iter().map(|happened| Gap {
                 happened: *happened,
                 found: at(600),
@@ -233,7 +233,7 @@ mod tests {
                 },
             }
         };
-        let before = Millis(NOW.0 - 1000);
+        let before = UnixMillis(NOW.0 - 1000);
         for (days, why) in [
             (vec![], Why::Unknown),
             (vec![day(Some(NOW), &[])], Why::Unknown),

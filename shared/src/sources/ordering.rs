@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::webhook::envelope::Envelope;
 use crate::webhook::event::EventKey;
 use crate::webhook::preset::{Compare, OrderAt};
@@ -73,7 +73,7 @@ impl Order {
         source: &str,
         headers: &BTreeMap<String, String>,
         body: &Bytes,
-        received_at: Millis,
+        received_at: UnixMillis,
     ) -> Option<Place> {
         let envelope = envelope(headers, body);
         let entity = Entity::new(source, self.at.entity.first(&envelope)?);
@@ -133,7 +133,7 @@ impl Version {
         Some(Self { written, sorted })
     }
 
-    pub fn of_time(at: Millis) -> Self {
+    pub fn of_time(at: UnixMillis) -> Self {
         let written = at.0.max(0).to_string();
         let sorted = format!("{written:0>24}.");
         Self { written, sorted }
@@ -175,7 +175,7 @@ fn envelope(headers: &BTreeMap<String, String>, body: &Bytes) -> Envelope {
         url: String::new(),
         headers: headers.iter().collect(),
         body: body.clone(),
-        received_at: Millis(0),
+        received_at: UnixMillis(0),
     }
 }
 
@@ -251,7 +251,7 @@ mod tests {
             "2026-11-20T11:14:41.000+01:00",
         );
         assert_eq!(
-            Version::of_time(Millis(1_795_169_681_118)).sorted,
+            Version::of_time(UnixMillis(1_795_169_681_118)).sorted,
             Version::read("1795169681118", Compare::Number)
                 .unwrap()
                 .sorted
@@ -285,7 +285,7 @@ mod tests {
     fn an_event_says_where_it_belongs() {
         let headers = BTreeMap::from([("x-at".to_owned(), "7".to_owned())]);
         let body = Bytes::from_static(br#"{"id":"in_1","v":5}"#);
-        let at = Millis(1_000);
+        let at = UnixMillis(1_000);
         let place = |mode, entity, version| {
             let place = order(mode, entity, version).place("s", &headers, &body, at)?;
             let version = place.version.map(|version| version.written);

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 
 /// A request before anything of it is believed.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub struct Envelope {
     pub headers: Headers,
     /// The exact bytes. Nothing re-encodes them on the way.
     pub body: Bytes,
-    pub received_at: Millis,
+    pub received_at: UnixMillis,
 }
 
 impl Envelope {
@@ -161,7 +161,7 @@ mod tests {
             url: "https://x.test/in/a?b=1&challenge=a%20b+c&&empty".into(),
             headers: Headers::default(),
             body: Bytes::new(),
-            received_at: Millis(0),
+            received_at: UnixMillis(0),
         };
         assert_eq!(envelope.query("challenge").as_deref(), Some("a b c"));
         assert_eq!(envelope.query("empty").as_deref(), Some(""));

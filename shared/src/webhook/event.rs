@@ -8,7 +8,7 @@ use std::fmt;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
 pub use batch::Batch;
 pub(crate) use batch::Part;
@@ -40,7 +40,7 @@ pub struct Event {
     pub(crate) sha: Sha,
     /// Hash of what is the same whenever the event comes.
     pub(crate) content: Sha,
-    pub(crate) received_at: Millis,
+    pub(crate) received_at: UnixMillis,
     pub(crate) via: Via,
     pub(crate) proven: Proven,
     pub(crate) secret: Option<String>,
@@ -49,7 +49,7 @@ pub struct Event {
     pub(crate) once: Option<Sha>,
     pub(crate) config: String,
     /// When it came out of the spill queue, if it was in it.
-    pub(crate) drained_at: Option<Millis>,
+    pub(crate) drained_at: Option<UnixMillis>,
 }
 
 /// One of the things that a request tells of: a batch tells of many.
@@ -71,7 +71,7 @@ pub struct Fetched<'a> {
     pub kind: &'a str,
     /// The event as the provider's API gave it, byte for byte.
     pub body: Bytes,
-    pub now: Millis,
+    pub now: UnixMillis,
     pub via: Via,
     /// Hash of the configuration in force.
     pub config: &'a str,
@@ -115,7 +115,7 @@ impl Event {
         &self.key
     }
 
-    pub fn received_at(&self) -> Millis {
+    pub fn received_at(&self) -> UnixMillis {
         self.received_at
     }
 
@@ -254,12 +254,12 @@ impl fmt::Display for EventKey {
 pub struct EventId(String);
 
 impl EventId {
-    pub fn new(received_at: Millis, key: &EventKey) -> Self {
+    pub fn new(received_at: UnixMillis, key: &EventKey) -> Self {
         Self::named(received_at, &key.pk())
     }
 
     /// The id of what stands at this place of the table, whether it is an event or not yet.
-    pub(crate) fn named(received_at: Millis, place: &str) -> Self {
+    pub(crate) fn named(received_at: UnixMillis, place: &str) -> Self {
         let digest = Sha256::digest(place);
         let random = digest
             .iter()
@@ -275,7 +275,7 @@ impl EventId {
 
     /// The span of times of receipt, in milliseconds and inclusive, that ids with this prefix
     /// can have. `None` when it is no prefix of an id, or has no character of the time.
-    pub fn times(prefix: &str) -> Option<(Millis, Millis)> {
+    pub fn times(prefix: &str) -> Option<(UnixMillis, UnixMillis)> {
         let text = prefix
             .strip_prefix("evt_")
             .unwrap_or(prefix)
@@ -285,7 +285,8 @@ impl EventId {
         }
         let from = ulid::Ulid::from_string(&format!("{text:0<26}")).ok()?;
         let to = ulid::Ulid::from_string(&format!("{text:Z<26}")).ok()?;
-        let ms = |ulid: ulid::Ulid| Millis(i64::try_from(ulid.timestamp_ms()).unwrap_or(i64::MAX));
+        let ms =
+            |ulid: ulid::Ulid| UnixMillis(i64::try_from(ulid.timestamp_ms()).unwrap_or(i64::MAX));
         Some((ms(from), ms(to)))
     }
 }
@@ -373,7 +374,7 @@ mod tests {
 
     #[test]
     fn an_id_is_found_by_its_prefix() {
-        let at = Millis(1_795_169_681_118);
+        let at = UnixMillis(1_795_169_681_118);
         let id = EventId::new(at, &EventKey::new("s", "1"));
         assert_eq!(EventId::times(id.as_str()), Some((at, at)));
         assert_eq!(EventId::times(&id.as_str()[..15]), Some((at, at)));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ring::pbkdf2::{self, PBKDF2_HMAC_SHA256};
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 
 /// How often a fingerprint is hashed.
 const ROUNDS: NonZeroU32 = NonZeroU32::MIN.saturating_add(9_999);
@@ -16,7 +16,7 @@ const ROUNDS: NonZeroU32 = NonZeroU32::MIN.saturating_add(9_999);
 pub struct Secret {
     label: String,
     value: String,
-    since: Option<Millis>,
+    since: Option<UnixMillis>,
 }
 
 impl Secret {
@@ -32,7 +32,7 @@ impl Secret {
     pub(crate) fn stored(
         label: impl Into<String>,
         value: impl Into<String>,
-        since: Option<Millis>,
+        since: Option<UnixMillis>,
     ) -> Self {
         Self {
             since,
@@ -41,7 +41,7 @@ impl Secret {
     }
 
     /// When it was stored, of one that was read from the store.
-    pub fn since(&self) -> Option<Millis> {
+    pub fn since(&self) -> Option<UnixMillis> {
         self.since
     }
 

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::webhook::envelope::Envelope;
 use crate::webhook::preset::{Alg, Code, Format, Kind, Location, Part, Place, Scheme};
 use crate::webhook::secret::Secret;
@@ -88,7 +88,7 @@ pub fn sign(
     scheme: &Scheme,
     secret: &Secret,
     envelope: &Envelope,
-    at: Millis,
+    at: UnixMillis,
 ) -> anyhow::Result<Vec<(String, String)>> {
     let signed = signed(scheme, secret, envelope.clone(), at)?;
     ensure!(
@@ -111,7 +111,7 @@ pub fn signed(
     scheme: &Scheme,
     secret: &Secret,
     mut envelope: Envelope,
-    at: Millis,
+    at: UnixMillis,
 ) -> anyhow::Result<Envelope> {
     let key =
         key(scheme.key, secret.expose()).context("the secret is empty or cannot be decoded")?;
@@ -139,7 +139,7 @@ pub fn signed_by(
     scheme: &Scheme,
     pair: &KeyPair,
     mut envelope: Envelope,
-    at: Millis,
+    at: UnixMillis,
 ) -> anyhow::Result<Envelope> {
     ensure!(
         means(scheme) == Means::KeyPair(pair.algorithm()),
@@ -171,7 +171,7 @@ fn with_token(
     scheme: &Scheme,
     with: With<'_>,
     mut envelope: Envelope,
-    at: Millis,
+    at: UnixMillis,
 ) -> anyhow::Result<Envelope> {
     let jwt = scheme.jwt.as_ref().context("it has a jwt")?;
     let token = token::token(jwt, with, &envelope, at)?;
@@ -183,7 +183,7 @@ fn with_signature(
     scheme: &Scheme,
     with: With<'_>,
     mut envelope: Envelope,
-    at: Millis,
+    at: UnixMillis,
 ) -> anyhow::Result<Envelope> {
     let ts = scheme.ts.as_ref();
     let time = ts.map_or(String::new(), |ts| written(ts.unit, at));

@@ -101,7 +101,7 @@ impl Reason {
     }
 
     /// Whether other secrets might lead to another verdict.
-    pub fn is_of_secrets(self) -> bool {
+    pub fn depends_on_secrets(self) -> bool {
         matches!(
             self,
             Self::BadSignature | Self::BadCredentials | Self::NoSecret | Self::TopicNotAllowed
@@ -112,7 +112,7 @@ impl Reason {
 impl Verifier {
     /// The answer to a handshake that asks for neither signature nor secret, if the request is
     /// one. It needs no secrets, so that it can be had while their store is down.
-    pub fn greet(&self, envelope: &Envelope) -> Option<Reply> {
+    pub fn answer_open_handshake(&self, envelope: &Envelope) -> Option<Reply> {
         let handshake = self.handshake(envelope)?;
         if !handshake.is_open() || self.is_decided_by_signature(handshake, envelope) {
             return None;

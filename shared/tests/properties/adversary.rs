@@ -108,8 +108,13 @@ fn no_genuine_event_is_a_handshake() {
             let secret = secret(scheme, "right");
             let genuine = genuine(verifier, &secret, &format!("{one}{two}"), &word);
             // A body that only asks for an answer is none of an event.
-            prop_assume!(verifier.greet(&genuine).is_none() || !genuine.body.is_empty());
-            prop_assert!(verifier.greet(&genuine).is_none(), "{genuine:?}");
+            prop_assume!(
+                verifier.answer_open_handshake(&genuine).is_none() || !genuine.body.is_empty()
+            );
+            prop_assert!(
+                verifier.answer_open_handshake(&genuine).is_none(),
+                "{genuine:?}"
+            );
             let verdict = verifier.verify(&genuine, std::slice::from_ref(&secret));
             prop_assert!(!matches!(verdict, Ok(Arrival::Handshake(_))), "{genuine:?}");
             Ok(())

@@ -11,7 +11,7 @@ mod support;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::preset::{Kind, Scheme};
 use shared::webhook::sign::{can_sign, signed};
@@ -70,7 +70,7 @@ fn nothing_that_a_request_holds_is_believed_or_ends_in_a_panic() {
                 let secret = secret(scheme, "another");
                 let answer = verifier.verify(&envelope, &[secret]);
                 prop_assert!(!matches!(answer, Ok(Arrival::Event(_))), "{answer:?}");
-                verifier.greet(&envelope);
+                verifier.answer_open_handshake(&envelope);
                 verifier.wanted(&envelope);
                 Ok(())
             },
@@ -148,7 +148,7 @@ fn holds(
 
     // A changed time, and time that has passed.
     let Some(ts) = &scheme.ts else { return Ok(()) };
-    let later = signed(scheme, &right, draft, Millis(NOW.0 + 1000)).unwrap();
+    let later = signed(scheme, &right, draft, UnixMillis(NOW.0 + 1000)).unwrap();
     let (now, then) = (signature(scheme, &request), signature(scheme, &later));
     let forged = replaced(&later, &then.unwrap(), &now.unwrap());
     refused("a changed time", &forged, &right)?;
@@ -158,7 +158,7 @@ fn holds(
             (-ts.future - 1, Reason::TimestampInFuture),
         ] {
             let late = Envelope {
-                received_at: Millis(NOW.0 + 1000 * shift),
+                received_at: UnixMillis(NOW.0 + 1000 * shift),
                 ..request.clone()
             };
             let answer = verifier.verify(&late, std::slice::from_ref(&right));

@@ -7,12 +7,12 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::preset::{Encoding, Format, KeyForm, Kind, Location, Part, Preset, Scheme};
 use shared::webhook::verify::{Trust, Verifier};
 
-pub(crate) const NOW: Millis = Millis(1_795_169_681_000);
+pub(crate) const NOW: UnixMillis = UnixMillis(1_795_169_681_000);
 
 /// Of all providers, in a plain `cargo test`.
 const CASES: u32 = 20_000;

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use shared::aws::outbound::Outbound;
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::verify::Trust;
 
 use super::text;
@@ -40,7 +40,7 @@ pub(super) struct Provider<'p> {
     pub(super) outbound: &'p Outbound,
     pub(super) trust: &'p Trust,
     pub(super) credentials: Credentials,
-    pub(super) now: Millis,
+    pub(super) now: UnixMillis,
 }
 
 impl Provider<'_> {

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::keyring::Fetched;
-use shared::inbox::quarantine::{Held, Named, sender};
+use shared::inbox::rejected::{Named, RejectedRequest, sender};
 use shared::sources::Source;
 use shared::webhook::verify::Wanted;
 
@@ -38,19 +38,19 @@ struct Candidate<'n> {
     named: Option<&'n Named>,
     sender: String,
     /// When it was named first, and last.
-    at: Millis,
-    last: Millis,
+    at: UnixMillis,
+    last: UnixMillis,
     tries: u32,
-    tried_at: Option<Millis>,
+    tried_at: Option<UnixMillis>,
 }
 
 /// What is worth asking for now. What no stranger can name goes first; then the senders take turns.
 pub(super) fn choose<'n>(
     source: &Source,
     named: &'n [Named],
-    held: &[Held],
+    held: &[RejectedRequest],
     fetched: &Fetched,
-    now: Millis,
+    now: UnixMillis,
 ) -> Vec<Choice<'n>> {
     let always = source.verifier.wanted_always();
     let mut all = candidates(source, named, held, fetched);
@@ -83,7 +83,7 @@ pub(super) fn choose<'n>(
 fn candidates<'n>(
     source: &Source,
     named: &'n [Named],
-    held: &[Held],
+    held: &[RejectedRequest],
     fetched: &Fetched,
 ) -> BTreeMap<Wanted, Candidate<'n>> {
     let failed = failures(named);
@@ -171,7 +171,7 @@ fn in_turn<'n>(all: BTreeMap<Wanted, Candidate<'n>>, named: &[Named]) -> Vec<Cho
 
 /// A certificate does not change, nor does a named key. A key set that came before the request may
 /// lack its key.
-fn has(fetched: &Fetched, document: &Wanted, last: Millis, now: Millis) -> bool {
+fn has(fetched: &Fetched, document: &Wanted, last: UnixMillis, now: UnixMillis) -> bool {
     let at = fetched.fetched_at(document);
     at.is_some_and(|at| match document {
         Wanted::Certificate(_) | Wanted::Key(_) => true,
@@ -179,7 +179,7 @@ fn has(fetched: &Fetched, document: &Wanted, last: Millis, now: Millis) -> bool 
     })
 }
 
-fn is_due(tries: u32, tried_at: Option<Millis>, now: Millis) -> bool {
+fn is_due(tries: u32, tried_at: Option<UnixMillis>, now: UnixMillis) -> bool {
     let doubled = tries.saturating_sub(1).min(8);
     let wait = (WAIT * 2_u32.pow(doubled)).min(LONGEST_WAIT);
     tries == 0 || tried_at.is_none_or(|at| now.since(at) >= wait)

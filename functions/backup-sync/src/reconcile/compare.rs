@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use shared::base::clock::{Clock, Millis};
+use shared::base::clock::{Clock, UnixMillis};
 use shared::monitoring::reconcile::{Counts, Drift, Drifted, Report, Sides, drift};
 use shared::sources::{Reconcile, Source};
 
@@ -23,10 +23,10 @@ pub(super) struct Run<'r> {
     pub(super) reconcile: &'r Reconcile,
     pub(super) provider: Api<'r>,
     pub(super) ours: Ours<'r>,
-    pub(super) ends: Millis,
+    pub(super) ends: UnixMillis,
     /// With less time than this left, nothing is read a second time.
     pub(super) last_look: Duration,
-    pub(super) started: Millis,
+    pub(super) started: UnixMillis,
 }
 
 impl Run<'_> {

@@ -2,7 +2,7 @@
 //! <https://docs.github.com/en/apps/creating-github-apps/authenticating-with-a-github-app/generating-a-json-web-token-jwt-for-a-github-app>
 
 use serde_json::json;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::sign::app_token;
 
 /// Ten minutes at most; a minute of them lies behind us, as clocks differ.
@@ -10,7 +10,7 @@ const BEFORE: i64 = 60;
 const AFTER: i64 = 540;
 
 /// `pem` is the private key as GitHub gives it.
-pub(super) fn token(issuer: &str, pem: &str, now: Millis) -> anyhow::Result<String> {
+pub(super) fn token(issuer: &str, pem: &str, now: UnixMillis) -> anyhow::Result<String> {
     let now = now.secs();
     let claims = json!({ "iss": issuer, "iat": now - BEFORE, "exp": now + AFTER });
     app_token(pem, &claims)

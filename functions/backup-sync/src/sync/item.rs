@@ -3,7 +3,7 @@
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
 use serde_json::value::RawValue;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::json_path::{JsonPath, scalar};
 use shared::webhook::event::{LONGEST_NAME, Sha, cut};
 use shared::webhook::preset::{Location, Locations, Sync, SyncKind};
@@ -22,7 +22,7 @@ pub(super) struct Item {
     /// Cut as a webhook's is, so that a long type never keeps the cursor from moving.
     pub(super) kind: String,
     /// When it happened, where the list says it.
-    pub(super) at: Option<Millis>,
+    pub(super) at: Option<UnixMillis>,
     /// Our endpoint has answered it with a 2xx.
     pub(super) delivered: bool,
     /// The provider has not kept its body.

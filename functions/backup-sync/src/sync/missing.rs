@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Received, Seen};
 use shared::sources::Missing;
 use shared::webhook::event::LARGEST_BODY;
@@ -13,10 +13,10 @@ use shared::webhook::preset::Request;
 
 use super::fault::Fault;
 use super::item::Item;
-use super::span::{Span, about};
+use super::time_window::{TimeWindow, about};
 use super::{Named, Run};
 use crate::BackupSync;
-use crate::again::Refused;
+use crate::retry::Refused;
 
 /// What is said to happen later than this from now is the work of a wrong clock.
 const FUTURE: Duration = Duration::from_secs(24 * 3600);
@@ -66,7 +66,7 @@ impl Run<'_> {
             self.report.missing.push(Named {
                 id: item.id.clone(),
                 kind: item.kind.clone(),
-                at: item.at.map(Millis::rfc3339),
+                at: item.at.map(UnixMillis::rfc3339),
             });
         }
     }
@@ -79,7 +79,7 @@ impl Run<'_> {
     }
 
     /// Counts an item that did not come by webhook; we have had it, or looked for it, since then.
-    fn missed(&mut self, key: &EventKey, item: &Item, kept: Millis) {
+    fn missed(&mut self, key: &EventKey, item: &Item, kept: UnixMillis) {
         let seen = Seen {
             via: Via::BackupSync,
             received_at: kept,
@@ -89,7 +89,7 @@ impl Run<'_> {
     }
 
     /// Whether an item is one that this run is about.
-    pub(super) fn wants(&self, item: &Item, span: Span) -> bool {
+    pub(super) fn wants(&self, item: &Item, span: TimeWindow) -> bool {
         let older = !self.sync.filters() && item.at.is_some_and(|at| at < span.from);
         !(older || self.settings.failed_only && item.delivered)
     }
@@ -119,9 +119,9 @@ impl BackupSync {
         }
         let sync = run.sync;
         if let (Missing::Redeliver, Some(request)) = (run.settings.missing, &sync.redeliver)
-            && self.may_ask_again(run, &key).await?
+            && self.may_request_redelivery(run, &key).await?
         {
-            return self.ask_again(run, item, &key, request).await;
+            return self.request_redelivery(run, item, &key, request).await;
         }
         let body = match &sync.fetch {
             _ if item.bare => One::Gone,
@@ -180,7 +180,7 @@ impl BackupSync {
 
     /// A redelivery that keeps failing is not asked for for ever: then the event is taken from the
     /// API, as where none is asked for.
-    async fn may_ask_again(&self, run: &Run<'_>, key: &EventKey) -> anyhow::Result<bool> {
+    async fn may_request_redelivery(&self, run: &Run<'_>, key: &EventKey) -> anyhow::Result<bool> {
         if run.asked.contains(key) {
             return Ok(true);
         }
@@ -196,7 +196,7 @@ impl BackupSync {
 
     /// Has the provider deliver it again: it then comes by webhook, as any other. Once in a run,
     /// and again in the next one if it has not come by then.
-    async fn ask_again(
+    async fn request_redelivery(
         &self,
         run: &mut Run<'_>,
         item: &Item,

@@ -7,7 +7,7 @@ use shared::base::json_path::JsonPath;
 use shared::webhook::preset::{Next, Page, Sync};
 
 use super::item::Item;
-use super::link;
+use super::link_header;
 
 /// What a page says.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ fn next(
     let count = u64::try_from(items.len())?;
     Ok(match &sync.page {
         Page::Once => None,
-        Page::LinkHeader => link.and_then(link::next),
+        Page::LinkHeader => link.and_then(link_header::next),
         Page::Cursor {
             next,
             more,

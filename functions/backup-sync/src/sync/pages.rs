@@ -4,24 +4,24 @@ use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Cursor, ResumePoint, SyncLease};
 use shared::webhook::preset::{Auth, Page, Sorted};
 
 use super::Run;
 use super::fault::Fault;
-use super::link;
+use super::link_header;
+use super::loop_guard::LoopGuard;
 use super::page::{Listing, first_mark};
-use super::shown::Shown;
-use super::span::Span;
+use super::time_window::TimeWindow;
 use crate::BackupSync;
-use crate::again::Refused;
+use crate::retry::Refused;
 
 /// How a complete run ended.
 #[derive(Debug)]
 pub(super) struct End {
     /// When it began.
-    pub(super) started: Millis,
+    pub(super) started: UnixMillis,
     /// Where the next one goes on, if the list has such a place.
     pub(super) mark: Option<String>,
 }
@@ -44,15 +44,15 @@ impl BackupSync {
         run: &mut Run<'_>,
         cursor: &Cursor,
         lease: Option<&SyncLease>,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Option<End>> {
         let paused = cursor.page.as_ref().filter(|_| run.lookback.is_none());
         let (span, mut token) = if let Some(paused) = paused {
             let (from, started) = (paused.from, paused.started);
-            (Span { from, started }, Some(paused.token.clone()))
+            (TimeWindow { from, started }, Some(paused.token.clone()))
         } else {
             let from = run.first_second(cursor, now);
-            let span = Span { from, started: now };
+            let span = TimeWindow { from, started: now };
             let Some(token) = self.place(run, cursor, span).await? else {
                 return Ok(None);
             };
@@ -61,7 +61,7 @@ impl BackupSync {
         if lease.is_some() {
             self.begin_counting(run, cursor, span).await;
         }
-        let mut shown = Shown::new(token.as_deref());
+        let mut shown = LoopGuard::new(token.as_deref());
         loop {
             if (self.clock)() > run.ends {
                 return Ok(None);
@@ -70,7 +70,7 @@ impl BackupSync {
                 return Ok(None);
             };
             run.report.pages += 1;
-            shown.events(&listing)?;
+            shown.check_events(&listing)?;
             for item in &listing.items {
                 if (self.clock)() > run.ends {
                     return Ok(None);
@@ -90,7 +90,7 @@ impl BackupSync {
                 return Ok(Some(End { started, mark }));
             };
             let next = run.next_token(&next)?;
-            shown.leads_to(&next)?;
+            shown.check_page(&next)?;
             let paused = ResumePoint {
                 token: next,
                 from: span.from,
@@ -107,7 +107,7 @@ impl BackupSync {
         }
     }
 
-    async fn begin_counting(&self, run: &mut Run<'_>, cursor: &Cursor, span: Span) {
+    async fn begin_counting(&self, run: &mut Run<'_>, cursor: &Cursor, span: TimeWindow) {
         let times = (span.from, span.started);
         if run.report.unreachable_s > 0 {
             self.note_lost(&run.source.name, cursor, times).await;
@@ -142,7 +142,7 @@ impl BackupSync {
         &self,
         run: &mut Run<'_>,
         cursor: &Cursor,
-        span: Span,
+        span: TimeWindow,
     ) -> anyhow::Result<Option<Option<String>>> {
         let sync = run.sync;
         let Some(mark) = &sync.mark else {
@@ -170,7 +170,7 @@ impl BackupSync {
     async fn page(
         &self,
         run: &mut Run<'_>,
-        span: Span,
+        span: TimeWindow,
         token: Option<&str>,
     ) -> anyhow::Result<Option<Listing>> {
         let sync = run.sync;
@@ -206,7 +206,7 @@ impl std::error::Error for NoSuchPage {}
 
 impl Run<'_> {
     /// The earliest time to ask for.
-    fn first_second(&mut self, cursor: &Cursor, now: Millis) -> Millis {
+    fn first_second(&mut self, cursor: &Cursor, now: UnixMillis) -> UnixMillis {
         if let Some(mark) = &self.sync.mark {
             // The place was lost, and the list goes on from now.
             if let (Some(at), None, Some(_)) = (cursor.at, &cursor.mark, &mark.begin) {
@@ -248,7 +248,7 @@ impl Run<'_> {
     }
 
     /// Whether the list is at items of before the span.
-    fn is_older(&self, listing: &Listing, span: Span) -> bool {
+    fn is_older(&self, listing: &Listing, span: TimeWindow) -> bool {
         let last = listing.items.last().and_then(|item| item.at);
         self.sync.sorted == Sorted::NewestFirst && last.is_some_and(|at| at < span.from)
     }
@@ -261,7 +261,7 @@ impl Run<'_> {
                     Auth::Query { name } => Some(name.as_str()),
                     _ => None,
                 };
-                link::allowed(&self.sync.request.url, next, key).context(Fault::Elsewhere)
+                link_header::allowed(&self.sync.request.url, next, key).context(Fault::Elsewhere)
             }
             _ => Ok(next.to_owned()),
         }

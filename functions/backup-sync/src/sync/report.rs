@@ -6,7 +6,7 @@ use super::fault::Fault;
 
 /// What is to be synced, and how.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-pub struct Order {
+pub struct SyncRequest {
     /// Only this source.
     pub source: Option<String>,
     /// Only look what a run would find: nothing is written, and no redelivery is asked for.
@@ -16,7 +16,7 @@ pub struct Order {
     pub lookback_s: Option<u64>,
 }
 
-impl Order {
+impl SyncRequest {
     pub(crate) fn of(source: &str) -> Self {
         Self {
             source: Some(source.to_owned()),
@@ -82,7 +82,7 @@ pub(super) fn say_left(sources: &[&str]) {
     );
 }
 
-pub(super) fn say_done(report: &SyncReport, order: &Order) {
+pub(super) fn say_done(report: &SyncReport, order: &SyncRequest) {
     let but = if order.dry_run {
         "; nothing was added"
     } else {

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
-use shared::aws::{Aws, Patience};
+use shared::aws::{Aws, CallPolicy};
 use shared::delivery::breaker::CallResult;
 use shared::delivery::effects::Effect;
 use shared::inbox::outcome::Outcome;
@@ -23,7 +23,7 @@ pub(crate) struct Clients {
 impl Clients {
     pub(crate) fn new(aws: &Aws) -> Self {
         Self {
-            aws: aws.with_patience(Patience::ONCE),
+            aws: aws.with_patience(CallPolicy::ONCE),
             lambda: OnceLock::new(),
             sqs: OnceLock::new(),
             eventbridge: OnceLock::new(),

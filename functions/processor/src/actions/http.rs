@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use anyhow::{Context as _, anyhow};
-use shared::aws::outbound::{Answer, Trouble};
+use shared::aws::outbound::{Answer, SendError};
 use shared::aws::secrets::Secret;
 use shared::delivery::breaker::CallResult;
 use shared::delivery::effects::Effect;
@@ -88,11 +88,11 @@ async fn post(work: &Work<'_>, url: &str, secret: &Secret, key: &str) -> Effect 
 
 /// What an answer says of the effect. A receiver that honours keys makes repeating safe, so only
 /// what will not get better is given up.
-pub(super) fn effect(answer: Result<Answer, Trouble>) -> Effect {
+pub(super) fn effect(answer: Result<Answer, SendError>) -> Effect {
     let answer = match answer {
         Ok(answer) => answer,
-        Err(Trouble::NotSent(error)) => return Effect::NotApplied(Outcome::retry(error)),
-        Err(Trouble::Unclear(error)) => return Effect::Unknown { error },
+        Err(SendError::NotSent(error)) => return Effect::NotApplied(Outcome::retry(error)),
+        Err(SendError::OutcomeUnknown(error)) => return Effect::Unknown { error },
     };
     let error = format!("the destination answered {}", answer.status);
     let replayed = answer.replayed;
@@ -116,7 +116,7 @@ pub(super) fn effect(answer: Result<Answer, Trouble>) -> Effect {
 }
 
 /// What an answer says of the destination. A refusal of one event says that it works.
-pub(super) fn heard(answer: &Result<Answer, Trouble>) -> CallResult {
+pub(super) fn heard(answer: &Result<Answer, SendError>) -> CallResult {
     match answer {
         Ok(answer) if matches!(answer.status, 408 | 429 | 500..=599) => CallResult::Failure,
         Ok(_) => CallResult::Success,
@@ -156,7 +156,7 @@ mod tests {
             );
             assert!(failed, "{status}");
         }
-        let cut_off = effect(Err(Trouble::Unclear("timeout".into())));
+        let cut_off = effect(Err(SendError::OutcomeUnknown("timeout".into())));
         assert!(matches!(cut_off, Effect::Unknown { .. }));
     }
 
@@ -189,7 +189,7 @@ mod tests {
             );
         }
         assert_eq!(
-            heard(&Err(Trouble::NotSent("refused".into()))),
+            heard(&Err(SendError::NotSent("refused".into()))),
             CallResult::Failure
         );
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::Value;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use crate::tally::size;
 
@@ -63,7 +63,7 @@ impl Rows {
     pub(super) fn count(
         items: &[Value],
         indexes: &[Index],
-        now: Millis,
+        now: UnixMillis,
         overhead: f64,
     ) -> anyhow::Result<Self> {
         let mut rows = Self::default();
@@ -123,7 +123,7 @@ mod tests {
             name: "time".to_owned(),
             keys: ["pk", "sk", "tpk"].map(str::to_owned).to_vec(),
         };
-        Rows::count(items, &[index], Millis(1_000_000_000), 100.0)
+        Rows::count(items, &[index], UnixMillis(1_000_000_000), 100.0)
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use aws_sdk_sqs::types::{DeleteMessageBatchRequestEntry, Message, MessageSystemAttributeName};
 use serde_json::{Map, Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use super::rows::Rows;
 use super::stand::{Around, SOURCE, Stand};
@@ -81,7 +81,7 @@ pub async fn count(around: &Around<'_>, case: &Case) -> anyhow::Result<Counted> 
     let ((), looked) = stand.counted(SWEEPER, stand.look_over()).await?;
 
     let overhead = around.prices.assumed.row_overhead_bytes.value;
-    let rows = stand.rows(Millis::now(), overhead).await?;
+    let rows = stand.rows(UnixMillis::now(), overhead).await?;
     let expected = case.events + 1;
     ensure!(
         rows.done == expected,
@@ -345,7 +345,7 @@ mod tests {
             json!({"task": "count", "hours": 48}),
             json!({"task": "count", "hours": 1}),
             json!({"task": "drain"}),
-            json!({"task": "sweep", "rung": 3}),
+            json!({"task": "sweep", "sent": 3}),
         ];
         let shares = shares.map(|report| hourly_share(&report).to_string());
         let two_of_48 = (2.0_f64 / 48.0).to_string();

@@ -9,7 +9,7 @@ use aws_sdk_ssm::types::ParameterType;
 use local::{Options, Stack};
 use serde_json::Value;
 use shared::base::calendar;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{HourPart, Ledger};
 
 use super::destination::Outside;
@@ -113,7 +113,7 @@ impl Stand {
         let table = &self.stack.template().table_definition()?.name;
         let client = local::clients::dynamodb(&self.scan_url);
         let ledger = Ledger::new(client, table, None);
-        let now = Millis::now();
+        let now = UnixMillis::now();
         for looks_at_rows in [true, false] {
             for (from, to) in calendar::cut(now - Duration::from_secs(3600), now) {
                 for part in HourPart::of(SOURCE, from, to) {
@@ -144,7 +144,7 @@ impl Stand {
     }
 
     /// Everything that is in the table.
-    pub(super) async fn rows(&self, now: Millis, overhead: f64) -> anyhow::Result<Rows> {
+    pub(super) async fn rows(&self, now: UnixMillis, overhead: f64) -> anyhow::Result<Rows> {
         let table = self.stack.template().table_definition()?;
         let mut primary: Vec<String> = Vec::new();
         for key in &table.key_schema {

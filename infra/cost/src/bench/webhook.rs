@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 /// What signs them.
 pub(super) const SECRET: &str = "whsec_bWl0dC1jb3N0LXNlY3JldA==";
@@ -46,7 +46,7 @@ impl Webhook {
 
     /// <https://docs.stripe.com/webhooks#verify-manually>
     pub(super) fn signature(&self) -> anyhow::Result<String> {
-        let now = Millis::now().secs();
+        let now = UnixMillis::now().secs();
         let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes())?;
         mac.update(format!("{now}.").as_bytes());
         mac.update(&self.body);

@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use super::{MAX_PAYLOAD, process::Phase};
-use crate::engine;
+use crate::runtime;
 
 /// One invocation on its way to a process.
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub(super) fn serve(
     queue: Queue,
     phase: watch::Sender<Phase>,
 ) -> anyhow::Result<Server> {
-    let (listener, port) = engine::listen(0)?;
+    let (listener, port) = runtime::listen(0)?;
     let api = Arc::new(Api {
         queue: tokio::sync::Mutex::new(queue),
         current: Mutex::new(None),
@@ -85,7 +85,7 @@ pub(super) fn serve(
     let address = SocketAddr::from(([127, 0, 0, 1], port)).to_string();
     Ok(Server {
         address,
-        task: engine::serve(engine, listener, router)?,
+        task: runtime::serve(engine, listener, router)?,
     })
 }
 

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 
 use super::{Guard, Service, call::Call, call::calls};
 use crate::clients::plain_http;
-use crate::engine::{listen, serve as serve_router};
+use crate::runtime::{listen, serve as serve_router};
 
 struct Gate {
     guard: Arc<Guard>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::dice::Dice;
+use crate::rng::Dice;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use crate::dice::Dice;
+use crate::rng::Dice;
 
 /// A message that was received this often goes to the dead letter queue.
 const MOST_RECEIVES: u32 = 10;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use backup_sync::{Report, RunTime, SweepReport, Task};
 use futures::future::join_all;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::{BACKUP_SYNC, ROUND_EVERY};
 use shared::inbox::ledger::{Claim, Settlement};
 use shared::inbox::queue::WorkMessage;
@@ -129,7 +129,7 @@ impl Seen {
     }
 }
 
-fn event(id: &str, at: Millis) -> Event {
+fn event(id: &str, at: UnixMillis) -> Event {
     Event::fetched(Fetched {
         source: SOURCE,
         provider: "stripe",
@@ -198,7 +198,7 @@ fn a_full_queue_costs_no_read_for_each_row() {
         let calls = world.stores.lock().calls;
         let report = world.swept().await;
         let calls = world.stores.lock().calls - calls;
-        assert_eq!((report.rung, report.more), (0, true), "{report:?}");
+        assert_eq!((report.sent, report.more), (0, true), "{report:?}");
         assert!(calls < 150, "{calls} calls");
     });
 }
@@ -213,7 +213,7 @@ fn young_rows_do_not_wait_behind_old_ones() {
         ring(&mut stores().queues.work_messages, 900_000..900_060);
         ring(&mut stores().queues.backlog, 910_000..911_000);
         let report = world.swept().await;
-        assert_eq!(report.rung, 20, "{report:?}");
+        assert_eq!(report.sent, 20, "{report:?}");
         assert_eq!(world.waiting(), (80, DEPTH));
     });
 }
@@ -226,11 +226,11 @@ fn a_sweep_that_was_killed_delays_the_next_by_its_lease() {
         let killed = timeout(SECOND, sandbox.function.run(Task::Sweep)).await;
         assert!(killed.is_err());
         let report = world.swept().await;
-        assert_eq!((report.looked_at, report.more), (0, true), "{report:?}");
+        assert_eq!((report.checked, report.more), (0, true), "{report:?}");
         world.stores.lock().queues.work_messages.purge();
         sleep(MINUTE).await;
         let report = world.swept().await;
-        assert!(report.rung > 0, "{report:?}");
+        assert!(report.sent > 0, "{report:?}");
     });
 }
 

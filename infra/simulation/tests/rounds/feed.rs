@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use shared::base::timing::{DOSE, DRAIN, LARGEST_DOSE};
+use shared::base::timing::{BACKLOG_BATCH, DRAIN, LARGEST_BACKLOG_BATCH};
 use shared::inbox::queue::WorkMessage;
 use shared::webhook::event::EventKey;
 use simulation::sandbox::SOURCE;
@@ -58,7 +58,7 @@ fn what_is_old_goes_over_and_none_of_it_is_lost() {
             heard
         };
         let (report, heard) = tokio::join!(world.drain(), heard);
-        assert_eq!(report.fed, 730);
+        assert_eq!(report.promoted, 730);
         let wanted: BTreeSet<String> = (0..730).map(bell).collect();
         assert_eq!(heard.into_iter().collect::<BTreeSet<_>>(), wanted);
         assert!(world.stores.lock().queues.are_empty());
@@ -80,35 +80,48 @@ fn those_of_now_never_wait_behind_more_than_a_dose() {
             (deepest, heard)
         };
         let (report, (deepest, heard)) = tokio::join!(world.drain(), deepest);
-        assert!((DOSE / 2..=DOSE).contains(&deepest), "{deepest}");
+        assert!(
+            (BACKLOG_BATCH / 2..=BACKLOG_BATCH).contains(&deepest),
+            "{deepest}"
+        );
         assert_eq!(heard, 500, "each in its turn, ten a second");
-        assert_eq!(report.fed, 500);
+        assert_eq!(report.promoted, 500);
     });
 }
 
 #[test]
 fn while_those_of_now_wait_nothing_old_goes_over() {
     live(async |world| {
-        ring(&mut world.stores.lock().queues.work_messages, 0..DOSE);
+        ring(
+            &mut world.stores.lock().queues.work_messages,
+            0..BACKLOG_BATCH,
+        );
         ring(&mut world.stores.lock().queues.backlog, 1_000..1_020);
-        assert_eq!(world.drain().await.fed, 0);
-        assert_eq!(world.waiting(), (DOSE, 20));
+        assert_eq!(world.drain().await.promoted, 0);
+        assert_eq!(world.waiting(), (BACKLOG_BATCH, 20));
         assert_eq!(world.hear(1).len(), 1);
-        assert_eq!(world.drain().await.fed, 1, "where there is room for one");
-        assert_eq!(world.waiting(), (DOSE, 19));
+        assert_eq!(
+            world.drain().await.promoted,
+            1,
+            "where there is room for one"
+        );
+        assert_eq!(world.waiting(), (BACKLOG_BATCH, 19));
     });
 }
 
 #[test]
 fn a_run_ends_in_time_and_the_next_one_goes_on() {
     live(async |world| {
-        ring(&mut world.stores.lock().queues.work_messages, 0..2 * DOSE);
+        ring(
+            &mut world.stores.lock().queues.work_messages,
+            0..2 * BACKLOG_BATCH,
+        );
         ring(&mut world.stores.lock().queues.backlog, 1_000..1_001);
         let began = Instant::now();
-        assert_eq!(world.drain().await.fed, 0);
+        assert_eq!(world.drain().await.promoted, 0);
         assert!(began.elapsed() <= DRAIN, "{:?}", began.elapsed());
-        assert_eq!(world.hear(200).len() as u64, 2 * DOSE);
-        assert_eq!(world.drain().await.fed, 1);
+        assert_eq!(world.hear(200).len() as u64, 2 * BACKLOG_BATCH);
+        assert_eq!(world.drain().await.promoted, 1);
         assert_eq!(world.hear(10), [bell(1_000)]);
     });
 }
@@ -124,7 +137,7 @@ fn an_invalid_message_is_moved_as_it_is() {
             .queues
             .backlog
             .send(text.to_owned(), at, at);
-        assert_eq!(world.drain().await.fed, 1);
+        assert_eq!(world.drain().await.promoted, 1);
         assert_eq!(world.hear(10), [text]);
     });
 }
@@ -160,9 +173,9 @@ fn doses_grow_while_each_is_heard_within_a_second() {
             (deepest, began.elapsed())
         };
         let (report, (deepest, took)) = tokio::join!(world.drain(), hearing);
-        assert_eq!(report.fed, 10_000);
+        assert_eq!(report.promoted, 10_000);
         // A dose of 50 a second would take 200 s.
         assert!(took < 40 * SECOND, "{took:?}");
-        assert!(deepest <= LARGEST_DOSE, "{deepest}");
+        assert!(deepest <= LARGEST_BACKLOG_BATCH, "{deepest}");
     });
 }

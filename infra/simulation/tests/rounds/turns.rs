@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
-use backup_sync::{Order, Report, SyncReport, Task};
+use backup_sync::{Report, SyncReport, SyncRequest, Task};
 use bytes::Bytes;
 use serde_json::json;
 use shared::aws::outbound::{Answer, Inside};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::{BACKUP_SYNC, SYNC_EVERY};
 use simulation::clock;
 use tokio::time::{Instant, sleep, timeout};
@@ -122,7 +122,7 @@ impl<'w> Sources<'w> {
             .unwrap();
         let run = timeout(
             BACKUP_SYNC,
-            sandbox.function.run(Task::Sync(Order::default())),
+            sandbox.function.run(Task::Sync(SyncRequest::default())),
         )
         .await;
         let report = run.expect("it was killed").map(|report| match report {
@@ -217,7 +217,7 @@ fn the_source_that_was_served_longest_ago_comes_first() {
         let sources: Vec<_> = ["a", "b", "c"].map(|name| (name, slow)).into();
         let sources = Sources::of(&world, &sources);
         for (source, ago) in [("a", 100), ("b", 900), ("c", 500)] {
-            let at = Millis(now().0 - ago * 1_000);
+            let at = UnixMillis(now().0 - ago * 1_000);
             let lease = world.ledger.sync_lease(source, "before", at, SECOND).await;
             world
                 .ledger

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use backup_sync::{BackupSync, DrainReport, Report, SweepReport, Task};
 use shared::aws::outbound::{Answer, Inside};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{FoundBy, Ledger};
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use simulation::clock;
@@ -57,7 +57,7 @@ impl World {
         self.came(id, now()).await
     }
 
-    pub(crate) async fn came(&self, id: &str, at: Millis) -> EventKey {
+    pub(crate) async fn came(&self, id: &str, at: UnixMillis) -> EventKey {
         let event = Event::fetched(Fetched {
             source: SOURCE,
             provider: "stripe",
@@ -96,7 +96,7 @@ impl World {
         let (mut rung, until) = (0, tokio::time::Instant::now() + time);
         while tokio::time::Instant::now() < until {
             sleep(MINUTE).await;
-            rung += self.sweep().await.rung;
+            rung += self.sweep().await.sent;
         }
         rung
     }
@@ -107,8 +107,8 @@ impl World {
     }
 }
 
-pub(crate) fn now() -> Millis {
-    Millis(clock::true_ms())
+pub(crate) fn now() -> UnixMillis {
+    UnixMillis(clock::true_ms())
 }
 
 pub(crate) fn sweeper(sandboxes: &Sandboxes, source: &str) -> Rc<Sandbox<BackupSync>> {

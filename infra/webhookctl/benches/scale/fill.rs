@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use dynoxide::{AttributeValue, Database, ImportOptions, Item, server};
 use local::{Naming, Template, clients, create_table};
 use shared::base::calendar::Hour;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Ledger;
 use shared::inbox::ledger::transition::{dead_partition, work_partition};
 use shared::monitoring::hours::Arrived;
@@ -41,7 +41,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub(crate) async fn fill(folder: &Path, rows: usize, now: Millis) -> Self {
+    pub(crate) async fn fill(folder: &Path, rows: usize, now: UnixMillis) -> Self {
         let file = folder.join("table.sqlite");
         let database = Database::new(file.to_str().unwrap()).unwrap();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -82,7 +82,7 @@ impl Inbox {
 }
 
 /// Writes the events, and returns the one of the middle.
-fn write(database: &Database, table: &str, rows: usize, now: Millis) -> (EventKey, Millis) {
+fn write(database: &Database, table: &str, rows: usize, now: UnixMillis) -> (EventKey, UnixMillis) {
     database.enable_bulk_loading().unwrap();
     let (open, dead) = (OPEN.min(rows / 10), DEAD.min(rows / 10));
     // The newest are open; those that died did so at any time.
@@ -105,11 +105,11 @@ fn write(database: &Database, table: &str, rows: usize, now: Millis) -> (EventKe
 }
 
 /// The key of an event, and when it came.
-fn place(n: usize, rows: usize, now: Millis) -> (EventKey, Millis) {
+fn place(n: usize, rows: usize, now: UnixMillis) -> (EventKey, UnixMillis) {
     let step = DAYS * DAY_MS / i64::try_from(rows).unwrap();
     let key = EventKey::new(&format!("source-{}", n % SOURCES), &format!("evt_{n:08}"));
     let back = i64::try_from(n).unwrap() * step + 1_000;
-    (key, Millis(now.0 - back))
+    (key, UnixMillis(now.0 - back))
 }
 
 enum Fate {
@@ -119,7 +119,7 @@ enum Fate {
 }
 
 /// A state row with a small body in it.
-fn row(key: &EventKey, at: Millis, fate: &Fate) -> Item {
+fn row(key: &EventKey, at: UnixMillis, fate: &Fate) -> Item {
     let pk = key.pk();
     let s = |text: &str| AttributeValue::S(text.to_owned());
     let n = |number: i64| AttributeValue::N(number.to_string());
@@ -184,7 +184,7 @@ fn time_shard(pk: &str) -> u8 {
 }
 
 /// Keeps the counts of the hours that are over. It is known what was written, so nobody is asked.
-async fn count(ledger: &Ledger, rows: usize, now: Millis) {
+async fn count(ledger: &Ledger, rows: usize, now: UnixMillis) {
     let last = Hour::of(now).before(1);
     let hours = last.before(COUNTED - 1).up_to(last);
     let mut counts: BTreeMap<Hour, BTreeMap<String, Arrived>> =

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use local::clients;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Claim, Lease, Ledger, Received, Settlement, SweepResult, Waiting};
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
@@ -34,7 +34,7 @@ pub(crate) async fn step(words: &[String]) {
         panic!("step NAME URL TABLE ROUND, not {words:?}");
     };
     let ledger = Ledger::new(clients::dynamodb(url), table, None);
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let ids = (0..EVENTS).map(|n| format!("evt_new_{round}_{n:04}"));
     match step.as_str() {
         "receive" => {
@@ -55,7 +55,7 @@ pub(crate) async fn step(words: &[String]) {
 
 const SOURCE: &str = "source-3";
 
-fn event(id: &str, now: Millis) -> Event {
+fn event(id: &str, now: UnixMillis) -> Event {
     let body = format!(r#"{{"id":"{id}","data":{{"note":"{}"}}}}"#, "x".repeat(300));
     Event::fetched(Fetched {
         source: SOURCE,
@@ -70,13 +70,13 @@ fn event(id: &str, now: Millis) -> Event {
     })
 }
 
-async fn work(ledger: &Ledger, key: &EventKey, now: Millis) {
+async fn work(ledger: &Ledger, key: &EventKey, now: UnixMillis) {
     let lease = lease(ledger, key, now).await;
     let settled = ledger.settle(lease, Settlement::Done, &[], now);
     settled.await.unwrap();
 }
 
-async fn lease(ledger: &Ledger, key: &EventKey, now: Millis) -> Lease {
+async fn lease(ledger: &Ledger, key: &EventKey, now: UnixMillis) -> Lease {
     let lease = Duration::from_secs(35);
     let claim = ledger.claim(key, "scale", now, lease, 10).await.unwrap();
     match claim {
@@ -87,7 +87,7 @@ async fn lease(ledger: &Ledger, key: &EventKey, now: Millis) -> Lease {
 
 /// Looks at the first event of each part of the index whose time has come by the next hour: in every
 /// table some are open.
-async fn sweep(ledger: &Ledger, now: Millis) {
+async fn sweep(ledger: &Ledger, now: UnixMillis) {
     let later = now + Duration::from_secs(3600);
     for shard in 0..Waiting::SHARDS {
         for (key, seen) in ledger.due(shard, later, 1).await.unwrap() {

@@ -21,9 +21,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::CommandFactory as _;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use webhookctl::cli::Cli;
-use webhookctl::place::Local;
+use webhookctl::target::Local;
 
 use fill::{Inbox, SOURCES};
 use meter::{Cost, Meter};
@@ -93,7 +93,7 @@ async fn main() {
 async fn measure(rows: usize) -> Vec<Measured> {
     let folder = Folder::new(rows);
     let begun = Instant::now();
-    let inbox = Inbox::fill(&folder.0, rows, Millis::now()).await;
+    let inbox = Inbox::fill(&folder.0, rows, UnixMillis::now()).await;
     let meter = Meter::stand_before(&inbox.url).await;
     announce(&folder.0, &meter.url, &inbox.table);
     println!(
@@ -237,7 +237,7 @@ fn announce(folder: &Path, dynamodb: &str, table: &str) {
         sources,
         lambda: None,
         backup_sync: None,
-        names: webhookctl::place::Names::default(),
+        names: webhookctl::target::Names::default(),
     };
     std::fs::create_dir_all(folder.join(".mitt")).unwrap();
     let text = serde_json::to_string(&local).unwrap();

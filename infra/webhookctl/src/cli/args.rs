@@ -24,7 +24,7 @@ use super::sync::SyncCommand;
 use super::values::{self, Assignment, Chaos, ColorChoice, Rate, SecretFrom, Tamper, Zone};
 use super::verify::VerifyArgs;
 use crate::output::{Format, Query};
-use crate::place::TargetOptions;
+use crate::target::TargetOptions;
 
 /// Inspect and operate a webhook inbox on AWS, or run one on this machine
 #[derive(Debug, Parser)]

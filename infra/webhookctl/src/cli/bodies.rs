@@ -4,7 +4,7 @@ use clap::Args;
 use shared::inbox::ledger::Ledger;
 
 use super::Global;
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// Where large bodies are. The running `dev` says it of itself.
 #[derive(Debug, Clone, Default, Args)]
@@ -17,14 +17,14 @@ pub struct BodiesAt {
 
 impl BodiesAt {
     /// The inbox, and its bucket as far as it is known.
-    pub(crate) fn open(&self, global: &Global) -> anyhow::Result<Inbox> {
-        let mut inbox = Inbox::open(&global.target)?;
+    pub(crate) fn open(&self, global: &Global) -> anyhow::Result<Deployment> {
+        let mut inbox = Deployment::open(&global.target)?;
         inbox.ledger = self.ledger(&inbox)?;
         Ok(inbox)
     }
 
     /// The ledger of an inbox with the bucket, as far as that is known.
-    pub(crate) fn ledger(&self, inbox: &Inbox) -> anyhow::Result<Ledger> {
+    pub(crate) fn ledger(&self, inbox: &Deployment) -> anyhow::Result<Ledger> {
         match (&self.body_bucket, &inbox.local) {
             (Some(bucket), None) => inbox.ledger_with(bucket),
             _ => Ok(inbox.ledger.clone()),

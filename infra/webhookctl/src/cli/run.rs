@@ -13,7 +13,7 @@ use super::tree::parsed_tree;
 use super::values::{ColorChoice, Zone};
 use crate::output::aws::{Place, rewrite};
 use crate::output::{CliError, Exit, Format, Printer, StdoutClosed, Talk, Terminal, time};
-use crate::place::Chosen;
+use crate::target::Chosen;
 
 /// Reads this process's arguments, gives them to `handler`, and ends as it says.
 ///

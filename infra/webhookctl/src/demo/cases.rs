@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use futures::try_join;
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Row, State};
 use shared::sources::Config;
 use shared::webhook::event::{EventKey, Via};
@@ -102,7 +102,7 @@ impl Demo<'_> {
         let row = self.deployment.ledger.event(&sent.key).await?;
         same(&mut fate, "a row in the ledger", false, row.is_some());
         let quarantine = &self.deployment.quarantine;
-        let now = Millis::now();
+        let now = UnixMillis::now();
         let held = quarantine.held("github-main", now - PATIENCE, now, now);
         let mut held = held.await?;
         held.retain(|held| held.body().is_ok_and(|body| body == sent.signed.body));
@@ -146,7 +146,7 @@ impl Demo<'_> {
     async fn missed(&self, arrived: &Sent) -> anyhow::Result<()> {
         let sample = find("stripe", Some("charge.refunded"))?;
         let is_first = self.as_if_synced().await?;
-        let draft = sample.draft(None, Millis::now() - MISSED_AGO)?;
+        let draft = sample.draft(None, UnixMillis::now() - MISSED_AGO)?;
         self.stand_ins.provider.happen(&draft.body)?;
         self.stand_ins.provider.happen(&arrived.signed.body)?;
         self.stand_ins.provider.fail_with(&[
@@ -205,7 +205,7 @@ impl Demo<'_> {
             .source(source)
             .with_context(|| format!("no source {source}"))?;
         let verifier = &configured.verifier;
-        let now = Millis::now();
+        let now = UnixMillis::now();
         let url = format!("{}/in/{source}", self.deployment.url);
         let signed = sample.draft(None, now)?.sign(
             &verifier.preset,
@@ -280,7 +280,7 @@ fn new_fate(
     detail: String,
 ) -> Fate {
     Fate {
-        at: Millis::now(),
+        at: UnixMillis::now(),
         case,
         preset: sample.preset,
         kind: sample.kind,

@@ -14,7 +14,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::envelope::{Envelope, Headers};
 use shared::webhook::preset::Preset;
 use shared::webhook::verify::{Trust, Verifier};
@@ -175,7 +175,7 @@ impl Downstream {
             url: String::new(),
             headers,
             body: body.clone(),
-            received_at: Millis::now(),
+            received_at: UnixMillis::now(),
         };
         verifier
             .verify(&envelope, std::slice::from_ref(&self.0.secret))

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use shared::base::calendar::Day;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::Inbox as Door;
 use shared::inbox::ledger::State;
 use shared::monitoring::reconcile::{Drifted, Report};
@@ -27,7 +27,7 @@ impl Demo<'_> {
     /// as on a stack whose state was kept. What it has counted is not counted again.
     pub(super) async fn as_if_synced(&self) -> anyhow::Result<bool> {
         let ledger = &self.deployment.ledger;
-        let then = Millis::now() - SYNCED_AGO;
+        let then = UnixMillis::now() - SYNCED_AGO;
         let Some(lease) = ledger
             .sync_lease(SOURCE, "demo", then, Duration::from_secs(1))
             .await?
@@ -36,14 +36,14 @@ impl Demo<'_> {
         };
         let is_first = lease.cursor.at.is_none();
         if !ledger.sync_advance(lease, then, then).await? {
-            ledger.sync_rewind(SOURCE, then, Millis::now()).await?;
+            ledger.sync_rewind(SOURCE, then, UnixMillis::now()).await?;
         }
         Ok(is_first)
     }
 
     /// The gap that `webhookctl sync gaps` shows: how late the event was found.
     pub(super) async fn gap(&self, id: &str) -> anyhow::Result<Option<Duration>> {
-        let today = Day::of(Millis::now());
+        let today = Day::of(UnixMillis::now());
         let ledger = &self.deployment.ledger;
         let days = ledger.day_counts(SOURCE, today.before(1), today).await?;
         let mut gaps = days.iter().flat_map(|day| &day.counts.gaps);
@@ -65,7 +65,7 @@ impl Demo<'_> {
         provider.subscribe("sub_07", "canceled");
         let report = self.compared().await?;
         let fault = report.drift.first().context("the drift is not reported")?;
-        let now = Millis::now();
+        let now = UnixMillis::now();
         let source = self.config.source(SOURCE).context("it is configured")?;
         let event = report.event(fault, source, self.config.hash(), now);
         let door = Door {
@@ -76,7 +76,7 @@ impl Demo<'_> {
         let row = self.settled(event.key()).await?;
         let again = self.compared().await?;
         let mut fate = Fate {
-            at: Millis::now(),
+            at: UnixMillis::now(),
             case: "drift",
             preset: "stripe",
             kind: "mitt.reconcile.different",
@@ -103,7 +103,7 @@ impl Demo<'_> {
 
     /// The report of a comparison that is made now.
     async fn compared(&self) -> anyhow::Result<Report> {
-        let now = Millis::now();
+        let now = UnixMillis::now();
         let task = (self.deployment.task)("reconcile");
         task.await.context("run backup-sync")?;
         let ledger = &self.deployment.ledger;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use super::Finding;
-use crate::outage::Outage;
-use crate::place::Names;
+use crate::outage_tolerance::Outage;
+use crate::target::Names;
 
 /// A fact, or why nobody knows it.
 pub type Known<T> = Result<T, Unknown>;
@@ -29,7 +29,7 @@ pub enum Unknown {
 
 #[derive(Debug, Clone)]
 pub struct Facts {
-    pub now: Millis,
+    pub now: UnixMillis,
     pub context: String,
     pub names: Names,
     pub region: Option<String>,
@@ -47,7 +47,7 @@ pub struct Facts {
     pub alarms: Known<Vec<Alarm>>,
     pub secrets: Known<Vec<Stored>>,
     /// When each task of backup-sync last ran to its end.
-    pub heartbeats: Known<BTreeMap<String, Millis>>,
+    pub heartbeats: Known<BTreeMap<String, UnixMillis>>,
     pub dead_letters: Known<Count>,
     pub sources: Known<Vec<SourceFacts>>,
     /// Whether we may change rows.
@@ -115,7 +115,7 @@ pub struct Redrive {
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     pub status: String,
-    pub created: Option<Millis>,
+    pub created: Option<UnixMillis>,
     /// Each index and its status.
     pub indexes: BTreeMap<String, String>,
     pub deletion_protection: Option<bool>,
@@ -187,7 +187,7 @@ pub struct Dark {
 #[derive(Debug, Clone)]
 pub struct OpenBreaker {
     pub destination: String,
-    pub until: Option<Millis>,
+    pub until: Option<UnixMillis>,
 }
 
 impl Unknown {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::sources::Source;
 use shared::webhook::preset::{Preset, Scheme};
 use shared::webhook::sign::{Algorithm, KeyPair, Means, means};
@@ -104,7 +104,7 @@ impl Signing {
         stored: &Stored,
         change: impl FnOnce(&mut Draft) -> anyhow::Result<()>,
         url: &str,
-        at: Millis,
+        at: UnixMillis,
     ) -> anyhow::Result<Signed> {
         let scheme = self.preset.scheme(&self.variant);
         let scheme = scheme.context("a source's variant was checked")?;

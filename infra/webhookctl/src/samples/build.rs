@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use serde::Deserialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::preset::{Code, Kind, Location, Part, Preset, Scheme};
 
-use super::canvas::Canvas;
 use super::draft::Draft;
 use super::fill::Filler;
+use super::request_builder::RequestBuilder;
 
 const DRAFTS: &str = include_str!("../../samples/drafts.toml");
 
@@ -63,7 +63,7 @@ pub(super) fn build(
     scheme: &Scheme,
     id: Option<&str>,
     kind: Option<&str>,
-    now: Millis,
+    now: UnixMillis,
 ) -> anyhow::Result<Draft> {
     let known = known(&preset.id)?;
     let id = match id {
@@ -75,7 +75,7 @@ pub(super) fn build(
         None => usual_type(preset)?.unwrap_or_default(),
     };
     let filler = Filler::new(now)?.with(&id, &kind);
-    let mut canvas = Canvas::new(preset, scheme, &known, &filler)?;
+    let mut canvas = RequestBuilder::new(preset, scheme, &known, &filler)?;
     for (at, value) in &known.set {
         canvas.put(&Location::parse(at)?, &filler.fill(value));
     }

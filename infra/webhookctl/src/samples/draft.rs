@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::preset::{KeyForm, Kind, Preset, Scheme};
 use shared::webhook::sign::{KeyPair, Means, means, signed, signed_by};
@@ -55,7 +55,7 @@ impl Draft {
         variant: &str,
         signer: &Signer,
         url: &str,
-        at: Millis,
+        at: UnixMillis,
     ) -> anyhow::Result<Signed> {
         let scheme = preset
             .scheme(variant)
@@ -99,7 +99,7 @@ impl Draft {
 
 impl Signed {
     /// The request as it will arrive.
-    pub fn envelope(&self, at: Millis) -> Envelope {
+    pub fn envelope(&self, at: UnixMillis) -> Envelope {
         Envelope {
             method: "POST".to_owned(),
             url: self.url.clone(),

@@ -1,14 +1,14 @@
 //! Fills what is different in every webhook into the texts of samples.
 
 use anyhow::{Context, anyhow};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 /// The values of one webhook. The same name stands for the same value in all of it.
 pub(super) struct Filler(Vec<(&'static str, String)>);
 
 impl Filler {
     /// Without an id and a type yet.
-    pub(super) fn new(now: Millis) -> anyhow::Result<Self> {
+    pub(super) fn new(now: UnixMillis) -> anyhow::Result<Self> {
         let date = jiff::Timestamp::from_millisecond(now.0).context("a time beyond all clocks")?;
         Ok(Self(vec![
             ("{uuid}", uuid()?),

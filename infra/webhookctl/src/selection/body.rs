@@ -7,7 +7,7 @@ use shared::inbox::ledger::{BodyAt, Cost, Stored};
 use super::{Field, Selection};
 use crate::output::CliError;
 use crate::output::table::thousands;
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// No more bodies are read for one command, unless it must be thorough.
 const MOST_BODIES: usize = 10_000;
@@ -53,7 +53,7 @@ impl Selection {
     /// Of these, those whose body has all the values.
     pub(super) async fn with_fields(
         &self,
-        inbox: &Inbox,
+        inbox: &Deployment,
         rows: Vec<Stored>,
         cost: &mut Cost,
     ) -> anyhow::Result<Vec<Stored>> {

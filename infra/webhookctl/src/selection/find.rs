@@ -4,17 +4,17 @@
 //! moment ago. All else is found through the `time` index, in the order of receipt.
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Cost, Listed, RecentEvents, Stored, Waiting};
 use shared::webhook::event::EventKey;
 
-use super::walk::Walk;
+use super::time_scan::Walk;
 use super::{DAY_MS, Found, Position, Selection, Want};
 use crate::inspect::Status;
 use crate::output::CliError;
 use crate::output::aws::{SoFar, is_throttled};
 use crate::output::table::thousands;
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// Rows that one request reads.
 pub(super) const A_BATCH: usize = 100;
@@ -35,14 +35,14 @@ const CLOCKS_APART_MS: i64 = 60_000;
 
 impl Selection {
     /// The events that match, as many as are wanted.
-    pub async fn find(&self, inbox: &Inbox, want: Want) -> anyhow::Result<Found> {
+    pub async fn find(&self, inbox: &Deployment, want: Want) -> anyhow::Result<Found> {
         self.find_saying(inbox, want, &mut |_| ()).await
     }
 
     /// The same, and says what it will read where that is much.
     pub async fn find_saying(
         &self,
-        inbox: &Inbox,
+        inbox: &Deployment,
         want: Want,
         say: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Found> {
@@ -63,7 +63,7 @@ impl Selection {
     /// All that waits, or nothing if that is too much to be looked at one by one.
     async fn waiting(
         &self,
-        inbox: &Inbox,
+        inbox: &Deployment,
         cost: &mut Cost,
     ) -> anyhow::Result<Option<Vec<EventKey>>> {
         let dead = self.statuses.contains(&Status::DeadLetter);
@@ -107,7 +107,7 @@ impl Selection {
         Ok(None)
     }
 
-    async fn fresh(&self, inbox: &Inbox) -> anyhow::Result<RecentEvents> {
+    async fn fresh(&self, inbox: &Deployment) -> anyhow::Result<RecentEvents> {
         let sources: Vec<&str> = self.sources.iter().map(String::as_str).collect();
         let most = if self.thorough {
             usize::MAX
@@ -116,18 +116,18 @@ impl Selection {
         };
         inbox
             .ledger
-            .recent_events(&sources, Millis(self.now), most)
+            .recent_events(&sources, UnixMillis(self.now), most)
             .await
     }
 
     async fn waiting_in(
         &self,
-        inbox: &Inbox,
+        inbox: &Deployment,
         what: Waiting,
         shard: u8,
     ) -> anyhow::Result<(Vec<EventKey>, Cost)> {
         let (mut keys, mut cost, mut start) = (Vec::new(), Cost::default(), None);
-        let since = Millis(self.span().0);
+        let since = UnixMillis(self.span().0);
         loop {
             let page = inbox
                 .ledger
@@ -149,7 +149,7 @@ impl Selection {
     /// Of known events, which need not be in any order.
     async fn of_these(
         &self,
-        inbox: &Inbox,
+        inbox: &Deployment,
         keys: Vec<EventKey>,
         want: &Want,
         mut cost: Cost,
@@ -179,7 +179,7 @@ impl Selection {
     /// In the order of receipt.
     async fn by_time(
         &self,
-        inbox: &Inbox,
+        inbox: &Deployment,
         want: &Want,
         cost: Cost,
         say: &mut dyn FnMut(&str),
@@ -268,7 +268,7 @@ impl Selection {
     /// The rows of these that are meant, as far as a row can tell. In no order.
     async fn rows(
         &self,
-        inbox: &Inbox,
+        inbox: &Deployment,
         keys: &[EventKey],
         cost: &mut Cost,
     ) -> anyhow::Result<Vec<Stored>> {
@@ -321,7 +321,7 @@ impl Seen {
 }
 
 /// The newest event of all, of the last 24 hours.
-pub async fn newest(inbox: &Inbox, now: Millis) -> anyhow::Result<Option<Listed>> {
+pub async fn newest(inbox: &Deployment, now: UnixMillis) -> anyhow::Result<Option<Listed>> {
     let sources = inbox.sources().into_iter().map(str::to_owned).collect();
     let span = (now.0 - DAY_MS, now.0 + CLOCKS_APART_MS);
     let mut walk = Walk::new(&inbox.ledger, sources, span, false, 1);

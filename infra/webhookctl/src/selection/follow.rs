@@ -1,14 +1,14 @@
 //! What following needs of a selection: what arrives, and how that stands now.
 
 use futures::{StreamExt as _, TryStreamExt as _};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Cost, Row, Stored, Waiting};
 use shared::webhook::event::EventKey;
 
 use super::Selection;
 use super::find::{A_BATCH, AT_ONCE};
-use super::walk::Walk;
-use crate::place::Inbox;
+use super::time_scan::Walk;
+use crate::target::Deployment;
 
 impl Selection {
     /// From when on it is followed.
@@ -19,7 +19,7 @@ impl Selection {
     /// The events received in this time, oldest first, as far as the `time` index can tell.
     pub async fn arrivals(
         &self,
-        inbox: &Inbox,
+        inbox: &Deployment,
         from: i64,
         to: i64,
     ) -> anyhow::Result<Vec<EventKey>> {
@@ -38,11 +38,15 @@ impl Selection {
     }
 
     /// At most so many open events of each part of an index, whatever their age.
-    pub async fn open_events(&self, inbox: &Inbox, of_each: i32) -> anyhow::Result<Vec<EventKey>> {
+    pub async fn open_events(
+        &self,
+        inbox: &Deployment,
+        of_each: i32,
+    ) -> anyhow::Result<Vec<EventKey>> {
         let pages = (0..Waiting::SHARDS).map(|shard| {
             inbox
                 .ledger
-                .waiting_page(Waiting::Open, shard, Millis(0), Some(of_each), None)
+                .waiting_page(Waiting::Open, shard, UnixMillis(0), Some(of_each), None)
         });
         let pages: Vec<_> = futures::stream::iter(pages)
             .buffer_unordered(usize::from(Waiting::SHARDS))
@@ -54,7 +58,7 @@ impl Selection {
         let most = usize::try_from(of_each).unwrap_or(0);
         let fresh = inbox
             .ledger
-            .recent_events(&sources, Millis(self.now), most)
+            .recent_events(&sources, UnixMillis(self.now), most)
             .await?;
         keys.extend(fresh.open);
         keys.sort_unstable();
@@ -63,7 +67,7 @@ impl Selection {
     }
 
     /// The rows as they are now, in the order of receipt.
-    pub async fn now(&self, inbox: &Inbox, keys: &[EventKey]) -> anyhow::Result<Vec<Stored>> {
+    pub async fn now(&self, inbox: &Deployment, keys: &[EventKey]) -> anyhow::Result<Vec<Stored>> {
         let read = keys.chunks(A_BATCH).map(|keys| inbox.ledger.rows(keys));
         let read: Vec<_> = futures::stream::iter(read)
             .buffered(AT_ONCE)
@@ -75,12 +79,16 @@ impl Selection {
     }
 
     /// Of these, those whose body is as it was asked for.
-    pub async fn by_body(&self, inbox: &Inbox, rows: Vec<Stored>) -> anyhow::Result<Vec<Stored>> {
+    pub async fn by_body(
+        &self,
+        inbox: &Deployment,
+        rows: Vec<Stored>,
+    ) -> anyhow::Result<Vec<Stored>> {
         self.with_fields(inbox, rows, &mut Cost::default()).await
     }
 
     /// Whether a row is meant, whenever it was received and wherever it stands.
-    pub fn follows(&self, row: &Row, inbox: &Inbox) -> bool {
+    pub fn follows(&self, row: &Row, inbox: &Deployment) -> bool {
         let anywhere = Self {
             statuses: Vec::new(),
             since: Some(0),

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, HashSet};
 
 use futures::future::try_join_all;
 use futures::{StreamExt as _, TryStreamExt as _};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Cost, Row};
 use shared::webhook::event::{EventId, EventKey};
 
-use super::walk::Walk;
+use super::time_scan::Walk;
 use super::{DAY_MS, Selection};
 use crate::output::time::age;
 use crate::output::{CliError, Exit};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// An id's prefix that leaves more time than this open would be searched for too long.
 const WIDEST_PREFIX_MS: i64 = DAY_MS;
@@ -30,7 +30,7 @@ const AT_ONCE: usize = 16;
 
 /// The event that a person means: by its id, a unique prefix of it, `source:event-id`, or the
 /// provider's own id.
-pub async fn find(inbox: &Inbox, wanted: &str) -> anyhow::Result<Row> {
+pub async fn find(inbox: &Deployment, wanted: &str) -> anyhow::Result<Row> {
     let sources = inbox.sources();
     let mut found: Vec<Row> = Vec::new();
     if let Some((source, id)) = wanted.split_once(':') {
@@ -65,7 +65,7 @@ pub async fn find(inbox: &Inbox, wanted: &str) -> anyhow::Result<Row> {
     }
 }
 
-fn missing(inbox: &Inbox, wanted: &str) -> CliError {
+fn missing(inbox: &Deployment, wanted: &str) -> CliError {
     let region = inbox.region().map(|region| format!(" ({region})"));
     let place = format!("{}{}", inbox.name, region.unwrap_or_default());
     let tip = match inbox.others().join(", ").as_str() {
@@ -82,7 +82,7 @@ fn missing(inbox: &Inbox, wanted: &str) -> CliError {
 }
 
 fn ambiguous(wanted: &str, found: &[Row]) -> CliError {
-    let now = Millis::now().0;
+    let now = UnixMillis::now().0;
     let line = |row: &Row| {
         let (id, source) = (row.id(), row.key.source());
         format!(
@@ -100,7 +100,7 @@ impl Selection {
     /// The keys of the events that were named. One that is not there is an error.
     pub(super) async fn named(
         &self,
-        inbox: &Inbox,
+        inbox: &Deployment,
         cost: &mut Cost,
     ) -> anyhow::Result<Vec<EventKey>> {
         let (mut keys, found) = self.in_their_hours(inbox, cost).await?;
@@ -121,7 +121,7 @@ impl Selection {
     /// and the ids that they are of.
     async fn in_their_hours(
         &self,
-        inbox: &Inbox,
+        inbox: &Deployment,
         cost: &mut Cost,
     ) -> anyhow::Result<(Vec<EventKey>, HashSet<&str>)> {
         let mut hours: BTreeMap<i64, Vec<(i64, &str)>> = BTreeMap::new();

@@ -10,14 +10,14 @@ use clap::Command;
 use clap_complete::CompleteEnv;
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
-use shared::base::env::variable;
+use shared::base::env::env_var;
 use shared::sources::{Config, EMBEDDED};
 use shared::webhook::preset::Preset;
 
 use crate::cli::{CompletionsArgs, ManArgs, tree};
+use crate::completion_cache::{self, Kind};
 use crate::output::{Exit, Printer};
-use crate::place::{Contexts, Local};
-use crate::recent::{self, Kind};
+use crate::target::{Contexts, Local};
 
 /// The name of the program, as a shell knows it.
 const NAME: &str = "webhookctl";
@@ -85,11 +85,11 @@ fn presets() -> Vec<CompletionCandidate> {
 }
 
 fn errors() -> Vec<CompletionCandidate> {
-    candidates(recent::names(&context(), Kind::Error))
+    candidates(completion_cache::names(&context(), Kind::Error))
 }
 
 fn plans() -> Vec<CompletionCandidate> {
-    candidates(recent::names(&context(), Kind::Plan))
+    candidates(completion_cache::names(&context(), Kind::Plan))
 }
 
 fn sources() -> Vec<CompletionCandidate> {
@@ -115,8 +115,8 @@ fn file_of_sources(context: &str) -> Option<PathBuf> {
 fn context() -> String {
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     on_the_line(words.skip_while(|word| word != "--"))
-        .or_else(|| variable("WEBHOOKCTL_CONTEXT"))
-        .or_else(|| variable("MITT_TABLE"))
+        .or_else(|| env_var("WEBHOOKCTL_CONTEXT"))
+        .or_else(|| env_var("MITT_TABLE"))
         .or_else(|| Contexts::read().ok()?.default)
         .unwrap_or_else(|| "local".to_owned())
 }

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 
 use crate::cli::{ContextCommand, ContextUseArgs, Global};
 use crate::output::{Exit, Printer};
-use crate::place::{Contexts, chosen_by_default};
+use crate::target::{Contexts, chosen_by_default};
 
 pub(super) async fn run(
     command: ContextCommand,

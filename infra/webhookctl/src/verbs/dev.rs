@@ -1,10 +1,10 @@
 //! `dev`: the whole system on this machine.
 
 mod chaos;
+mod render;
 mod reset;
 mod secrets;
 mod stay;
-mod tell;
 mod throttle;
 
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ use futures::FutureExt;
 use local::{Options, Stack};
 use serde_json::json;
 use shared::inbox::ledger::Ledger;
-use shared::inbox::quarantine::Quarantine;
 use shared::inbox::queue::Queue;
+use shared::inbox::rejected::RejectedRequests;
 use shared::sources::Config;
 
 use crate::cli::DevArgs;
 use crate::demo::{self, DemoSecrets, Deployment, StandIns};
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Local;
+use crate::target::Local;
 use chaos::Broken;
+use render::Teller;
 use secrets::PREFIX;
 use stay::Stay;
-use tell::Teller;
 
 /// The template that was current when this program was built.
 const TEMPLATE: &str = include_str!("../../../../template.yaml");
@@ -210,7 +210,7 @@ async fn demonstrate(
 ) -> anyhow::Result<Exit> {
     let clients = stack.clients();
     let bodies = (clients.s3, stack.bucket("Bodies")?.to_owned());
-    let quarantine = Quarantine::new(clients.dynamodb.clone(), stack.table()?);
+    let quarantine = RejectedRequests::new(clients.dynamodb.clone(), stack.table()?);
     let ledger = Ledger::new(clients.dynamodb, stack.table()?, Some(bodies));
     let task = |name: &'static str| {
         async move {

@@ -10,15 +10,15 @@ mod inspect;
 mod list;
 mod native;
 mod redrive;
-mod standing;
+mod replay_safety;
 
 use shared::inbox::ledger::Row;
 
 use crate::cli::{DlqCommand, Global, SelectionArgs};
 use crate::inspect::Status;
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
 use crate::selection::{Found, Position, Selection, Want};
+use crate::target::Deployment;
 
 /// Dead letters that are looked at to group them.
 const MOST: usize = 10_000;
@@ -56,7 +56,7 @@ fn of_the_dead(args: &SelectionArgs) -> Result<SelectionArgs, CliError> {
 }
 
 async fn dead_letters(
-    inbox: &Inbox,
+    inbox: &Deployment,
     args: &SelectionArgs,
     limit: usize,
     after: Option<Position>,

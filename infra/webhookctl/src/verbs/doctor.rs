@@ -4,16 +4,16 @@ mod bundle;
 mod canary;
 mod gather;
 mod probe;
+mod render;
 mod sources;
-mod tell;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use crate::cli::{DoctorArgs, Global};
 use crate::doctor::{ALL, Check, Checked, END_TO_END, Verdict, judge, page};
 use crate::output::error::nearest;
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 pub(super) async fn doctor(
     args: DoctorArgs,
@@ -25,11 +25,11 @@ pub(super) async fn doctor(
         return Ok(Exit::Done);
     }
     let wanted = wanted(&args)?;
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     if args.end_to_end {
         inbox.may_write("send a canary")?;
     }
-    let facts = Box::pin(gather::gather(&inbox, Millis::now())).await?;
+    let facts = Box::pin(gather::gather(&inbox, UnixMillis::now())).await?;
     let mut checked = judge(&facts, &wanted);
     if args.end_to_end {
         let finding = Box::pin(canary::canary(&args, global)).await?;
@@ -38,7 +38,7 @@ pub(super) async fn doctor(
     } else if args.only.is_empty() {
         checked.retain(|it| it.check != END_TO_END.name);
     }
-    tell::tell(&inbox, &facts, &checked, out)?;
+    render::tell(&inbox, &facts, &checked, out)?;
     if let Some(file) = &args.bundle {
         bundle::write(file, &inbox, &facts, &checked, out)?;
     }

@@ -5,18 +5,18 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::AuditAction;
 use shared::monitoring::endpoint::{Health, Status};
 use shared::sources::Source;
 
 use crate::cli::{EndpointCommand, EndpointEnableArgs, EndpointShowArgs, Global};
+use crate::identity::who;
 use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 use crate::output::{CliError, Column, Exit, List, Printer};
-use crate::place::Inbox;
 use crate::run_task::run_task;
-use crate::who::who;
+use crate::target::Deployment;
 
 #[derive(Serialize)]
 struct Row {
@@ -30,7 +30,7 @@ struct Row {
     missing_events: Vec<String>,
     note: Option<String>,
     #[serde(skip)]
-    at: Option<(Millis, Millis)>,
+    at: Option<(UnixMillis, UnixMillis)>,
 }
 
 /// What backup-sync says of an endpoint that it was to enable.
@@ -60,7 +60,7 @@ pub(super) async fn run(
 }
 
 async fn show(args: EndpointShowArgs, global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     if args.now {
         inbox.may_write("look now, which is noted")?;
     }
@@ -69,7 +69,7 @@ async fn show(args: EndpointShowArgs, global: &Global, out: &mut Printer) -> any
         let task = json!({"task": "endpoints", "source": args.source});
         run_task(&inbox, global, &args.function_at, &task).await?;
     }
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let mut rows = Vec::new();
     for source in watched {
         let status = inbox.ledger.endpoint(&source.name).await?;
@@ -126,7 +126,7 @@ fn row(source: &str, status: Option<Status>) -> Row {
 }
 
 fn columns(now: i64) -> Vec<Column<'static, Row>> {
-    let ago = move |at: Option<Millis>| at.map_or("-".to_owned(), |at| age(at.0, now));
+    let ago = move |at: Option<UnixMillis>| at.map_or("-".to_owned(), |at| age(at.0, now));
     vec![
         Column::whole("SOURCE", "source").weight(Weight::Essential),
         Column::whole("HEALTH", "health").weight(Weight::Essential),
@@ -156,7 +156,7 @@ async fn enable(
     if reason.is_empty() {
         return Err(CliError::usage("endpoint.reason", "say why: -m WHY").into());
     }
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     inbox.may_write("enable an endpoint")?;
     let name = args.source.as_str();
     let watched = watched(&inbox, Some(name))?;
@@ -169,7 +169,7 @@ async fn enable(
         .into());
     }
     let who = who(&inbox).await?;
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let deed = AuditAction {
         what: "endpoint.enable",
         who: who.clone(),
@@ -233,7 +233,7 @@ fn text(enabled: &Enabled, has_sync: bool, who: &str) -> String {
 }
 
 /// The sources whose endpoint is watched; one that is named has to be.
-fn watched<'i>(inbox: &'i Inbox, only: Option<&str>) -> Result<Vec<&'i Source>, CliError> {
+fn watched<'i>(inbox: &'i Deployment, only: Option<&str>) -> Result<Vec<&'i Source>, CliError> {
     let all = inbox.config.sources();
     let fits =
         |source: &&Source| source.endpoint.is_some() && only.is_none_or(|name| name == source.name);

@@ -2,16 +2,16 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{AuditAction, By, Erased, Row};
 
 use crate::cli::{EraseArgs, Global, Received, SelectionArgs};
+use crate::identity::who;
 use crate::output::table::thousands;
 use crate::output::time::When;
 use crate::output::{CliError, Exit, Printer, Progress};
-use crate::place::Inbox;
 use crate::selection::{Selection, Want};
-use crate::who::who;
+use crate::target::Deployment;
 
 #[derive(Serialize)]
 struct Report {
@@ -41,7 +41,7 @@ pub(super) async fn erase(
     }
     let inbox = args.bodies_at.open(global)?;
     inbox.may_write("erase")?;
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let selection = selected(&inbox, &args, now)?;
     let all = Want {
         limit: usize::MAX,
@@ -76,7 +76,7 @@ pub(super) async fn erase(
     let mut progress = Progress::new(out, "erased", rows.len());
     for row in &rows {
         let id = row.id().to_string();
-        let erased = inbox.ledger.erase(&row.key, by, Millis::now()).await;
+        let erased = inbox.ledger.erase(&row.key, by, UnixMillis::now()).await;
         match erased.with_context(|| format!("erase {id}; run it again"))? {
             Erased::Gone | Erased::Missing => events.push(id),
             Erased::Processing => processing.push(id),
@@ -146,7 +146,7 @@ fn confirmed(rows: &[Row], confirm: Option<usize>) -> Result<(), CliError> {
 }
 
 /// For as long as rows are kept: a small body stands in its row, and stays as long as that.
-fn selected(inbox: &Inbox, args: &EraseArgs, now: Millis) -> anyhow::Result<Selection> {
+fn selected(inbox: &Deployment, args: &EraseArgs, now: UnixMillis) -> anyhow::Result<Selection> {
     let kept = inbox.config.sources().map(|source| source.retention.rows);
     let since = When::ago(kept.max().unwrap_or_default());
     let asked = SelectionArgs {

@@ -12,7 +12,7 @@ use shared::inbox::ledger::{FlagKind, Row};
 
 use crate::inspect::EventView;
 use crate::inspect::view;
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 pub(super) use crate::selection::{find_one as find, known_sources};
 pub(super) use body::body;
@@ -23,7 +23,7 @@ pub(super) use list::list;
 pub(super) use tail::{EACH, Tail, tail};
 
 /// What is shown of an event, and whether its source waits for an operator.
-async fn standing(inbox: &Inbox, row: &Row) -> anyhow::Result<EventView> {
+async fn standing(inbox: &Deployment, row: &Row) -> anyhow::Result<EventView> {
     let mut event = view(row, &inbox.config);
     if row.is_open() {
         event.source_paused = is_paused(inbox, &event.source).await?;
@@ -31,6 +31,6 @@ async fn standing(inbox: &Inbox, row: &Row) -> anyhow::Result<EventView> {
     Ok(event)
 }
 
-async fn is_paused(inbox: &Inbox, source: &str) -> anyhow::Result<bool> {
+async fn is_paused(inbox: &Deployment, source: &str) -> anyhow::Result<bool> {
     Ok(inbox.ledger.flag(FlagKind::Pause(source)).await?.is_some())
 }

@@ -5,27 +5,27 @@
 
 mod deliver;
 mod others;
+mod render;
 mod run;
 mod sent;
-mod tell;
 mod wanted;
 mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::sign::{Means, means};
 
 use crate::cli::{Global, ListenArgs};
 use crate::forward::{Address, ELSEWHERE, Forwarder, Signing, scheme_of};
 use crate::output::{CliError, Exit, Format, Printer};
-use crate::place::Inbox;
 use crate::samples::Signer;
+use crate::target::Deployment;
 use crate::verbs::send::key;
 use deliver::Deliveries;
+use render::Teller;
 use run::{Run, Stops};
-use tell::Teller;
 use wanted::Wanted;
 
 pub(super) async fn listen(
@@ -43,8 +43,8 @@ pub(super) async fn listen(
         ELSEWHERE => error.tip("to send them there all the same: --allow-host HOST"),
         _ => error,
     })?;
-    let inbox = Inbox::open(&global.target)?;
-    let now = Millis::now();
+    let inbox = Deployment::open(&global.target)?;
+    let now = UnixMillis::now();
     let wanted = Arc::new(Wanted::new(&args, &inbox, now)?);
     let ledger = args.bodies_at.ledger(&inbox)?;
     let signing = signing(&args, &inbox, &wanted)?;
@@ -80,7 +80,7 @@ pub(super) async fn listen(
     exit
 }
 
-fn untouched(inbox: &Inbox) -> &'static str {
+fn untouched(inbox: &Deployment) -> &'static str {
     if inbox.local.is_some() {
         "The inbox is not touched."
     } else {
@@ -89,14 +89,14 @@ fn untouched(inbox: &Inbox) -> &'static str {
 }
 
 /// The stack of this machine answers for nothing; each read of a deployment costs a little.
-fn every(inbox: &Inbox) -> std::time::Duration {
+fn every(inbox: &Deployment) -> std::time::Duration {
     std::time::Duration::from_millis(if inbox.local.is_some() { 300 } else { 2000 })
 }
 
 /// How the events of each source are signed again, or why they are not.
 type Signings = BTreeMap<String, Result<Signing, String>>;
 
-fn signing(args: &ListenArgs, inbox: &Inbox, wanted: &Wanted) -> anyhow::Result<Signings> {
+fn signing(args: &ListenArgs, inbox: &Deployment, wanted: &Wanted) -> anyhow::Result<Signings> {
     let mut signings = Signings::new();
     if !args.resign {
         return Ok(signings);
@@ -118,7 +118,7 @@ fn signing(args: &ListenArgs, inbox: &Inbox, wanted: &Wanted) -> anyhow::Result<
 
 fn say_signing(
     args: &ListenArgs,
-    inbox: &Inbox,
+    inbox: &Deployment,
     signings: &Signings,
     wanted: &Wanted,
     out: &mut Printer,

@@ -1,14 +1,14 @@
 //! `log`: what operators did, and why.
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::AuditEntry;
 
 use crate::cli::{Global, LogArgs};
 use crate::output::table::{Weight, thousands};
 use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// How far back it looks when nothing is said.
 const QUARTER_MS: i64 = 90 * 24 * 3_600_000;
@@ -26,8 +26,8 @@ struct Entry {
 }
 
 pub(super) async fn log(args: LogArgs, global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
-    let now = Millis::now();
+    let inbox = Deployment::open(&global.target)?;
+    let now = UnixMillis::now();
     let from = args
         .since
         .map_or(now.0 - QUARTER_MS, |when| when.millis(now.0));
@@ -44,7 +44,7 @@ pub(super) async fn log(args: LogArgs, global: &Global, out: &mut Printer) -> an
     let limit = args.limit as usize;
     let deeds = inbox
         .ledger
-        .audit_log(Millis(from), Millis(to), limit, wanted)
+        .audit_log(UnixMillis(from), UnixMillis(to), limit, wanted)
         .await?;
     let items: Vec<Entry> = deeds.found.into_iter().map(Entry::from).collect();
     let since = rfc3339(from);

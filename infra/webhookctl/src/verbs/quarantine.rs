@@ -11,14 +11,14 @@ pub(crate) mod reach;
 mod reverify;
 
 use futures::future::try_join_all;
-use shared::base::clock::Millis;
-use shared::inbox::quarantine::Held;
+use shared::base::clock::UnixMillis;
+use shared::inbox::rejected::RejectedRequest;
 
 use crate::cli::{Global, HeldSelection, QuarantineCommand};
 use crate::output::time::rfc3339;
 use crate::output::{Exit, Printer};
-use crate::place::Inbox;
 use crate::selection::{named, sources};
+use crate::target::Deployment;
 pub(super) use reach::Keys;
 
 /// How far back the quarantine reaches, with what DynamoDB deletes late.
@@ -41,20 +41,22 @@ pub(super) async fn run(
 
 /// What the selection names, newest first.
 async fn chosen(
-    inbox: &Inbox,
+    inbox: &Deployment,
     selection: &HeldSelection,
-    now: Millis,
-) -> anyhow::Result<Vec<Held>> {
+    now: UnixMillis,
+) -> anyhow::Result<Vec<RejectedRequest>> {
     let received = &selection.received;
     let from = received
         .since
         .map_or(now.0 - WEEK_MS, |when| when.millis(now.0));
     let to = received.until.map_or(now.0, |when| when.millis(now.0) - 1);
     let sources = sources(inbox, &received.source)?;
-    let read = sources
-        .iter()
-        .map(|source| inbox.quarantine.held(source, Millis(from), Millis(to), now));
-    let mut held: Vec<Held> = try_join_all(read).await?.into_iter().flatten().collect();
+    let read = sources.iter().map(|source| {
+        inbox
+            .quarantine
+            .held(source, UnixMillis(from), UnixMillis(to), now)
+    });
+    let mut held: Vec<RejectedRequest> = try_join_all(read).await?.into_iter().flatten().collect();
     if !selection.reason.is_empty() {
         held.retain(|held| {
             selection
@@ -93,7 +95,7 @@ fn asked(selection: &HeldSelection) -> String {
         or_any(sources.collect()),
         or_any(reasons.collect())
     );
-    let now = Millis::now().0;
+    let now = UnixMillis::now().0;
     let times = [("since", received.since), ("until", received.until)];
     for (name, when) in times {
         if let Some(when) = when {

@@ -4,13 +4,13 @@ mod list;
 mod repair;
 mod report;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::monitoring::reconcile::Report;
 use shared::sources::{Reconcile, Source};
 
 use crate::cli::{Global, ReconcileCommand, ReconcileSelection};
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// Reports of a comparison that an id is looked for in.
 const RECENT: i32 = 50;
@@ -30,7 +30,7 @@ pub(super) async fn run(
 
 /// The comparisons that are selected; one that is named has to be there.
 fn selected<'i>(
-    inbox: &'i Inbox,
+    inbox: &'i Deployment,
     selection: &ReconcileSelection,
 ) -> Result<Vec<(&'i Source, &'i Reconcile)>, CliError> {
     let fits = |wanted: &Option<String>, name: &str| wanted.as_deref().is_none_or(|w| w == name);
@@ -58,7 +58,7 @@ fn selected<'i>(
 }
 
 /// The one report whose id begins so.
-async fn find(inbox: &Inbox, id: &str, now: Millis) -> anyhow::Result<Report> {
+async fn find(inbox: &Deployment, id: &str, now: UnixMillis) -> anyhow::Result<Report> {
     let mut found = Vec::new();
     for (source, reconcile) in inbox.config.reconciles() {
         let reports = inbox

@@ -5,25 +5,25 @@
 
 mod apply;
 mod confirm;
+pub mod decision;
 mod document;
-mod engine;
-pub mod fate;
+mod executor;
 mod interrupt;
-mod log;
-mod make;
+mod list;
 mod outcome;
-mod page;
+mod plan;
+mod progress;
 mod record;
-mod watch;
+mod render;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Plan;
 use shared::inbox::queue::Queue;
 
 use crate::cli::{Global, QueueAt, ReplayCommand};
 use crate::output::{CliError, Exit, Format, Printer};
-use crate::place::Inbox;
 use crate::selection::Selection;
+use crate::target::Deployment;
 
 /// Plans whose ids are looked through for a prefix.
 const RECENT: usize = 10_000;
@@ -43,14 +43,14 @@ pub(super) async fn run(
         let error = CliError::usage("usage.output", "a plan has no -o csv");
         return Err(error.tip("-o json").into());
     }
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     match command {
-        ReplayCommand::Plan(args) => Box::pin(make::plan(args, &inbox, out)).await,
+        ReplayCommand::Plan(args) => Box::pin(plan::plan(args, &inbox, out)).await,
         ReplayCommand::Apply(args) => Box::pin(apply::apply(args, &inbox, out)).await,
         ReplayCommand::Status(args) => record::status(&args.plan, &inbox, out).await,
         ReplayCommand::Show(args) => record::show(&args, &inbox, out).await,
         ReplayCommand::Cancel(args) => record::cancel(&args.plan, &inbox, out).await,
-        ReplayCommand::Log(args) => log::log(&args, &inbox, out).await,
+        ReplayCommand::Log(args) => list::log(&args, &inbox, out).await,
     }
 }
 
@@ -60,11 +60,11 @@ pub async fn plan_and_apply(
     selection: Selection,
     reason: &str,
     confirm: Option<u64>,
-    inbox: &Inbox,
+    inbox: &Deployment,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let asked = make::Asked::safe(selection, reason, out.format.is_table());
-    let Some(plan) = make::made(asked, inbox, out).await? else {
+    let asked = plan::Asked::safe(selection, reason, out.format.is_table());
+    let Some(plan) = plan::made(asked, inbox, out).await? else {
         return Ok(Exit::Done);
     };
     let args = apply::Args::usual(plan.id, confirm);
@@ -72,13 +72,13 @@ pub async fn plan_and_apply(
 }
 
 /// The plan that a person means: by its id, or a unique prefix of it.
-async fn named(inbox: &Inbox, wanted: &str, now: Millis) -> anyhow::Result<Plan> {
+async fn named(inbox: &Deployment, wanted: &str, now: UnixMillis) -> anyhow::Result<Plan> {
     let text = wanted.strip_prefix("rpl_").unwrap_or(wanted);
     let id = format!("rpl_{}", text.to_ascii_uppercase());
     if let Some(plan) = inbox.ledger.plan(&id).await? {
         return Ok(plan);
     }
-    let known = inbox.ledger.plan_ids(Millis(0), now, RECENT).await?;
+    let known = inbox.ledger.plan_ids(UnixMillis(0), now, RECENT).await?;
     let fitting = known.into_iter().filter(|known| known.starts_with(&id));
     let mut fitting: Vec<String> = fitting.collect();
     if fitting.len() > 1 {
@@ -101,7 +101,7 @@ async fn named(inbox: &Inbox, wanted: &str, now: Millis) -> anyhow::Result<Plan>
 }
 
 /// Where the messages of an inbox ring.
-fn queue(inbox: &Inbox, at: &QueueAt) -> anyhow::Result<Queue> {
+fn queue(inbox: &Deployment, at: &QueueAt) -> anyhow::Result<Queue> {
     match &at.queue_url {
         Some(url) => Ok(Queue::new(inbox.sqs()?, url)),
         None => inbox.queue(),

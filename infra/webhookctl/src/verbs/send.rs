@@ -7,23 +7,23 @@ mod event;
 pub(in crate::verbs) mod key;
 mod list;
 pub(in crate::verbs) mod post;
+mod render;
 mod sample;
 mod tamper;
 pub(in crate::verbs) mod target;
-mod text;
 
 use std::path::Path;
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use crate::cli::{Global, SecretFrom, SendArgs, Tamper};
 use crate::output::{CliError, Exit, Printer};
 use crate::samples::{Draft, Signed, Signer};
 pub(super) use canary::{Canary, canary};
+use render::Words;
 pub(super) use sample::{Sent, sample, usual_source};
 use target::Target;
-use text::Words;
 
 /// What is told of one webhook.
 #[derive(Default, Serialize)]
@@ -125,7 +125,7 @@ fn one_reader_of_stdin(args: &SendArgs) -> Result<(), CliError> {
 
 fn sign(target: &Target, draft: &Draft, tamper: Option<Tamper>) -> anyhow::Result<Signed> {
     let scheme = target.scheme()?;
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let at = match tamper {
         Some(Tamper::Timestamp) => now - tamper::too_old(scheme),
         _ => now,

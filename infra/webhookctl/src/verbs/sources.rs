@@ -6,11 +6,11 @@ mod destinations;
 mod file;
 mod health;
 mod list;
-mod page;
 mod pause;
 mod preset;
 mod presets;
 mod remove;
+mod render;
 mod reveal;
 mod rotate;
 mod rotation;
@@ -30,7 +30,7 @@ use shared::sources::{Config, EMBEDDED, Source};
 use crate::cli::{ApiAt, Global, SourcesAt, SourcesCommand};
 use crate::output::error::nearest;
 use crate::output::{CliError, Exit, Printer};
-use crate::place::{Chosen, Inbox, Local};
+use crate::target::{Chosen, Deployment, Local};
 
 pub(in crate::verbs) use pause::Pause;
 pub(in crate::verbs) use rotation::Rotation;
@@ -56,7 +56,7 @@ pub(super) async fn run(
 
 /// The sources, and the inbox that they send to where there is one to ask.
 enum Known {
-    Inbox(Box<Inbox>),
+    Inbox(Box<Deployment>),
     /// The configuration alone, and why.
     Config(Config, String),
 }
@@ -72,7 +72,7 @@ impl Known {
                         this folder";
             return Ok(Self::Config(Config::parse(EMBEDDED)?, said.to_owned()));
         }
-        Ok(Self::Inbox(Box::new(Inbox::open(&global.target)?)))
+        Ok(Self::Inbox(Box::new(Deployment::open(&global.target)?)))
     }
 
     fn config(&self) -> &Config {
@@ -89,7 +89,7 @@ fn named(global: &Global) -> anyhow::Result<bool> {
 }
 
 /// The address that senders deliver to, as far as it is known.
-fn api_url(inbox: Option<&Inbox>, at: &ApiAt) -> String {
+fn api_url(inbox: Option<&Deployment>, at: &ApiAt) -> String {
     let given = at.api_url.as_deref().filter(|url| !url.is_empty());
     let known = inbox.and_then(|inbox| inbox.names().url.as_deref());
     let url = given.or(known).unwrap_or("https://<api>");

@@ -9,12 +9,12 @@ mod spark;
 
 use std::time::Duration;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use crate::cli::{By, Global, StatsArgs};
 use crate::output::time::{duration, rfc3339};
 use crate::output::{CliError, Exit, List, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 use chosen::Chosen;
 use figures::{Lags, seconds};
 use gather::Gathered;
@@ -28,8 +28,8 @@ pub(super) async fn stats(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
-    let now = Millis::now();
+    let inbox = Deployment::open(&global.target)?;
+    let now = UnixMillis::now();
     let chosen = Chosen::of(&args.selection, &inbox, now)?;
     let gathered = Box::pin(gather::gather(&inbox, &chosen, args.by, now)).await?;
     let limit = args.max_lag.unwrap_or(LATE);
@@ -47,11 +47,11 @@ pub(super) async fn stats(
 }
 
 fn print(
-    inbox: &Inbox,
+    inbox: &Deployment,
     chosen: &Chosen,
     gathered: &Gathered,
     (by, items): (By, Vec<StatRow>),
-    now: Millis,
+    now: UnixMillis,
     out: &mut Printer,
 ) -> anyhow::Result<()> {
     let worst = items.iter().find(|row| row.health == "failing");
@@ -80,7 +80,7 @@ fn print(
 }
 
 /// What the table cannot say: the span, all of it together, what was looked at, and the price.
-fn footer(inbox: &Inbox, chosen: &Chosen, gathered: &Gathered, now: Millis) -> String {
+fn footer(inbox: &Deployment, chosen: &Chosen, gathered: &Gathered, now: UnixMillis) -> String {
     let mut parts = vec![chosen.said(now)];
     let samples = gathered.samples.iter();
     let lags = Lags::new(samples.filter_map(|sample| sample.lag));
@@ -108,7 +108,7 @@ fn footer(inbox: &Inbox, chosen: &Chosen, gathered: &Gathered, now: Millis) -> S
 }
 
 /// The source whose event has waited longest, if that is too long.
-fn late(gathered: &Gathered, limit: Option<Duration>, now: Millis) -> Option<CliError> {
+fn late(gathered: &Gathered, limit: Option<Duration>, now: UnixMillis) -> Option<CliError> {
     let limit = limit?;
     let mut late: Vec<(&str, Duration)> = Vec::new();
     for (source, since) in gathered.oldest() {

@@ -9,7 +9,7 @@ mod status;
 
 use crate::cli::{Global, SyncCommand};
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 pub(super) async fn run(
     command: SyncCommand,
@@ -25,7 +25,7 @@ pub(super) async fn run(
 }
 
 /// The sources that a command is about, in the order of their names.
-fn sources<'i>(inbox: &'i Inbox, asked: &'i [String]) -> Result<Vec<&'i str>, CliError> {
+fn sources<'i>(inbox: &'i Deployment, asked: &'i [String]) -> Result<Vec<&'i str>, CliError> {
     if asked.is_empty() {
         return Ok(inbox.sources());
     }

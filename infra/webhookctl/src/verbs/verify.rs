@@ -3,12 +3,12 @@
 mod document;
 mod kept;
 mod mask;
+mod render;
 mod request;
 mod secrets;
-mod text;
-mod words;
+mod wording;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::verify::{Arrival, Explained, NearMiss, Reason, Rejected};
 
 use crate::cli::{Global, VerifyArgs};
@@ -28,13 +28,13 @@ pub(super) async fn verify(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let question = request::question(&args, global, Millis::now()).await?;
+    let question = request::question(&args, global, UnixMillis::now()).await?;
     let answer = Answer::new(question, args.reveal);
     let document = document::document(&answer);
-    let text = text::text(&answer);
+    let text = render::text(&answer);
     let id = args.id.as_deref().unwrap_or(&document.preset);
     out.document("verify", &document, id, &text)?;
-    if let Some(tip) = words::tip(&answer) {
+    if let Some(tip) = wording::tip(&answer) {
         out.tip(&tip);
     }
     Ok(if answer.is_good() {

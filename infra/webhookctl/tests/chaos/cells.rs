@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use crate::fault_schedule::{Sky, Weather};
 use crate::faults::Fault;
 use crate::inbox::Inbox;
 use crate::load::Load;
 use crate::run::Run;
 use crate::site::{Cell, SITES};
-use crate::weather::{Sky, Weather};
 
 /// How often a place breaks in one way.
 const TIMES: u64 = 20;

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::caller::{Callers, Connection};
+use crate::fault_schedule::{Protection, Sky};
 use crate::history::{History, UNNAMED};
 use crate::sender::{Kind, hash_id};
-use crate::weather::{Protection, Sky};
 use crate::wire::{Message, Socket, reset};
 
 /// Longer than the processor waits for an answer.
@@ -105,7 +105,7 @@ impl Inner {
         }
         let applied = answer.does_it() && self.apply(&key);
         self.history.arrival(&json!({
-            "at": Millis::now().0, "action": action, "source": source, "id": id, "key": key,
+            "at": UnixMillis::now().0, "action": action, "source": source, "id": id, "key": key,
             // What an action makes of an event has another body.
             "sha": (action == "http").then(|| hex::encode(Sha256::digest(&request.body))),
             "attempt": request.header("mitt-attempt"),

@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
-use shared::base::clock::Millis;
-use shared::base::env::variable;
+use shared::base::clock::UnixMillis;
+use shared::base::env::env_var;
 
 use self::Release::{Before, Ours};
+use crate::fault_schedule::{self, Sky, Weather};
 use crate::history::History;
 use crate::inbox::{Inbox, binaries};
 use crate::load::Load;
 use crate::run::Run;
-use crate::weather::{self, Sky, Weather};
 
 const FUNCTIONS: [&str; 3] = ["Catcher", "Processor", "BackupSync"];
 
@@ -32,7 +32,7 @@ const UNKNOWN: &str = "later_code";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "wants the release before: make evolution"]
 async fn this_release_and_the_one_before_share_an_inbox() {
-    let deliveries = weather::number("MITT_DELIVERIES").unwrap_or(5_000);
+    let deliveries = fault_schedule::number("MITT_DELIVERIES").unwrap_or(5_000);
     let weather = Weather {
         previous: Some(Previous::from_env()),
         // What the release before does not refuse is no fault of ours.
@@ -55,7 +55,7 @@ pub(crate) struct Previous {
 
 impl Previous {
     fn from_env() -> Self {
-        let folder = variable("MITT_PREVIOUS").expect("MITT_PREVIOUS is said by `make evolution`");
+        let folder = env_var("MITT_PREVIOUS").expect("MITT_PREVIOUS is said by `make evolution`");
         let folder = Path::new(&folder).canonicalize();
         let folder = folder.expect("MITT_PREVIOUS is filled by `make evolution`");
         Self { folder }
@@ -184,7 +184,7 @@ impl Deployer<'_> {
                 if planted.contains(&pk) {
                     continue;
                 }
-                let value = format!("of {}", Millis::now().0);
+                let value = format!("of {}", UnixMillis::now().0);
                 self.inbox.write(&pk, UNKNOWN, &value).await;
                 self.history
                     .planted(&json!({ "pk": pk, "attribute": UNKNOWN, "value": value }));

@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use local::Stack;
 use serde_json::{Map, Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 /// Before a short id, where the id of an event has to stand and is not known yet.
 pub(crate) const UNNAMED: &str = "unknown ";
@@ -120,7 +120,7 @@ impl History {
 
     /// A process is killed now, or stands still for longer than its leases.
     pub(crate) fn death(&self, process: u32, how: &str) {
-        let at = Millis::now().0;
+        let at = UnixMillis::now().0;
         self.deaths
             .add(&json!({ "at": at, "process": process, "how": how }));
     }

@@ -10,10 +10,10 @@ use aws_sdk_ssm::types::ParameterType;
 use local::{Options, Stack};
 
 use crate::downstream::Downstream;
+use crate::fault_schedule::Sky;
 use crate::history::{History, messages};
 use crate::proxy::Proxy;
 use crate::sender::{Canaries, SOURCES};
-use crate::weather::Sky;
 
 /// Attempts that an event of a run gets. No innocent one meets so many faults.
 pub(crate) const ATTEMPTS: u32 = 20;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use local::Stack;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::fault_schedule::Sky;
 use crate::history::History;
-use crate::weather::Sky;
 
 /// Longer than lease and margin, shorter than the function's timeout, at which the host kills.
 const STANDSTILL: Duration = Duration::from_secs(52);

@@ -8,12 +8,12 @@ use bytes::Bytes;
 use futures::stream::{self, StreamExt as _};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use tokio::sync::Semaphore;
 
+use crate::fault_schedule::{Protection, Sky};
 use crate::history::History;
 use crate::sender::{Canaries, Kind, SOURCES, Webhook};
-use crate::weather::{Protection, Sky};
 
 /// Requests that are under way at the same time. Lambda starts a process for each; here, more
 /// than the machine can run would measure the machine.
@@ -224,7 +224,7 @@ impl Load {
         let slot = self.slots.acquire().await.unwrap();
         let (source, id) = (posted.source, &posted.id);
         self.history.sent(&json!({
-            "at": Millis::now().0, "source": source, "id": id, "delivery": posted.delivery,
+            "at": UnixMillis::now().0, "source": source, "id": id, "delivery": posted.delivery,
             "sha": hex::encode(Sha256::digest(&posted.body)), "kind": posted.kind,
             "valid": posted.role == Role::Event, "role": posted.role.word(),
         }));
@@ -253,7 +253,7 @@ impl Load {
             answer = Some((200, String::new()));
         }
         self.history.answer(&json!({
-            "at": Millis::now().0, "source": source, "id": id, "delivery": posted.delivery,
+            "at": UnixMillis::now().0, "source": source, "id": id, "delivery": posted.delivery,
             "status": answer.as_ref().map(|(status, _)| status), "took_ms": took,
         }));
         answer

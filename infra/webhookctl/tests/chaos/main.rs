@@ -10,28 +10,28 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod ablations;
 mod caller;
 mod cells;
-mod companions;
-mod dice;
 mod downstream;
 mod evolution;
+mod fault_schedule;
 mod faults;
 mod history;
 mod inbox;
 mod killer;
 mod load;
 mod proxy;
+mod rng;
 mod run;
 mod sender;
 mod site;
 mod stranger;
 mod strip;
-mod weather;
 mod wire;
 
+use fault_schedule::Weather;
 use run::Run;
-use weather::Weather;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_a_calm_day_every_event_is_done_once() {
@@ -42,7 +42,7 @@ async fn on_a_calm_day_every_event_is_done_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes minutes: make chaos"]
 async fn whatever_breaks_no_acknowledged_event_is_lost_or_done_twice() {
-    let deliveries = weather::number("MITT_DELIVERIES").unwrap_or(5_000);
+    let deliveries = fault_schedule::number("MITT_DELIVERIES").unwrap_or(5_000);
     let verdict = Run::of("storm", Weather::storm(deliveries)).await;
     assert!(verdict.is_sound(), "see {}", verdict.folder.display());
 }

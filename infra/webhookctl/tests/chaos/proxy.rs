@@ -4,14 +4,14 @@
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::caller::{Callers, Connection};
+use crate::fault_schedule::Sky;
 use crate::faults::{self, Fault};
 use crate::history::{History, plain};
 use crate::strip;
-use crate::weather::Sky;
 use crate::wire::{Message, Socket, reset};
 
 /// Whom it stands before is said when the service is there.
@@ -173,7 +173,7 @@ fn state_row_write(request: &Message, by: Option<u32>, answer: &Message) -> Opti
     let said = |name: &str| asked["ExpressionAttributeValues"].get(name).map(plain);
     let kept = |name: &str| after.get(name).map_or(Value::Null, plain);
     Some(json!({
-        "at": Millis::now().0,
+        "at": UnixMillis::now().0,
         "operation": operation,
         "pk": pk,
         "condition": asked["ConditionExpression"],

@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use shared::base::backoff::CRASHES;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use crate::cells;
 use crate::downstream::Downstream;
 use crate::evolution::Deployer;
+use crate::fault_schedule::{Protection, Sky, Weather};
 use crate::history::{History, Verdict};
 use crate::inbox::{ATTEMPTS, Inbox};
 use crate::killer::Killer;
 use crate::load::Load;
 use crate::sender::Canaries;
 use crate::stranger::Stranger;
-use crate::weather::{Protection, Sky, Weather};
 
 /// The catcher answers within this, whatever the stores do.
 const ANSWER: Duration = Duration::from_millis(2_800);
@@ -51,7 +51,7 @@ impl Run {
             canaries: &canaries,
         };
 
-        let calm_at = Cell::new(Millis::now());
+        let calm_at = Cell::new(UnixMillis::now());
         let story = async {
             // Who stands still wakes up in the storm, and before it is judged.
             let delivering = async {
@@ -70,7 +70,7 @@ impl Run {
                 }
                 eprintln!("{name}: delivered after {} s", began.elapsed().as_secs());
                 sky.clear_up();
-                calm_at.set(Millis::now());
+                calm_at.set(UnixMillis::now());
             };
             tokio::join!(delivering, killer.stop(), killer.kill_while_stormy());
             if sky.weather.cells || sky.weather.faults > 0.0 {

@@ -5,9 +5,9 @@ use bytes::Bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
-use crate::dice::Dice;
+use crate::rng::Dice;
 
 pub(crate) const SOURCES: [&str; 6] = [
     "github-main",
@@ -120,7 +120,7 @@ impl Webhook {
             // Its token is signed and stands in the body.
             "mailgun-main" => {
                 let secret = canaries.secret_of(genuine);
-                let (at, token) = (Millis::now().secs().to_string(), format!("token-{id}"));
+                let (at, token) = (UnixMillis::now().secs().to_string(), format!("token-{id}"));
                 let mac = mac(secret.as_bytes(), &[at.as_bytes(), token.as_bytes()]);
                 body["signature"] =
                     json!({ "timestamp": at, "token": token, "signature": hex::encode(mac) });
@@ -143,7 +143,7 @@ impl Webhook {
 
     /// Signed now, with this secret.
     pub(crate) fn headers(&self, secret: &str) -> Vec<(&'static str, String)> {
-        let at = Millis::now().secs().to_string();
+        let at = UnixMillis::now().secs().to_string();
         let plain = ("content-type", "application/json".to_owned());
         let signed = match self.source {
             "github-main" => vec![

@@ -6,9 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+use crate::fault_schedule::{Protection, Sky};
 use crate::load::{Load, Posted, Role};
 use crate::sender::{Canaries, SOURCES, x_signature};
-use crate::weather::{Protection, Sky};
 
 /// Unsigned requests to each source.
 const JUNK: usize = 15;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::weather::Protection;
+use crate::fault_schedule::Protection;
 use crate::wire::Message;
 
 const FENCE: &str = "st = :processing AND epoch = :epoch AND own = :own";

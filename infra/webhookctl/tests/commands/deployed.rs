@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use local::names::{ACCESS_KEY, REGION, SECRET_KEY, STACK_NAME};
 use tokio::process::Command;
-use webhookctl::place::{Local, Names};
+use webhookctl::target::{Local, Names};
 
 use crate::recorder::{Call, Recorder, Service};
 use crate::world::{PREFIX, World};

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use shared::base::calendar::Hour;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{Claim, Settlement};
 use shared::webhook::event::EventKey;
@@ -19,7 +19,14 @@ enum Fate {
 }
 
 impl World {
-    async fn event(&self, source: &str, id: &str, kind: &str, at: Millis, fate: Fate) -> EventKey {
+    async fn event(
+        &self,
+        source: &str,
+        id: &str,
+        kind: &str,
+        at: UnixMillis,
+        fate: Fate,
+    ) -> EventKey {
         let key = self.put(source, id, kind, at).await;
         let end = match fate {
             Fate::Open => return key,

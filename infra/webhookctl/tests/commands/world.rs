@@ -8,11 +8,11 @@ use std::time::Duration;
 use aws_sdk_ssm::types::ParameterType;
 use local::{Options, Stack};
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Ledger;
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use tokio::process::Command;
-use webhookctl::place::{Local, Names};
+use webhookctl::target::{Local, Names};
 
 use crate::provider;
 use crate::recorder::{Call, Recorder, Service};
@@ -23,7 +23,7 @@ pub(crate) const PREFIX: &str = "prod/webhooks";
 pub(crate) struct World {
     pub(crate) stack: Stack,
     pub(crate) ledger: Ledger,
-    pub(crate) now: Millis,
+    pub(crate) now: UnixMillis,
     pub(crate) folder: PathBuf,
     recorder: Recorder,
 }
@@ -59,7 +59,7 @@ impl World {
         let stack = Stack::start(options).await.unwrap();
         let world = Self {
             ledger: Ledger::new(stack.clients().dynamodb, stack.table().unwrap(), None),
-            now: Millis::now(),
+            now: UnixMillis::now(),
             stack,
             folder,
             recorder: Recorder::new(),
@@ -140,7 +140,7 @@ impl World {
     }
 
     /// Puts an event that came then, as the catcher would.
-    pub(crate) async fn put(&self, source: &str, id: &str, kind: &str, at: Millis) -> EventKey {
+    pub(crate) async fn put(&self, source: &str, id: &str, kind: &str, at: UnixMillis) -> EventKey {
         let event = Event::fetched(Fetched {
             source,
             provider: "stripe",
@@ -162,7 +162,7 @@ impl World {
         invocation.json().unwrap()
     }
 
-    pub(crate) fn ago(&self, seconds: u64) -> Millis {
+    pub(crate) fn ago(&self, seconds: u64) -> UnixMillis {
         self.now - Duration::from_secs(seconds)
     }
 

@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 use local::Options;
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::event::EventKey;
 
 use super::support::{Inbox, here, options, s, unique};
@@ -17,7 +17,7 @@ pub(crate) fn record(id: &str, body: &str) -> Value {
         "messageId": id,
         "receiptHandle": "handle",
         "body": body,
-        "attributes": { "ApproximateReceiveCount": "1", "SentTimestamp": Millis::now().0.to_string() },
+        "attributes": { "ApproximateReceiveCount": "1", "SentTimestamp": UnixMillis::now().0.to_string() },
         "messageAttributes": {},
         "md5OfBody": "",
         "eventSource": "aws:sqs",
@@ -363,7 +363,7 @@ async fn what_a_worker_abandoned_is_worked_on_last_and_alone() {
     let inbox = Inbox::shared().await;
     let abandoned = inbox.new_event().await;
     let mut row = inbox.row(&abandoned).await;
-    let a_while_ago = AttributeValue::N((Millis::now().0 - 60_000).to_string());
+    let a_while_ago = AttributeValue::N((UnixMillis::now().0 - 60_000).to_string());
     row.insert("st".into(), s("processing"));
     row.insert("own".into(), s("processor/gone"));
     row.insert("lu".into(), a_while_ago);

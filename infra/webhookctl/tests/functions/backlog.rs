@@ -1,7 +1,7 @@
 //! After an outage the events of now do not wait behind those of then.
 
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::LATE;
 use shared::inbox::queue::WorkMessage;
 
@@ -11,7 +11,7 @@ use super::support::{Inbox, options};
 /// A message that was sent so long ago.
 fn sent(work_message: &WorkMessage, queue: &str, ago: std::time::Duration) -> Value {
     let mut record = record("1", &work_message.to_message());
-    let at = Millis::now() - ago;
+    let at = UnixMillis::now() - ago;
     record["attributes"]["SentTimestamp"] = json!(at.0.to_string());
     record["eventSourceARN"] = json!(format!("arn:aws:sqs:us-east-1:000000000000:{queue}"));
     record
@@ -62,7 +62,7 @@ async fn what_waited_long_goes_behind_what_is_new() {
     purge.send().await.unwrap();
     let task = json!({ "task": "drain" });
     let drained = inbox.invoke("BackupSync", &task).await.json().unwrap();
-    assert_eq!(drained["fed"], 1, "{drained}");
+    assert_eq!(drained["promoted"], 1, "{drained}");
     assert!(waiting(url).await.is_empty());
     assert_eq!(waiting(first).await, [old.to_message()]);
     inbox.is_unharmed();

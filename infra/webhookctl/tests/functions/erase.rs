@@ -4,7 +4,7 @@ use std::process::Output;
 
 use local::names;
 use serde_json::Value;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::event::EventKey;
 use tokio::process::Command;
 
@@ -92,7 +92,7 @@ async fn events_are_erased_by_what_they_say_and_only_as_many_as_were_shown() {
     let query = query
         .table_name(inbox.stack.table().unwrap())
         .key_condition_expression("pk = :month");
-    let month = format!("LOG#{}", &Millis::now().hour()[..6]);
+    let month = format!("LOG#{}", &UnixMillis::now().hour()[..6]);
     let log = query.expression_attribute_values(":month", s(month));
     let log = log.send().await.unwrap().items.unwrap();
     assert_eq!(log.len(), 2);

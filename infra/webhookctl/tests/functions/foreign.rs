@@ -13,7 +13,7 @@ use aws_sdk_ssm::types::ParameterType;
 use local::Options;
 use serde::{Deserialize, Serialize};
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::sources::Config;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::sign::{can_sign, signed};
@@ -119,7 +119,7 @@ fn sign(config: &Config, draft: &Request) -> Option<Request> {
     if !can_sign(scheme) {
         return None;
     }
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let secret = Secret::new("current", draft.secret.as_str());
     let envelope = signed(scheme, &secret, draft.envelope(now), now).unwrap();
     let headers = envelope.headers.iter();
@@ -185,7 +185,7 @@ impl Request {
         }
     }
 
-    fn envelope(&self, now: Millis) -> Envelope {
+    fn envelope(&self, now: UnixMillis) -> Envelope {
         Envelope {
             method: "POST".into(),
             url: self.url.clone(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Ledger;
 
 use super::support::{Inbox, options, unique};
@@ -35,7 +35,7 @@ async fn a_sweep_names_each_check_that_is_violated() {
 
     let clients = inbox.stack.clients();
     let ledger = Ledger::new(clients.dynamodb, inbox.stack.table().unwrap(), None);
-    let now = Millis::now();
+    let now = UnixMillis::now();
     ledger.beat("drain", now - MINUTE).await.unwrap();
     ledger.beat("sync", now - MINUTE * 46).await.unwrap();
     assert_eq!(inbox.health().await, (1, "late.sync".to_owned()));
@@ -49,7 +49,7 @@ async fn a_sweep_names_each_check_that_is_violated() {
     inbox.put(row).await;
     let said = (2, "late.drain dead_letters".to_owned());
     assert_eq!(inbox.health().await, said);
-    ledger.beat("drain", Millis::now()).await.unwrap();
+    ledger.beat("drain", UnixMillis::now()).await.unwrap();
 
     // A request of GitHub that somebody has captured, under ids of his own.
     let body = inbox.canary().into_bytes();

@@ -15,8 +15,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures::{StreamExt as _, stream};
 use local::Options;
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
-use shared::inbox::quarantine::Quarantine;
+use shared::base::clock::UnixMillis;
+use shared::inbox::rejected::RejectedRequests;
 use shared::webhook::event::EventKey;
 
 use super::support::{Answer, Headers, Inbox, headers, here, hex, options, request, unique};
@@ -209,12 +209,12 @@ impl World {
     async fn waiting(&self, source: &str) -> usize {
         let clients = self.inbox.stack.clients();
         let table = self.inbox.stack.table().unwrap();
-        let quarantine = Quarantine::new(clients.dynamodb, table);
-        let now = Millis::now();
+        let quarantine = RejectedRequests::new(clients.dynamodb, table);
+        let now = UnixMillis::now();
         let from = now - Duration::from_secs(3600);
         let held = quarantine.held(source, from, now, now).await.unwrap();
         let waits = |held: &&_| {
-            let held: &shared::inbox::quarantine::Held = held;
+            let held: &shared::inbox::rejected::RejectedRequest = held;
             held.reason == "not_fetched" && held.released.is_none()
         };
         held.iter().filter(waits).count()
@@ -226,7 +226,7 @@ async fn a_webhook_waits_for_its_certificate_and_is_lost_no_more_than_any_other(
     let world = World::start(options()).await;
     let key = EventKey::new("sns-main", "22b80b92-fdea-4c2c-8f9d-bdfb0c7bf324");
 
-    let before = Millis::now();
+    let before = UnixMillis::now();
     let answer = world.post("sns-main", "sns/valid-v2#s").await;
     assert!(answer.asks_for_another_try(), "{answer:?}");
     assert_eq!(world.waiting("sns-main").await, 1);
@@ -249,7 +249,7 @@ async fn a_webhook_waits_for_its_certificate_and_is_lost_no_more_than_any_other(
     assert!(asked.iter().any(|asked| asked == path), "{asked:?}");
     let row = world.inbox.row(&key).await;
     let received: i64 = row["rcv"].as_n().unwrap().parse().unwrap();
-    assert!(received >= before.0 && received <= Millis::now().0);
+    assert!(received >= before.0 && received <= UnixMillis::now().0);
     assert_eq!(world.waiting("sns-main").await, 0);
 
     // From now on nothing waits, and nothing more is fetched.

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, State};
 use local::Options;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Ledger, State as Stand};
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
@@ -155,11 +155,11 @@ async fn of_bodies_that_only_a_sync_brings_one_is_in_memory() {
             id: &id,
             kind: "push",
             body: noise(5 * 1024 * 1024).into(),
-            now: Millis::now(),
+            now: UnixMillis::now(),
             via: Via::BackupSync,
             config: "test",
         });
-        ledger.receive(&event, Millis::now()).await.unwrap();
+        ledger.receive(&event, UnixMillis::now()).await.unwrap();
         keys.push(event.key().clone());
     }
     let records: Vec<_> = keys

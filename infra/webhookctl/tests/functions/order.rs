@@ -15,7 +15,7 @@ use axum::routing::{get, post};
 use futures::future::join_all;
 use local::Options;
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Ledger, Row, State as Stand};
 use shared::webhook::event::EventKey;
 
@@ -198,7 +198,7 @@ impl Running {
 
     /// Rings for events, in batches at the same time, until all of them are settled.
     async fn process_batch(&self, keys: &[EventKey]) -> Vec<Row> {
-        let patience = Millis::now() + Duration::from_secs(60);
+        let patience = UnixMillis::now() + Duration::from_secs(60);
         loop {
             let batches = keys.chunks(10).map(async |keys| {
                 let records: Vec<_> = keys
@@ -213,7 +213,7 @@ impl Running {
                 return rows;
             }
             let open: Vec<_> = rows.iter().filter(|row| row.is_open()).collect();
-            assert!(Millis::now() < patience, "still open: {open:#?}");
+            assert!(UnixMillis::now() < patience, "still open: {open:#?}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use aws_sdk_dynamodb::types::AttributeValue;
 use local::Options;
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::delivery::pause::{LOOK_AGAIN, call_up};
 use shared::inbox::ledger::transition::work_partition;
 use shared::inbox::ledger::{FlagKind, FlagResult, Ledger, OperatorFlag};
@@ -34,7 +34,7 @@ impl World {
     }
 
     async fn pause(&self) -> OperatorFlag {
-        let notice = OperatorFlag::new("anna", "a bad release", "", Millis::now()).unwrap();
+        let notice = OperatorFlag::new("anna", "a bad release", "", UnixMillis::now()).unwrap();
         let posted = self.ledger.set_flag(PAUSE, &notice).await.unwrap();
         assert_eq!(posted, FlagResult::Set);
         notice
@@ -110,32 +110,32 @@ async fn a_paused_event_costs_nothing_and_other_sources_go_on() {
 
     // The sweep leaves it asleep and rings for nothing, however often it comes by.
     world.make_sleepy(&key).await;
-    let before = Millis::now();
+    let before = UnixMillis::now();
     let report = world.sweep().await;
     assert_eq!(
-        (&report["spared"], &report["rung"]),
+        (&report["skipped_unreachable"], &report["sent"]),
         (&1.into(), &0.into()),
         "{report}"
     );
-    let next = Millis(world.number(&key, "gsk").await);
+    let next = UnixMillis(world.number(&key, "gsk").await);
     assert!(next >= before + LOOK_AGAIN, "{next:?}");
-    assert_eq!(world.sweep().await["looked_at"], 0);
+    assert_eq!(world.sweep().await["checked"], 0);
     world.is_untouched(&key).await;
 
     // Resumed, it is called up, rung for once, and done.
     assert!(world.ledger.clear_flag(PAUSE, &notice).await.unwrap());
-    let called = call_up(&world.ledger, "github-main", Millis::now()).await;
+    let called = call_up(&world.ledger, "github-main", UnixMillis::now()).await;
     assert_eq!(called.unwrap(), 1);
     world
         .until("the sweep rings", async || {
             let report = world.sweep().await;
-            if report["spared"] == 1 {
+            if report["skipped_unreachable"] == 1 {
                 // It had read the pause a moment ago.
-                call_up(&world.ledger, "github-main", Millis::now())
+                call_up(&world.ledger, "github-main", UnixMillis::now())
                     .await
                     .unwrap();
             }
-            report["rung"] == 1
+            report["sent"] == 1
         })
         .await;
     world
@@ -179,10 +179,10 @@ async fn what_is_resumed_drains_by_itself_and_nothing_is_lost() {
 
     assert!(world.ledger.clear_flag(PAUSE, &notice).await.unwrap());
     tokio::time::sleep(shared::delivery::pause::REREAD + Duration::from_secs(1)).await;
-    let called = call_up(&world.ledger, "github-main", Millis::now()).await;
+    let called = call_up(&world.ledger, "github-main", UnixMillis::now()).await;
     assert_eq!(called.unwrap(), 40);
     let report = world.sweep().await;
-    assert_eq!(report["rung"], 40, "{report}");
+    assert_eq!(report["sent"], 40, "{report}");
     for key in &keys {
         world
             .until("it is done", async || world.state(key).await == "done")

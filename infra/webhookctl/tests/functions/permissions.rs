@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use local::{Options, Rights};
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Ledger;
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
@@ -121,7 +121,7 @@ async fn a_webhook_that_comes_after_the_sync_is_noted() {
     let body = json!({ "id": id, "type": "invoice.paid" }).to_string();
     let clients = inbox.stack.clients();
     let ledger = Ledger::new(clients.dynamodb, inbox.stack.table().unwrap(), None);
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let event = Event::fetched(Fetched {
         source: "stripe-main",
         provider: "stripe",

@@ -8,8 +8,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use local::Options;
 use serde_json::Value;
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
-use shared::inbox::quarantine::{Quarantine, Verdict};
+use shared::base::clock::UnixMillis;
+use shared::inbox::rejected::{RejectedRequests, Verdict};
 use shared::sources::Config;
 
 use super::support::{Answer, Headers, Inbox, options, request, unique};
@@ -110,8 +110,8 @@ async fn a_held_request_is_genuine_once_the_url_is_known() {
     let answer = world.post("plain", "foo=1&bar=2").await;
     assert_eq!(answer.status, 401, "{answer:?}");
     let clients = world.inbox.stack.clients();
-    let quarantine = Quarantine::new(clients.dynamodb, world.inbox.stack.table().unwrap());
-    let now = Millis::now();
+    let quarantine = RejectedRequests::new(clients.dynamodb, world.inbox.stack.table().unwrap());
+    let now = UnixMillis::now();
     let from = now - Duration::from_secs(3600);
     let held = quarantine.held("plain", from, now, now).await.unwrap();
     let [held] = held.as_slice() else {

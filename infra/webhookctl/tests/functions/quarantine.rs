@@ -8,9 +8,9 @@ use aws_sdk_ssm::types::ParameterType;
 use futures::{StreamExt as _, stream};
 use local::{Options, names};
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Ledger, Row, State};
-use shared::inbox::quarantine::{Held, Quarantine, Tally};
+use shared::inbox::rejected::{DailyQuota, RejectedRequest, RejectedRequests};
 use shared::webhook::event::EventKey;
 use tokio::process::Command;
 
@@ -30,19 +30,19 @@ async fn start(options: Options) -> Inbox {
 }
 
 impl Inbox {
-    fn quarantine(&self) -> Quarantine {
-        Quarantine::new(self.stack.clients().dynamodb, self.stack.table().unwrap())
+    fn quarantine(&self) -> RejectedRequests {
+        RejectedRequests::new(self.stack.clients().dynamodb, self.stack.table().unwrap())
     }
 
-    async fn held(&self, source: &str) -> Vec<Held> {
-        let now = Millis::now();
+    async fn held(&self, source: &str) -> Vec<RejectedRequest> {
+        let now = UnixMillis::now();
         let from = now - Duration::from_secs(3600);
         let held = self.quarantine().held(source, from, now, now).await;
         held.unwrap()
     }
 
-    async fn tally(&self, source: &str) -> Option<Tally> {
-        let tally = self.quarantine().tally(source, Millis::now()).await;
+    async fn tally(&self, source: &str) -> Option<DailyQuota> {
+        let tally = self.quarantine().tally(source, UnixMillis::now()).await;
         tally.unwrap()
     }
 
@@ -103,7 +103,7 @@ async fn a_forged_request_is_kept_byte_for_byte_and_not_for_long() {
     let cookie = inbox.canary();
     let sent = with(inbox.forged(&body), "cookie", &cookie);
     let sent = with(sent, "content-type", "application/octet-stream");
-    let before = Millis::now();
+    let before = UnixMillis::now();
     is_refused(
         &inbox
             .request("POST", "/in/github-main?a=1", &sent, &body)
@@ -116,7 +116,7 @@ async fn a_forged_request_is_kept_byte_for_byte_and_not_for_long() {
     };
     let envelope = held.envelope().unwrap();
     assert_eq!(envelope.body, body);
-    assert!(held.received_at >= before && held.received_at <= Millis::now());
+    assert!(held.received_at >= before && held.received_at <= UnixMillis::now());
     assert_eq!(
         (envelope.method.as_str(), held.reason.as_str()),
         ("POST", "bad_signature")
@@ -134,7 +134,7 @@ async fn a_forged_request_is_kept_byte_for_byte_and_not_for_long() {
         );
     }
     assert_eq!(envelope.headers.one("cookie"), Ok(None));
-    let now = Millis::now().secs();
+    let now = UnixMillis::now().secs();
     let week = 7 * 24 * 3600;
     for (_, ttl) in inbox.times_to_live("Q#github-main").await {
         assert!((now + week - 60..=now + week).contains(&ttl), "{ttl}");
@@ -183,7 +183,7 @@ async fn a_flood_leaves_no_more_than_its_bound_and_learns_nothing() {
         let sent = match source {
             "github-main" => inbox.forged(&body),
             _ => with(
-                inbox.timed(source, "", &Millis::now().secs().to_string(), b"other"),
+                inbox.timed(source, "", &UnixMillis::now().secs().to_string(), b"other"),
                 "content-type",
                 "application/octet-stream",
             ),
@@ -251,7 +251,7 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
             .post("github-main", &inbox.forged(b"forged"), b"forged")
             .await,
     );
-    let received: Vec<Millis> = inbox
+    let received: Vec<UnixMillis> = inbox
         .held("github-main")
         .await
         .iter()
@@ -531,12 +531,12 @@ impl Inbox {
     async fn settled(&self, key: &EventKey) -> Row {
         let clients = self.stack.clients();
         let ledger = Ledger::new(clients.dynamodb, self.stack.table().unwrap(), None);
-        let patience = Millis::now() + Duration::from_secs(60);
+        let patience = UnixMillis::now() + Duration::from_secs(60);
         loop {
             let row = ledger.event(key).await.unwrap();
             match row {
                 Some(row) if !row.is_open() => return row,
-                row if Millis::now() > patience => panic!("{key} is still {row:?}"),
+                row if UnixMillis::now() > patience => panic!("{key} is still {row:?}"),
                 _ => tokio::time::sleep(Duration::from_millis(40)).await,
             }
         }

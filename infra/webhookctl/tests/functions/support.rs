@@ -14,7 +14,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use local::{Invocation, Options, Outcome, Stack};
 use serde_json::{Value, json};
 use sha2::Sha256;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Ledger;
 use shared::webhook::event::EventKey;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -442,7 +442,7 @@ pub(crate) fn mac(key: &[u8], message: &[&[u8]]) -> Vec<u8> {
 
 /// The time in seconds, and so many later.
 pub(crate) fn seconds_from_now(later: i64) -> String {
-    (Millis::now().secs() + later).to_string()
+    (UnixMillis::now().secs() + later).to_string()
 }
 
 pub(crate) fn unique() -> String {

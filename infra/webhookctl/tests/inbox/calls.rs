@@ -31,7 +31,7 @@ async fn a_list_reads_about_what_it_shows() {
     let hour = world.ago(60).0.div_euclid(3_600_000) * 3_600_000;
     for number in 0..300_u64 {
         let id = format!("evt_{number}");
-        let at = shared::base::clock::Millis(hour) + Duration::from_secs(number);
+        let at = shared::base::clock::UnixMillis(hour) + Duration::from_secs(number);
         let end = (number % 3 == 0).then(|| dead("connection refused"));
         let new = New {
             end,

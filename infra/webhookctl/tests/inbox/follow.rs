@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Settlement;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
@@ -84,14 +84,16 @@ async fn what_arrives_and_changes_is_told_at_once() {
         kind: "mark",
         ..New::of("stripe-main", "mark")
     };
-    let mark = world.put_at(Millis::now(), mark).await;
+    let mark = world.put_at(UnixMillis::now(), mark).await;
     assert_eq!(tail.change().await, is("mark", "stored"));
 
-    world.settle(&mark, Millis::now(), Settlement::Done).await;
+    world
+        .settle(&mark, UnixMillis::now(), Settlement::Done)
+        .await;
     assert_eq!(tail.change().await, is("mark", "done"));
     // An event that was open before is followed too, and its arrival is no news.
     world
-        .settle(&before, Millis::now(), dead("GitHub API 502"))
+        .settle(&before, UnixMillis::now(), dead("GitHub API 502"))
         .await;
     let line = tail.next().await;
     assert_eq!(
@@ -113,12 +115,14 @@ async fn what_had_to_wait_for_the_ledger_is_told_once() {
         end: Some(Settlement::Done),
         ..New::of("stripe-main", id)
     };
-    world.put_at(Millis::now(), of("fresh")).await;
+    world.put_at(UnixMillis::now(), of("fresh")).await;
     assert_eq!(tail.change().await, is("fresh", "stored"));
     assert_eq!(tail.change().await, is("fresh", "done"));
     // It came minutes ago, was in the spill, and was done before anybody looked again.
     let five_minutes = Duration::from_secs(300);
-    world.put_at(Millis::now() - five_minutes, of("late")).await;
+    world
+        .put_at(UnixMillis::now() - five_minutes, of("late"))
+        .await;
     assert_eq!(tail.change().await, is("late", "stored"));
     assert_eq!(tail.change().await, is("late", "done"));
     tokio::time::sleep(Duration::from_secs(17)).await;
@@ -139,7 +143,7 @@ async fn only_what_was_asked_for_is_told() {
             end: Some(Settlement::Done),
             ..New::of("stripe-main", id)
         };
-        world.put_at(Millis::now(), new).await;
+        world.put_at(UnixMillis::now(), new).await;
     }
     assert_eq!(tail.change().await, is("b", "done"));
     let (_, said) = tail.interrupted().await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use local::{Emulators, Naming, Template, names};
 use serde_json::Value;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Claim, Item, Ledger, Settlement};
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use tokio::io::AsyncWriteExt;
@@ -25,7 +25,7 @@ pub(crate) struct World {
     pub(crate) table: String,
     pub(crate) bucket: String,
     pub(crate) ledger: Ledger,
-    pub(crate) now: Millis,
+    pub(crate) now: UnixMillis,
     pub(crate) folder: Folder,
     /// Where DynamoDB is for the program.
     pub(crate) dynamodb: String,
@@ -73,13 +73,13 @@ impl World {
             table,
             bucket,
             ledger,
-            now: Millis::now(),
+            now: UnixMillis::now(),
             folder: Folder::new(&format!("inbox-{name}")).unwrap(),
             sts: sts().await.unwrap(),
         }
     }
 
-    pub(crate) fn ago(&self, minutes: u64) -> Millis {
+    pub(crate) fn ago(&self, minutes: u64) -> UnixMillis {
         self.now - Duration::from_secs(minutes * MINUTE)
     }
 
@@ -88,7 +88,7 @@ impl World {
         self.put_at(self.ago(new.minutes_ago), new).await
     }
 
-    pub(crate) async fn put_at(&self, at: Millis, new: New<'_>) -> EventKey {
+    pub(crate) async fn put_at(&self, at: UnixMillis, new: New<'_>) -> EventKey {
         let event = event(&new, at);
         self.ledger.receive(&event, at).await.unwrap();
         if let Some(end) = new.end {
@@ -97,7 +97,7 @@ impl World {
         event.key().clone()
     }
 
-    pub(crate) async fn settle(&self, key: &EventKey, at: Millis, end: Settlement) {
+    pub(crate) async fn settle(&self, key: &EventKey, at: UnixMillis, end: Settlement) {
         let lease = Duration::from_secs(35);
         let claim = self
             .ledger
@@ -196,7 +196,7 @@ pub(crate) fn dead(error: &str) -> Settlement {
     }
 }
 
-pub(crate) fn failed(error: &str, due: Millis) -> Settlement {
+pub(crate) fn failed(error: &str, due: UnixMillis) -> Settlement {
     Settlement::Retry {
         error: error.to_owned(),
         due,
@@ -204,7 +204,7 @@ pub(crate) fn failed(error: &str, due: Millis) -> Settlement {
     }
 }
 
-fn event(new: &New<'_>, at: Millis) -> Event {
+fn event(new: &New<'_>, at: UnixMillis) -> Event {
     Event::fetched(Fetched {
         source: new.source,
         provider: "stripe",

@@ -1,13 +1,13 @@
 //! A poll and a webhook of one event meet on its row: the late webhook is noted there, once.
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{OtherArrival, Received, Settlement, State};
 use shared::webhook::event::{Event, Via};
 
 use crate::support::{NOW, Table, after, event_with, n, number, s};
 
 /// An event that comes by `via` at a time.
-fn by(via: Via, at: Millis) -> Event {
+fn by(via: Via, at: UnixMillis) -> Event {
     use shared::webhook::event::Fetched;
     Event::fetched(Fetched {
         source: "stripe-main",

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::FIRST_LOOK;
 use shared::inbox::ledger::{
     AuditAction, BodyAt, By, Claim, Decided, Erased, FoundBy, Ledger, MOST_OF_DAY, MOST_OF_ONE,
@@ -28,7 +28,7 @@ const BERT: By<'static> = By {
 };
 
 /// When it is decided.
-const THEN: Millis = Millis(NOW.0 + 3_600_000);
+const THEN: UnixMillis = UnixMillis(NOW.0 + 3_600_000);
 
 /// The key of an event whose id another one has.
 async fn apart(table: &Table, id: &str) -> EventKey {
@@ -539,7 +539,7 @@ async fn what_operators_did_is_read_by_its_time() {
         ledger.log(&deed, time).await.unwrap();
     }
     let all = ledger
-        .audit_log(Millis(0), NOW + month, 10, |_| true)
+        .audit_log(UnixMillis(0), NOW + month, 10, |_| true)
         .await
         .unwrap();
     let counts = |deeds: &shared::inbox::ledger::AuditLog| {
@@ -549,7 +549,7 @@ async fn what_operators_did_is_read_by_its_time() {
         counts
     };
     assert_eq!((counts(&all), all.more), (vec![0, 1, 2, 3, 4], false));
-    let times: Vec<Millis> = all.found.iter().map(|deed| deed.at).collect();
+    let times: Vec<UnixMillis> = all.found.iter().map(|deed| deed.at).collect();
     assert!(times.is_sorted_by(|a, b| a >= b), "{times:?}");
     let newest = &all.found[0];
     assert_eq!(
@@ -564,13 +564,13 @@ async fn what_operators_did_is_read_by_its_time() {
     let some = ledger.audit_log(NOW, after(1), 10, |_| true).await.unwrap();
     assert_eq!((counts(&some), some.more), (vec![1, 2, 3], false));
     let few = ledger
-        .audit_log(Millis(0), NOW + month, 2, |_| true)
+        .audit_log(UnixMillis(0), NOW + month, 2, |_| true)
         .await
         .unwrap();
     assert_eq!((few.found.len(), few.more), (2, true));
     let berts = |deed: &shared::inbox::ledger::AuditEntry| deed.who.ends_with("bert");
     let of_bert = ledger
-        .audit_log(Millis(0), NOW + month, 2, berts)
+        .audit_log(UnixMillis(0), NOW + month, 2, berts)
         .await
         .unwrap();
     assert_eq!((counts(&of_bert), of_bert.more), (vec![1, 3], false));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shared::base::backoff::Backoff;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::delivery::breaker::{Breakers, CallResult, Pass, Position};
 use shared::delivery::rates::{Rates, Turn};
@@ -14,7 +14,7 @@ use shared::webhook::event::EventKey;
 
 use crate::support::{NOW, Table, after, event, number};
 
-fn at(secs: u64) -> Millis {
+fn at(secs: u64) -> UnixMillis {
     NOW + Duration::from_secs(secs)
 }
 
@@ -24,7 +24,7 @@ impl Table {
     }
 }
 
-async fn fail(breakers: &Breakers, times: u32, now: Millis) {
+async fn fail(breakers: &Breakers, times: u32, now: UnixMillis) {
     for _ in 0..times {
         breakers
             .heard("d", Pass::Free, CallResult::Failure, now, 0.0)
@@ -207,7 +207,7 @@ async fn a_rate_is_kept_over_all_processes() {
         })
         .collect();
     waits.sort();
-    let minute = |n: i64| Millis((NOW.0 / 60_000 + n) * 60_000);
+    let minute = |n: i64| UnixMillis((NOW.0 / 60_000 + n) * 60_000);
     assert_eq!(
         waits,
         [
@@ -267,7 +267,7 @@ async fn visit(
     key: &EventKey,
     backoff: &Backoff,
     up: bool,
-    now: Millis,
+    now: UnixMillis,
 ) -> bool {
     let claim = table
         .ledger

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::{CLOCK_MARGIN, LEASE};
 use shared::inbox::ledger::{
     Claim, ExpiredLease, NEWEST_SCHEMA, SCHEMA, Settled, Settlement, State,
@@ -103,17 +103,22 @@ async fn a_lease_is_taken_over_five_seconds_after_its_end() {
     table.lease(&key, NOW).await;
     let before = table.row(&key).await;
     let end = lease_end().0;
-    for early in [NOW, Millis(end), Millis(end + 1), Millis(end + 5_000)] {
+    for early in [
+        NOW,
+        UnixMillis(end),
+        UnixMillis(end + 1),
+        UnixMillis(end + 5_000),
+    ] {
         let claim = table.claim(&key, early).await;
         assert!(matches!(claim, Claim::Held), "{early}: {claim:?}");
     }
     assert_eq!(table.row(&key).await, before);
-    let lease = table.lease(&key, Millis(end + 5_001)).await;
+    let lease = table.lease(&key, UnixMillis(end + 5_001)).await;
     assert_eq!(
         (lease.row.epoch, lease.row.attempts, lease.row.crashes),
         (2, 2, 1)
     );
-    assert_eq!(lease.until(), Millis(end + 5_001) + LEASE);
+    assert_eq!(lease.until(), UnixMillis(end + 5_001) + LEASE);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use shared::base::calendar::Day;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Item;
 use shared::monitoring::coverage::{Comparison, DayCount};
 use shared::monitoring::coverage::{Counts, MOST_GAPS, Piece, Sighting, Tally, Window};
@@ -15,7 +15,7 @@ use crate::support::{NOW, Table, after, n, number, s};
 const SOURCE: &str = "stripe-main";
 const OVERLAP: Duration = Duration::from_secs(900);
 
-fn before(seconds: u64) -> Millis {
+fn before(seconds: u64) -> UnixMillis {
     NOW - Duration::from_secs(seconds)
 }
 
@@ -32,7 +32,7 @@ fn missed(minutes_ago: u64) -> Sighting {
 }
 
 /// A run that began at `started` and asked from an overlap before `cursor`.
-fn run(cursor: Millis, started: Millis) -> Tally {
+fn run(cursor: UnixMillis, started: UnixMillis) -> Tally {
     let from = cursor - OVERLAP;
     let mut tally = Tally::new(Window::closed(from, started, OVERLAP));
     for event in (0..120).map(missed) {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Cursor, ResumePoint, SyncLease};
 use shared::webhook::event::EventKey;
 
@@ -12,7 +12,7 @@ use crate::support::{NOW, Table, after, n, number, s, text};
 const RUN: Duration = Duration::from_secs(60);
 
 impl Table {
-    async fn sync(&self, owner: &str, now: Millis) -> Option<SyncLease> {
+    async fn sync(&self, owner: &str, now: UnixMillis) -> Option<SyncLease> {
         let lease = self.ledger.sync_lease("stripe-main", owner, now, RUN).await;
         lease.unwrap()
     }

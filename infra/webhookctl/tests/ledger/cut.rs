@@ -14,7 +14,7 @@ use aws_sdk_dynamodb::error::BoxError;
 use aws_sdk_dynamodb::operation::put_item::PutItemInput;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsInput;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemInput;
-use shared::base::env::variable;
+use shared::base::env::env_var;
 
 #[derive(Debug)]
 pub(crate) struct Cut;
@@ -103,7 +103,7 @@ fn used(text: &str) -> BTreeSet<String> {
 }
 
 fn asked() -> Option<(String, String)> {
-    let text = std::fs::read_to_string(variable("MITT_CUT")?).expect("MITT_CUT is a file");
+    let text = std::fs::read_to_string(env_var("MITT_CUT")?).expect("MITT_CUT is a file");
     let (of, to) = text.split_once('\n').expect("it has two lines");
     Some((of.to_owned(), to.trim_end_matches('\n').to_owned()))
 }
@@ -111,7 +111,7 @@ fn asked() -> Option<(String, String)> {
 /// The thread of a test has its name.
 fn note(condition: &str) {
     static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    let Some(path) = variable("MITT_SEEN") else {
+    let Some(path) = env_var("MITT_SEEN") else {
         return;
     };
     let thread = std::thread::current();

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::time::Duration;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::{CLOCK_MARGIN, LEASE};
 use shared::delivery::effects::{Asked, Effect, Effects, idempotency_key};
 use shared::inbox::ledger::{EffectState, Lease, Settled, Settlement};
@@ -14,12 +14,12 @@ use shared::webhook::event::EventKey;
 use crate::settle::effect;
 use crate::support::{NOW, Table, after, event, lease_over, retry_at};
 
-fn clock() -> Millis {
+fn clock() -> UnixMillis {
     after(100)
 }
 
 /// The first moment at which a lease from [`NOW`] no longer allows to begin something.
-fn nearly_over() -> Millis {
+fn nearly_over() -> UnixMillis {
     NOW + LEASE - CLOCK_MARGIN
 }
 

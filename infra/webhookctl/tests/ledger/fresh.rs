@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shared::base::calendar::{self, Hour};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::FIRST_LOOK;
 use shared::inbox::ledger::transition::{WORK_SHARDS, work_partition};
 use shared::inbox::ledger::{
@@ -134,7 +134,7 @@ async fn what_is_open_is_found_by_its_time_and_looked_at() {
     assert_eq!(table.fresh_ones().await, []);
     let mut found = 0;
     for shard in 0..WORK_SHARDS {
-        let waits = table.ledger.due(shard, Millis(i64::MAX), 100);
+        let waits = table.ledger.due(shard, UnixMillis(i64::MAX), 100);
         found += waits.await.unwrap().len();
     }
     assert_eq!(found, open.len());

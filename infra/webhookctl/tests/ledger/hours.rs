@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use shared::base::calendar::Hour;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{State, Waiting};
 use shared::monitoring::hours::Arrived;
 use shared::monitoring::hours::{Brief, HourCount};
@@ -19,7 +19,7 @@ fn hour() -> Hour {
     Hour::of(NOW)
 }
 
-fn came(id: &str, kind: &str, at: Millis) -> Event {
+fn came(id: &str, kind: &str, at: UnixMillis) -> Event {
     Event::fetched(Fetched {
         source: SOURCE,
         provider: "stripe",
@@ -33,7 +33,7 @@ fn came(id: &str, kind: &str, at: Millis) -> Event {
     })
 }
 
-fn counted(events: u64, as_of: Millis) -> HourCount {
+fn counted(events: u64, as_of: UnixMillis) -> HourCount {
     let arrived = Arrived {
         events,
         kinds: BTreeMap::from([("invoice.paid".to_owned(), events)]),
@@ -52,7 +52,7 @@ impl Table {
         self.ledger.hour_counts(from, to).await.unwrap().0
     }
 
-    async fn arrived(&self, from: Millis, to: Millis) -> Arrived {
+    async fn arrived(&self, from: UnixMillis, to: UnixMillis) -> Arrived {
         let span = (from, to);
         self.ledger.arrived(SOURCE, span, 10).await.unwrap().0
     }
@@ -130,7 +130,7 @@ async fn events_are_counted_by_type_and_minute_in_the_span_alone() {
     });
     table.ledger.receive(&other, at(5)).await.unwrap();
 
-    let whole = table.arrived(begin, Millis(hour().ends().0 - 1)).await;
+    let whole = table.arrived(begin, UnixMillis(hour().ends().0 - 1)).await;
     assert_eq!((whole.events, whole.or_more), (4, false));
     let kinds = [("charge.updated", 2), ("invoice.paid", 2)];
     assert_eq!(whole.kinds, kinds.map(|(k, n)| (k.to_owned(), n)).into());
@@ -184,7 +184,7 @@ async fn what_waits_is_told_apart_and_what_is_done_says_how_long_it_took() {
     assert_eq!(spent.calls, 1);
     assert!(spent.read_units > 0.0 || !is_embedded());
     briefs.sort_by(|a, b| a.key.id().cmp(b.key.id()));
-    let said: Vec<(&str, State, Option<Millis>)> = briefs
+    let said: Vec<(&str, State, Option<UnixMillis>)> = briefs
         .iter()
         .map(|brief: &Brief| (brief.key.id(), brief.state, brief.done_at))
         .collect();
@@ -215,7 +215,7 @@ async fn more_events_than_fit_one_request_are_looked_at() {
     }
     let (briefs, spent) = table.ledger.briefs(&keys).await.unwrap();
     assert_eq!((briefs.len(), spent.calls), (130, 2));
-    let span = (hour().begins(), Millis(hour().ends().0 - 1));
+    let span = (hour().begins(), UnixMillis(hour().ends().0 - 1));
     let newest = table.ledger.newest_of_hour(SOURCE, span, 40).await;
     let (keys, spent) = newest.unwrap();
     assert!(keys.len() <= 40 && keys.len() > 30, "{}", keys.len());

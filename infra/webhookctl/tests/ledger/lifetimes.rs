@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{By, FoundBy, NoBody, Received, Settlement, transition::WORK_SHARDS};
-use shared::inbox::quarantine::{Kept, Quarantine, Refused};
+use shared::inbox::rejected::{NewRejection, RejectedRequests, StoreResult};
 use shared::sources::Config;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::event::{Event, EventKey, Via};
@@ -29,14 +29,14 @@ const SIZES: [usize; 3] = [100, 3_000, 40_000];
 
 const OPEN: [&str; 3] = ["received", "processing", "failed"];
 
-fn day(days: u64) -> Millis {
+fn day(days: u64) -> UnixMillis {
     NOW + Duration::from_secs(days * 24 * 3600)
 }
 
 struct World {
     table: Table,
     /// When each object was made.
-    objects: BTreeMap<String, Millis>,
+    objects: BTreeMap<String, UnixMillis>,
     /// What must be readable, and what was.
     bodies: BTreeMap<EventKey, Vec<u8>>,
 }
@@ -85,7 +85,7 @@ impl World {
     }
 
     /// What the sweep does to rows and bodies. Nobody hears the messages.
-    async fn sweep(&self, now: Millis) {
+    async fn sweep(&self, now: UnixMillis) {
         let ledger = &self.table.ledger;
         for shard in 0..WORK_SHARDS {
             for (key, seen) in ledger.due(shard, now, 500).await.unwrap() {
@@ -99,7 +99,7 @@ impl World {
     }
 
     /// Deletes what has expired.
-    async fn expire(&mut self, now: Millis) {
+    async fn expire(&mut self, now: UnixMillis) {
         for item in self.table.all().await {
             if item.contains_key("ttl") && number(&item, "ttl") <= now.secs() {
                 let (pk, sk) = (text(&item, "pk"), text(&item, "sk"));
@@ -147,17 +147,17 @@ async fn reject(table: &Table) -> usize {
         body: "{}".into(),
         received_at: NOW,
     };
-    let refused = Refused {
+    let refused = NewRejection {
         source: config.source("stripe-main").unwrap(),
         envelope: &envelope,
         reason: Reason::BadSignature,
         secrets: &[],
     };
-    let quarantine = Quarantine::new(table.db.clone(), &table.name);
+    let quarantine = RejectedRequests::new(table.db.clone(), &table.name);
     let kept = quarantine
-        .keep(&refused, NOW, Duration::from_secs(30))
+        .store(&refused, NOW, Duration::from_secs(30))
         .await;
-    assert!(matches!(kept, Ok(Kept::Here(_))), "{kept:?}");
+    assert!(matches!(kept, Ok(StoreResult::Stored(_))), "{kept:?}");
     rejected(table).await
 }
 

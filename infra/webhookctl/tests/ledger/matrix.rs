@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{
     Claim, EffectRow, EffectState, Item, Lease, Received, Settled, Settlement, SweepResult,
@@ -12,7 +12,7 @@ use shared::webhook::event::EventKey;
 use crate::support::{ATTEMPTS, NOW, Table, dead, event, ms, n, number, retry_at, s, text};
 
 /// When all of it is tried.
-const THEN: Millis = Millis(NOW.0 + 3_600_000);
+const THEN: UnixMillis = UnixMillis(NOW.0 + 3_600_000);
 
 /// Where a row stands. A lease that is over and a retry that is due are a matter of time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -276,8 +276,10 @@ async fn settle(table: &Table, lease: Lease, settlement: Settlement) -> &'static
 
 /// How far the index was behind, the attempts that there may be, and whether there is room.
 async fn look(table: &Table, key: &EventKey, row: &Item, how: (i64, u32, bool)) -> &'static str {
-    let seen = row.get("gsk").map_or(NOW, |_| Millis(number(row, "gsk")));
-    let seen = Millis(seen.0 - how.0);
+    let seen = row
+        .get("gsk")
+        .map_or(NOW, |_| UnixMillis(number(row, "gsk")));
+    let seen = UnixMillis(seen.0 - how.0);
     let swept = table.ledger.sweep_one(key, seen, how.1, how.2, THEN);
     match swept.await.unwrap() {
         SweepResult::Send(work_message, ..) => {
@@ -290,7 +292,7 @@ async fn look(table: &Table, key: &EventKey, row: &Item, how: (i64, u32, bool)) 
     }
 }
 
-fn next_due() -> Millis {
+fn next_due() -> UnixMillis {
     THEN + Duration::from_secs(60)
 }
 

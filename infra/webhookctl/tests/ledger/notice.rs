@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::delivery::pause::Pauses;
 use shared::inbox::ledger::{FlagKind, FlagResult, Ledger, OperatorFlag, Settlement};
 use shared::webhook::event::EventKey;
@@ -67,12 +67,12 @@ async fn a_write_whose_answer_is_lost_is_our_own() {
 }
 
 impl Table {
-    async fn next_look_of(&self, key: &EventKey) -> Millis {
-        Millis(number(&self.row(key).await, "gsk"))
+    async fn next_look_of(&self, key: &EventKey) -> UnixMillis {
+        UnixMillis(number(&self.row(key).await, "gsk"))
     }
 
     /// Whether the next sweep looks at it, as of what is in the index.
-    async fn look_now(&self, key: &EventKey, now: Millis) -> bool {
+    async fn look_now(&self, key: &EventKey, now: UnixMillis) -> bool {
         let seen = self.next_look_of(key).await;
         let called = self.ledger.look_now(key, seen, now).await.unwrap();
         assert_eq!(called, self.next_look_of(key).await == now);

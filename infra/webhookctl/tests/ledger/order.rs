@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::{CLOCK_MARGIN, KEEP_ORDER, KEEP_ROW, LEASE, ORDER_ENTRY_GRACE};
 use shared::inbox::ledger::transition::order::WAITS;
 use shared::inbox::ledger::{
@@ -55,7 +55,7 @@ fn versioned(id: &str, number: u32) -> shared::webhook::event::Event {
 }
 
 impl Table {
-    async fn lock(&self, owner: &str, now: Millis) -> Option<EntityLock> {
+    async fn lock(&self, owner: &str, now: UnixMillis) -> Option<EntityLock> {
         let ledger = &self.ledger;
         ledger
             .lock_entity(&entity(), owner, now, LEASE)
@@ -71,12 +71,12 @@ impl Table {
             .unwrap()
     }
 
-    async fn ahead(&self, id: &str, number: u32, now: Millis) -> Option<Predecessor> {
+    async fn ahead(&self, id: &str, number: u32, now: UnixMillis) -> Option<Predecessor> {
         let ledger = &self.ledger;
         ledger.predecessor(&pointer(id, number), now).await.unwrap()
     }
 
-    async fn ahead_event(&self, id: &str, number: u32, now: Millis) -> Option<EventKey> {
+    async fn ahead_event(&self, id: &str, number: u32, now: UnixMillis) -> Option<EventKey> {
         self.ahead(id, number, now).await?.event
     }
 

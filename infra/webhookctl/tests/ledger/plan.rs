@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{
     KEEP_PLAN, Ledger, Plan, PlanClaim, PlanEvent, PlanFacts, PlanLease, PlanLeftOut, PlanOutcome,
     PlanRun, PlanState, plan_digest,
@@ -84,20 +84,20 @@ async fn made(table: &Table) -> Plan {
 }
 
 impl Table {
-    async fn begin(&self, owner: &str, now: Millis) -> PlanClaim {
+    async fn begin(&self, owner: &str, now: UnixMillis) -> PlanClaim {
         let run = run(owner);
         let begun = self.ledger.begin_plan(ID, owner, &run, now, LEASE);
         begun.await.unwrap()
     }
 
-    async fn has(&self, owner: &str, now: Millis) -> PlanLease {
+    async fn has(&self, owner: &str, now: UnixMillis) -> PlanLease {
         match self.begin(owner, now).await {
             PlanClaim::Leased(lease) => *lease,
             other => panic!("{owner} has it not: {other:?}"),
         }
     }
 
-    async fn refused(&self, owner: &str, now: Millis) -> Plan {
+    async fn refused(&self, owner: &str, now: UnixMillis) -> Plan {
         match self.begin(owner, now).await {
             PlanClaim::Refused(plan) => *plan,
             other => panic!("{owner} is not refused: {other:?}"),
@@ -186,8 +186,8 @@ async fn plans_are_listed_newest_first() {
         ids.unwrap()
     };
     let all = ["rpl_CCCCCC", "rpl_BBBBBB", "rpl_AAAAAA"];
-    assert_eq!(ids(Millis(0), 9).await, all);
-    assert_eq!(ids(Millis(0), 2).await, all[..2]);
+    assert_eq!(ids(UnixMillis(0), 9).await, all);
+    assert_eq!(ids(UnixMillis(0), 2).await, all[..2]);
     assert_eq!(ids(NOW - day, 9).await, all[..1]);
 }
 
@@ -276,7 +276,7 @@ async fn a_plan_that_was_not_begun_in_time_is_not_begun() {
     assert_eq!(plan.standing(NOW + GOOD), PlanState::Expired);
     let seen = table.refused("anna", NOW + GOOD).await;
     assert_eq!(seen.runs, []);
-    table.has("anna", Millis((NOW + GOOD).0 - 1)).await;
+    table.has("anna", UnixMillis((NOW + GOOD).0 - 1)).await;
 }
 
 #[tokio::test]

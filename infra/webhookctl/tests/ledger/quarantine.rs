@@ -6,13 +6,14 @@ use bytes::Bytes;
 use futures::future::join_all;
 use local::clients;
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::Inbox;
 use shared::inbox::ledger::{Ledger, Received};
-use shared::inbox::quarantine::{
-    DOCUMENTS, Entered, Held, Kept, NAMED, Quarantine, Refused, Verdict,
-};
 use shared::inbox::queue::Queue;
+use shared::inbox::rejected::{
+    DOCUMENTS, Entered, NAMED, NewRejection, RejectedRequest, RejectedRequests, StoreResult,
+    Verdict,
+};
 use shared::sources::Config;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::sign::sign;
@@ -23,7 +24,7 @@ use crate::support::{NOW, Table, after, noise};
 const LONG: Duration = Duration::from_secs(30);
 
 /// A day after the requests, when somebody looks at them.
-const LATER: Millis = Millis(NOW.0 + 24 * 3_600_000);
+const LATER: UnixMillis = UnixMillis(NOW.0 + 24 * 3_600_000);
 
 fn config(limits: &str) -> Config {
     let file = format!(
@@ -55,18 +56,18 @@ fn request(config: &Config, body: impl Into<Bytes>) -> Envelope {
     envelope
 }
 
-async fn keep(quarantine: &Quarantine, config: &Config, envelope: &Envelope) -> Kept {
-    let refused = Refused {
+async fn keep(quarantine: &RejectedRequests, config: &Config, envelope: &Envelope) -> StoreResult {
+    let refused = NewRejection {
         source: config.source("stripe-main").unwrap(),
         envelope,
         reason: Reason::BadSignature,
         secrets: &[],
     };
-    let kept = quarantine.keep(&refused, envelope.received_at, LONG).await;
+    let kept = quarantine.store(&refused, envelope.received_at, LONG).await;
     kept.unwrap()
 }
 
-async fn held(quarantine: &Quarantine) -> Vec<Held> {
+async fn held(quarantine: &RejectedRequests) -> Vec<RejectedRequest> {
     let held = quarantine.held("stripe-main", NOW - LONG, LATER, LATER);
     held.await.unwrap()
 }
@@ -76,21 +77,26 @@ async fn racing_processes_together_keep_to_the_budget_of_the_day() {
     let table = Table::fresh().await;
     let config = config("per_day = 20, bytes_per_day = \"100KB\"");
     let processes: Vec<_> = (0..8)
-        .map(|_| Quarantine::new(table.db.clone(), &table.name))
+        .map(|_| RejectedRequests::new(table.db.clone(), &table.name))
         .collect();
     let small = request(&config, "{}");
     let all = (0..80).map(|n| keep(&processes[n % 8], &config, &small));
     let all = join_all(all).await;
     let here = all
         .iter()
-        .filter(|kept| matches!(kept, Kept::Here(_)))
+        .filter(|kept| matches!(kept, StoreResult::Stored(_)))
         .count();
     assert_eq!(here, 20);
     assert_eq!(table.all().await.len(), 21, "and one tally");
     // Each process was told once and asks no more.
-    assert!(all.iter().filter(|kept| **kept == Kept::Full).count() >= 8);
+    assert!(
+        all.iter()
+            .filter(|kept| **kept == StoreResult::QuotaSpent)
+            .count()
+            >= 8
+    );
     for process in &processes {
-        assert_eq!(keep(process, &config, &small).await, Kept::Unasked);
+        assert_eq!(keep(process, &config, &small).await, StoreResult::Skipped);
     }
     // The next day has a budget of its own.
     let tomorrow = Envelope {
@@ -99,7 +105,7 @@ async fn racing_processes_together_keep_to_the_budget_of_the_day() {
     };
     assert!(matches!(
         keep(&processes[0], &config, &tomorrow).await,
-        Kept::Here(_)
+        StoreResult::Stored(_)
     ));
 }
 
@@ -128,25 +134,36 @@ async fn one_sender_takes_no_document_away_from_another() {
     let name = async |address: &str, certificate| {
         let envelope = naming(address, certificate);
         // Each in a process of its own, so that only the table has a bound.
-        let quarantine = Quarantine::new(table.db.clone(), &table.name);
-        let refused = Refused {
+        let quarantine = RejectedRequests::new(table.db.clone(), &table.name);
+        let refused = NewRejection {
             source: config.source("paypal-main").unwrap(),
             envelope: &envelope,
             reason: Reason::NotFetched,
             secrets: &[],
         };
-        quarantine.keep(&refused, NOW, LONG).await.unwrap()
+        quarantine.store(&refused, NOW, LONG).await.unwrap()
     };
     let most = usize::try_from(DOCUMENTS).unwrap();
     for certificate in 0..most {
         let kept = name("198.51.100.7", certificate).await;
-        assert_eq!(matches!(kept, Kept::Here(_)), certificate < 2, "{kept:?}");
+        assert_eq!(
+            matches!(kept, StoreResult::Stored(_)),
+            certificate < 2,
+            "{kept:?}"
+        );
     }
-    assert_eq!(name("198.51.100.7", most).await, Kept::Crowded);
-    assert_eq!(name("198.51.100.7", 0).await, Kept::Noted, "it is known");
+    assert_eq!(
+        name("198.51.100.7", most).await,
+        StoreResult::TooManyDocuments
+    );
+    assert_eq!(
+        name("198.51.100.7", 0).await,
+        StoreResult::OnlyNoted,
+        "it is known"
+    );
     // Two requests are all that the source keeps; what they name is another matter.
-    assert_eq!(name("203.0.113.9", 1_000).await, Kept::Noted);
-    let quarantine = Quarantine::new(table.db.clone(), &table.name);
+    assert_eq!(name("203.0.113.9", 1_000).await, StoreResult::OnlyNoted);
+    let quarantine = RejectedRequests::new(table.db.clone(), &table.name);
     let named = quarantine.named("paypal-main", NOW - NAMED, NOW);
     let named = named.await.unwrap();
     assert_eq!(named.len(), most + 1);
@@ -166,12 +183,12 @@ async fn one_sender_takes_no_document_away_from_another() {
 #[tokio::test]
 async fn bytes_are_counted_as_they_are_stored() {
     let table = Table::fresh().await;
-    let quarantine = Quarantine::new(table.db.clone(), &table.name);
+    let quarantine = RejectedRequests::new(table.db.clone(), &table.name);
     let config = config("bytes_per_day = \"100KB\"");
     let half = request(&config, noise(45_000));
     for expected in [true, true, false] {
         let kept = keep(&quarantine, &config, &half).await;
-        assert_eq!(matches!(kept, Kept::Here(_)), expected, "{kept:?}");
+        assert_eq!(matches!(kept, StoreResult::Stored(_)), expected, "{kept:?}");
     }
     let tally = quarantine.tally("stripe-main", NOW).await.unwrap().unwrap();
     let stored: u64 = held(&quarantine).await.iter().map(|held| held.stored).sum();
@@ -182,10 +199,10 @@ async fn bytes_are_counted_as_they_are_stored() {
 #[tokio::test]
 async fn a_request_is_judged_by_its_time_of_receipt_and_enters_once() {
     let table = Table::fresh().await;
-    let quarantine = Quarantine::new(table.db.clone(), &table.name);
+    let quarantine = RejectedRequests::new(table.db.clone(), &table.name);
     let config = config("");
     let sent = request(&config, r#"{"id":"evt_1","type":"invoice.paid"}"#);
-    let Kept::Here(id) = keep(&quarantine, &config, &sent).await else {
+    let StoreResult::Stored(id) = keep(&quarantine, &config, &sent).await else {
         panic!("there is room")
     };
     let found = quarantine.with_id_prefix(&["stripe-main"], &id.as_str()[..16], LATER);
@@ -235,7 +252,7 @@ async fn a_request_is_judged_by_its_time_of_receipt_and_enters_once() {
 #[tokio::test]
 async fn what_was_purged_does_not_come_back() {
     let table = Table::fresh().await;
-    let quarantine = Quarantine::new(table.db.clone(), &table.name);
+    let quarantine = RejectedRequests::new(table.db.clone(), &table.name);
     let config = config("");
     for body in ["one", "two"] {
         keep(&quarantine, &config, &request(&config, body)).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::monitoring::reconcile::ReconcileLease;
 use shared::monitoring::reconcile::{Repair, Report};
 
@@ -11,14 +11,14 @@ use crate::support::{NOW, Table, after, n, s};
 const RUN: Duration = Duration::from_secs(60);
 
 impl Table {
-    async fn turn(&self, owner: &str, now: Millis) -> Option<ReconcileLease> {
+    async fn turn(&self, owner: &str, now: UnixMillis) -> Option<ReconcileLease> {
         let lease = self
             .ledger
             .reconcile_lease("stripe-main", "subscriptions", owner, now, RUN);
         lease.await.unwrap()
     }
 
-    async fn reports(&self, limit: i32, now: Millis) -> Vec<Millis> {
+    async fn reports(&self, limit: i32, now: UnixMillis) -> Vec<UnixMillis> {
         let reports = self
             .ledger
             .reports("stripe-main", "subscriptions", limit, now);

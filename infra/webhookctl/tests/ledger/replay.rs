@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::{FIRST_LOOK, KEEP_BODY, LEASE};
 use shared::inbox::ledger::{
     Again, By, Claim, EffectState, Erased, Planned, Received, Replayed, Settled, Settlement, State,
@@ -19,7 +19,7 @@ use crate::support::{
 const PLAN: &str = "rpl_7KQ2M4";
 
 /// When plans are made and applied.
-fn later() -> Millis {
+fn later() -> UnixMillis {
     after(10_000)
 }
 

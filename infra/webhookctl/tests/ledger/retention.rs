@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::{KEEP_BODY, KEEP_ROW};
 use shared::inbox::ledger::{BodyAt, Ledger, Received, Settled, Settlement, SweepResult};
 use shared::inbox::queue::QueueName;
@@ -85,8 +85,8 @@ async fn the_body_of_what_stays_open_does_not_expire() {
     for event in [&small, &big] {
         table.receive(event).await;
     }
-    let look = async |event: &Event, now: Millis, room| {
-        let seen = Millis(number(&table.row(event.key()).await, "gsk"));
+    let look = async |event: &Event, now: UnixMillis, room| {
+        let seen = UnixMillis(number(&table.row(event.key()).await, "gsk"));
         let swept = table
             .ledger
             .sweep_one(event.key(), seen, ATTEMPTS, room, now);

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::{FIRST_LOOK, KEEP_ROW, LEASE};
 use shared::inbox::ledger::transition::work_partition;
 use shared::inbox::ledger::{
@@ -197,7 +197,7 @@ async fn no_reader_panics_on_a_broken_row() {
             assert_eq!(read.is_err(), decides, "{name} {how:?}");
             let _ = table.ledger.event_body(&key).await;
             let _ = table.ledger.has(&key).await.unwrap();
-            let seen = Millis(number(&whole, "gsk"));
+            let seen = UnixMillis(number(&whole, "gsk"));
             let _ = table
                 .ledger
                 .sweep_one(&key, seen, ATTEMPTS, true, lease_over())
@@ -300,7 +300,7 @@ async fn attributes_of_newer_code_survive_every_transition() {
     sound("a ring").await;
     table.lease(&key, NOW).await;
     let row = sound("a claim").await;
-    let seen = Millis(number(&row, "gsk"));
+    let seen = UnixMillis(number(&row, "gsk"));
     table
         .ledger
         .sweep_one(&key, seen, ATTEMPTS, true, NOW)

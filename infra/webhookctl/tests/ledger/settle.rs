@@ -276,7 +276,7 @@ async fn a_dead_letter_that_the_sweep_recorded_is_not_taken_for_ones_own() {
     let key = table.receive(&event("evt_1")).await;
     let lease = leased(table.claim_of(&key, NOW, 1).await);
     let look = number(&table.row(&key).await, "gsk");
-    let look = shared::base::clock::Millis(look);
+    let look = shared::base::clock::UnixMillis(look);
     let swept = table.ledger.sweep_one(&key, look, 1, true, after(200_000));
     assert_eq!(
         swept.await.unwrap(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Lost, ResumePoint, SyncState};
 use shared::monitoring::silence::{ArrivalGaps, REMEMBERED};
 
@@ -11,7 +11,7 @@ use crate::support::{NOW, Table, after, n, s};
 const SOURCE: &str = "stripe-main";
 
 /// What is known after one more webhook.
-fn after_one(rhythm: &ArrivalGaps, at: Millis) -> ArrivalGaps {
+fn after_one(rhythm: &ArrivalGaps, at: UnixMillis) -> ArrivalGaps {
     let mut next = rhythm.clone();
     next.heard(&[at], false, at);
     next

@@ -12,8 +12,8 @@ use local::clients::{self, Endpoints};
 use local::preflight::preflight;
 use local::{Emulators, Naming, Template, create_table};
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
-use shared::base::env::variable;
+use shared::base::clock::UnixMillis;
+use shared::base::env::env_var;
 use shared::base::timing::LEASE;
 use shared::inbox::Inbox;
 use shared::inbox::ledger::{Claim, Item, Lease, Ledger, Settled, Settlement, StoredBody};
@@ -29,7 +29,7 @@ use crate::cut::Cut;
 use crate::proxy::Proxy;
 
 /// When tests happen: late enough that no emulator takes a row for expired.
-pub(crate) const NOW: Millis = Millis(1_900_000_000_000);
+pub(crate) const NOW: UnixMillis = UnixMillis(1_900_000_000_000);
 
 /// Attempts that a run may have.
 pub(crate) const ATTEMPTS: u32 = 10;
@@ -37,17 +37,17 @@ pub(crate) const ATTEMPTS: u32 = 10;
 /// What proves the requests of [`signed`].
 const SECRET: &str = "whsec_dGhyb3ctYXdheSBzZWNyZXQ=";
 
-pub(crate) fn after(ms: u64) -> Millis {
+pub(crate) fn after(ms: u64) -> UnixMillis {
     NOW + Duration::from_millis(ms)
 }
 
 /// The end of a lease taken at [`NOW`].
-pub(crate) fn lease_end() -> Millis {
+pub(crate) fn lease_end() -> UnixMillis {
     NOW + LEASE
 }
 
 /// When a lease taken at [`NOW`] may be taken over.
-pub(crate) fn lease_over() -> Millis {
+pub(crate) fn lease_over() -> UnixMillis {
     lease_end() + Duration::from_millis(5_001)
 }
 
@@ -62,7 +62,7 @@ fn services() -> Arc<Services> {
     static PREFLIGHT: OnceLock<Result<(), String>> = OnceLock::new();
     let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
     let services = running.upgrade().unwrap_or_else(|| {
-        Arc::new(if let Some(url) = variable("AWS_ENDPOINT_URL") {
+        Arc::new(if let Some(url) = env_var("AWS_ENDPOINT_URL") {
             Services {
                 endpoints: Endpoints::all_at(&url),
                 _emulators: None,
@@ -91,7 +91,7 @@ fn services() -> Arc<Services> {
 
 /// Whether the emulator is ours. Others do not tell the cost of everything.
 pub(crate) fn is_embedded() -> bool {
-    variable("AWS_ENDPOINT_URL").is_none()
+    env_var("AWS_ENDPOINT_URL").is_none()
 }
 
 /// Runs on a runtime of its own, also where another one is running.
@@ -234,17 +234,17 @@ impl Table {
         event.key().clone()
     }
 
-    pub(crate) async fn claim(&self, key: &EventKey, now: Millis) -> Claim {
+    pub(crate) async fn claim(&self, key: &EventKey, now: UnixMillis) -> Claim {
         self.claim_of(key, now, ATTEMPTS).await
     }
 
-    pub(crate) async fn claim_of(&self, key: &EventKey, now: Millis, attempts: u32) -> Claim {
+    pub(crate) async fn claim_of(&self, key: &EventKey, now: UnixMillis, attempts: u32) -> Claim {
         let claim = self.ledger.claim(key, "worker", now, LEASE, attempts).await;
         claim.unwrap()
     }
 
     /// Claims an event that is free, at `now`.
-    pub(crate) async fn lease(&self, key: &EventKey, now: Millis) -> Lease {
+    pub(crate) async fn lease(&self, key: &EventKey, now: UnixMillis) -> Lease {
         leased(self.claim(key, now).await)
     }
 
@@ -297,7 +297,7 @@ pub(crate) fn leased(claim: Claim) -> Lease {
     }
 }
 
-pub(crate) fn retry_at(due: Millis) -> Settlement {
+pub(crate) fn retry_at(due: UnixMillis) -> Settlement {
     Settlement::Retry {
         error: "502".into(),
         due,
@@ -384,7 +384,7 @@ pub(crate) fn n(number: impl std::fmt::Display) -> AttributeValue {
     AttributeValue::N(format!("{number}"))
 }
 
-pub(crate) fn ms(time: Millis) -> AttributeValue {
+pub(crate) fn ms(time: UnixMillis) -> AttributeValue {
     n(time.0)
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::{CLOCK_MARGIN, FIRST_LOOK, LEASE, OLD, SWEEP_LEASE};
 use shared::inbox::ledger::transition::WORK_SHARDS;
 use shared::inbox::ledger::{
@@ -17,17 +17,17 @@ use crate::support::{
 };
 
 /// When the sweep first looks at what was received at [`NOW`].
-fn first_look() -> Millis {
+fn first_look() -> UnixMillis {
     NOW + FIRST_LOOK
 }
 
 impl Table {
-    async fn look(&self, key: &EventKey, seen: Millis, now: Millis) -> SweepResult {
+    async fn look(&self, key: &EventKey, seen: UnixMillis, now: UnixMillis) -> SweepResult {
         let swept = self.ledger.sweep_one(key, seen, ATTEMPTS, true, now).await;
         swept.unwrap()
     }
 
-    async fn to_look_at(&self, now: Millis) -> Vec<(EventKey, Millis)> {
+    async fn to_look_at(&self, now: UnixMillis) -> Vec<(EventKey, UnixMillis)> {
         let mut found = Vec::new();
         for shard in 0..WORK_SHARDS {
             found.extend(self.ledger.due(shard, now, 500).await.unwrap());
@@ -35,8 +35,8 @@ impl Table {
         found
     }
 
-    async fn next_look(&self, key: &EventKey) -> Millis {
-        Millis(number(&self.row(key).await, "gsk"))
+    async fn next_look(&self, key: &EventKey) -> UnixMillis {
+        UnixMillis(number(&self.row(key).await, "gsk"))
     }
 }
 
@@ -83,7 +83,7 @@ async fn settled_events_are_not_found() {
         let lease = table.lease(&key, NOW).await;
         table.settle(lease, settlement).await;
     }
-    assert_eq!(table.to_look_at(Millis(i64::MAX)).await, []);
+    assert_eq!(table.to_look_at(UnixMillis(i64::MAX)).await, []);
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn only_what_is_open_and_as_the_index_saw_it_is_looked_at_later() {
     let table = Table::fresh().await;
     let key = table.receive(&event("evt_1")).await;
     let seen = table.next_look(&key).await;
-    let later = async |seen: Millis| {
+    let later = async |seen: UnixMillis| {
         let next = seen + Duration::from_secs(600);
         table.ledger.postpone(&key, seen, next, seen).await
     };

@@ -18,7 +18,7 @@ use aws_sdk_dynamodb::operation::transact_write_items::{
 use aws_sdk_dynamodb::operation::update_item::{UpdateItemInput, UpdateItemOutput};
 use aws_sdk_dynamodb::types::{ConsumedCapacity, ReturnConsumedCapacity};
 use shared::base::calendar::Day;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{
     Again, By, EffectState, FoundBy, Ledger, Received, Replayed, Settlement, SweepResult,
@@ -138,8 +138,8 @@ impl Metered {
         self.table.receive(&event(id)).await
     }
 
-    async fn look(&self, key: &EventKey) -> Millis {
-        Millis(number(&self.table.row(key).await, "gsk"))
+    async fn look(&self, key: &EventKey) -> UnixMillis {
+        UnixMillis(number(&self.table.row(key).await, "gsk"))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use super::inbox::Inbox;
 use super::play::{Happened, Play};
@@ -98,12 +98,12 @@ async fn an_id_of_a_megabyte() {
 #[tokio::test]
 async fn a_clock_in_the_future() {
     let (inbox, count) = before(plays::stripe()).await;
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let then = now + Duration::from_secs(3 * 24 * 3600);
     inbox.stand_in().happen(Happened {
         id: "evt-9999".to_owned(),
         number: 79_999,
-        at: Millis::from_secs(then.secs()),
+        at: UnixMillis::from_secs(then.secs()),
         status: 502,
     });
     let before = inbox.cursor().await;
@@ -113,7 +113,7 @@ async fn a_clock_in_the_future() {
     assert_eq!(inbox.events().await, count + 1);
     let cursor = inbox.cursor().await;
     assert!(
-        cursor > before && cursor <= Some(Millis::now()),
+        cursor > before && cursor <= Some(UnixMillis::now()),
         "{cursor:?}"
     );
 

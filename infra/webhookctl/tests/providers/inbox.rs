@@ -8,7 +8,7 @@ use aws_sdk_ssm::types::ParameterType;
 use local::{Options, Stack};
 use serde_json::{Value, json};
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Item, Ledger, Listed, Row};
 use shared::sources::Config;
 use shared::webhook::envelope::{Envelope, Headers};
@@ -26,7 +26,7 @@ pub(crate) struct Inbox {
     ledger: Ledger,
     config: Config,
     folder: PathBuf,
-    began: Millis,
+    began: UnixMillis,
 }
 
 impl Inbox {
@@ -62,7 +62,7 @@ impl Inbox {
             ledger,
             config,
             folder,
-            began: Millis::now(),
+            began: UnixMillis::now(),
         };
         inbox.put("BackupSync", inbox.play.key).await;
         if let Some((secret, _)) = inbox.play.webhook {
@@ -103,7 +103,7 @@ impl Inbox {
         let event = Happened {
             id: format!("evt-{number:04}"),
             number: 70_000 + number,
-            at: Millis::from_secs((self.began - ago).secs()),
+            at: UnixMillis::from_secs((self.began - ago).secs()),
             status: 502,
         };
         self.stand_in.happen(event.clone());
@@ -114,7 +114,7 @@ impl Inbox {
     pub(crate) fn webhook(&self, event: &Happened) -> Option<Envelope> {
         let (secret, webhook) = self.play.webhook?;
         let Webhook { headers, body } = webhook(event);
-        let now = Millis::now();
+        let now = UnixMillis::now();
         let envelope = Envelope {
             method: "POST".to_owned(),
             // As the gateway is called, which some providers sign.
@@ -172,12 +172,12 @@ impl Inbox {
 
     /// All events that there are, whatever their keys.
     pub(crate) async fn listed(&self) -> Vec<Listed> {
-        let now = Millis::now();
-        let hour = |at: Millis| at.0.div_euclid(3_600_000);
+        let now = UnixMillis::now();
+        let hour = |at: UnixMillis| at.0.div_euclid(3_600_000);
         let mut listed = Vec::new();
         for hour in hour(self.began)..=hour(now) {
-            let from = Millis(hour * 3_600_000);
-            let to = Millis(from.0 + 3_599_999);
+            let from = UnixMillis(hour * 3_600_000);
+            let to = UnixMillis(from.0 + 3_599_999);
             listed.extend(
                 self.ledger
                     .received_in_hour("s", from, to, 1_000)
@@ -215,7 +215,7 @@ impl Inbox {
     }
 
     /// Where the sync has come to.
-    pub(crate) async fn cursor(&self) -> Option<Millis> {
+    pub(crate) async fn cursor(&self) -> Option<UnixMillis> {
         self.ledger.sync_state("s").await.unwrap()?.cursor
     }
 

@@ -14,7 +14,7 @@ mod stand_in;
 use inbox::Inbox;
 use play::{Happened, Play};
 use serde_json::Value;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::State;
 use shared::webhook::event::Via;
 use stand_in::Failure;
@@ -280,10 +280,10 @@ async fn a_provider_is_asked_no_more_often_than_it_takes() {
     for n in 0..count {
         inbox.happen(n, count);
     }
-    let began = Millis::now();
+    let began = UnixMillis::now();
     assert_eq!(inbox.sync().await["found"], count);
     // 120 a minute: half a second between four of them.
-    let took = Millis::now().since(began);
+    let took = UnixMillis::now().since(began);
     assert!(took.as_millis() >= 1_500, "{took:?}");
     inbox.end().await;
 }

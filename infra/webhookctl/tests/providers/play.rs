@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde_json::Value;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 /// The key that every stand-in wants.
 pub(crate) const KEY: &str = "key-of-the-provider";
@@ -14,7 +14,7 @@ pub(crate) const KEY: &str = "key-of-the-provider";
 pub(crate) struct Happened {
     pub(crate) id: String,
     pub(crate) number: usize,
-    pub(crate) at: Millis,
+    pub(crate) at: UnixMillis,
     /// The status that our endpoint answered, as the provider knows it.
     pub(crate) status: u16,
 }
@@ -66,7 +66,7 @@ impl Request {
 /// Which part of the list is asked for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
-    pub(crate) since: Option<Millis>,
+    pub(crate) since: Option<UnixMillis>,
     pub(crate) skip: Skip,
 }
 
@@ -199,12 +199,12 @@ impl Play {
 }
 
 /// The time of a query, in seconds.
-pub(crate) fn secs(text: Option<&str>) -> Option<Millis> {
-    text.map(|text| Millis::from_secs(text.parse().unwrap()))
+pub(crate) fn secs(text: Option<&str>) -> Option<UnixMillis> {
+    text.map(|text| UnixMillis::from_secs(text.parse().unwrap()))
 }
 
 /// The same in RFC 3339.
-pub(crate) fn time(text: Option<&str>) -> Option<Millis> {
+pub(crate) fn time(text: Option<&str>) -> Option<UnixMillis> {
     let time = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_millisecond();
-    text.map(|text| Millis(time(text)))
+    text.map(|text| UnixMillis(time(text)))
 }

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::State;
 use axum::response::Response;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use tokio::task::JoinHandle;
 
 use super::play::{Answer, Happened, Page, Play, Request, Skip};
@@ -122,7 +122,7 @@ impl StandIn {
     }
 
     /// What happened after a time never did.
-    pub(crate) fn undo_after(&self, time: Millis) {
+    pub(crate) fn undo_after(&self, time: UnixMillis) {
         self.world.log().events.retain(|event| event.at <= time);
     }
 

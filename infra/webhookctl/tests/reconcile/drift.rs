@@ -3,7 +3,7 @@
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use super::provider::API_KEY;
 use super::world::{BY_ID, TABLE, World, document, subscription, told};
@@ -48,7 +48,7 @@ async fn what_differs_is_reported_whichever_side_it_is_on() {
         .stripe
         .put("sub_008", subscription("sub_008", "canceled", "price_pro"));
     let mut new = subscription("sub_young", "active", "price_pro");
-    new["created"] = json!(Millis::now().secs() - 60);
+    new["created"] = json!(UnixMillis::now().secs() - 60);
     world.stripe.put("sub_young", new);
     let before = world.table().await;
 
@@ -178,7 +178,7 @@ async fn a_list_that_breaks_off_is_no_report() {
     );
     let reports = world
         .ledger
-        .reports("stripe-main", "subscriptions", 9, Millis::now());
+        .reports("stripe-main", "subscriptions", 9, UnixMillis::now());
     assert!(reports.await.unwrap().is_empty());
     world.end().await;
 }
@@ -187,7 +187,7 @@ async fn a_list_that_breaks_off_is_no_report() {
 async fn only_one_run_is_at_it_and_one_that_was_killed_holds_nobody_up_for_long() {
     let world = World::start(BY_ID).await;
     world.both("sub_1").await;
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let minutes = std::time::Duration::from_secs(300);
     let lease = world
         .ledger
@@ -200,7 +200,7 @@ async fn only_one_run_is_at_it_and_one_that_was_killed_holds_nobody_up_for_long(
     world.stripe.at(1, |_| Some("<html>".into_response()));
     assert_eq!(world.report().await["counts"]["agree"], 1);
     // One that died long ago.
-    let then = Millis(now.0 - 600_000);
+    let then = UnixMillis(now.0 - 600_000);
     let lease = world
         .ledger
         .reconcile_lease("stripe-main", "subscriptions", "dead", then, minutes);

@@ -4,7 +4,7 @@
 use std::process::Output;
 
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::event::EventKey;
 use webhookctl::demo::provider::Provider;
 
@@ -232,9 +232,9 @@ async fn what_happened_in_the_dark_is_asked_for_afterwards() {
     };
     assert_eq!(looked(&world).await, ["good"; 4]);
     // All was well six hours ago, for the last time; the syncs since then saw nothing.
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let mut status = world.ledger.endpoint("stripe-main").await.unwrap().unwrap();
-    status.checked_at = Millis(now.0 - 6 * 3_600_000);
+    status.checked_at = UnixMillis(now.0 - 6 * 3_600_000);
     world.ledger.note_endpoint(&status).await.unwrap();
     sync().await;
     hooks.inner().stripe[0]["status"] = json!("disabled");

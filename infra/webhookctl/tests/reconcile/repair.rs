@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::State as Standing;
 use shared::webhook::event::{EventKey, Via};
 
@@ -250,10 +250,13 @@ async fn a_repair_that_is_cut_off_anywhere_is_done_by_the_next() {
         assert!(most < 60, "{}", told(&output));
     };
     assert!(cuts > 6, "it was cut {cuts} times");
-    let now = Millis::now();
-    let hour = Millis(now.0 - now.0.rem_euclid(3_600_000));
+    let now = UnixMillis::now();
+    let hour = UnixMillis(now.0 - now.0.rem_euclid(3_600_000));
     let mut all = Vec::new();
-    for (from, to) in [(Millis(hour.0 - 600_000), Millis(hour.0 - 1)), (hour, now)] {
+    for (from, to) in [
+        (UnixMillis(hour.0 - 600_000), UnixMillis(hour.0 - 1)),
+        (hour, now),
+    ] {
         let listed = world.ledger.received_in_hour("stripe-main", from, to, 100);
         all.extend(listed.await.unwrap().into_iter().map(|listed| listed.key));
     }

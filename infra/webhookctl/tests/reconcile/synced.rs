@@ -1,7 +1,7 @@
 //! `webhookctl sync run`: what it adds, and that with `--dry-run` it adds nothing.
 
 use serde_json::json;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::event::EventKey;
 use webhookctl::demo::provider::Provider;
 
@@ -19,7 +19,7 @@ async fn a_dry_run_says_what_is_missing_and_leaves_every_item_as_it_is() {
     let run = ["sync", "run", "-s", "stripe-main"];
     let first = world.webhookctl(&run).await;
     assert!(first.status.success(), "{}", told(&first));
-    let now = Millis::now().secs();
+    let now = UnixMillis::now().secs();
     happen(&events, "evt_young", now - 60);
     happen(&events, "evt_old", now - 40 * 3600);
     let before = world.inbox().await;

@@ -14,7 +14,7 @@ use local::Stack;
 use serde_json::{Value, json};
 use shared::inbox::ledger::Ledger;
 use tokio::process::Command;
-use webhookctl::place::Local;
+use webhookctl::target::Local;
 
 use super::provider::{API_KEY, APP_TOKEN, Api, app, github, stripe};
 use super::support::folder::Folder;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Claim, Settlement, VersionCheck};
 use shared::sources::ordering::{Entity, Version};
 use shared::webhook::event::EventKey;
@@ -57,14 +57,16 @@ async fn an_event_that_came_too_late_names_the_newest_of_its_entity() {
         EventKey::new("carts", "evt_00006"),
     );
     let lease = Duration::from_secs(35);
-    let claim = world.ledger.claim(&old, "test", Millis::now(), lease, 10);
+    let claim = world
+        .ledger
+        .claim(&old, "test", UnixMillis::now(), lease, 10);
     let Claim::Leased(mut lease) = claim.await.unwrap() else {
         panic!("{old} cannot be claimed");
     };
     lease.annotate("skipped_stale");
     let settled = world
         .ledger
-        .settle(*lease, Settlement::Done, &[], Millis::now());
+        .settle(*lease, Settlement::Done, &[], UnixMillis::now());
     settled.await.unwrap();
     let (event, text) = inspected(&world, &old).await;
     assert_eq!(
@@ -78,7 +80,7 @@ async fn an_event_that_came_too_late_names_the_newest_of_its_entity() {
     let cart = Entity::new("carts", "c1");
     let raised = world
         .ledger
-        .advance_version(&cart, &version, &newest, Millis::now());
+        .advance_version(&cart, &version, &newest, UnixMillis::now());
     assert_eq!(raised.await.unwrap(), VersionCheck::Newest);
     let (event, text) = inspected(&world, &old).await;
     assert_eq!(event["superseded_by"], "carts:evt_00006");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{EffectState, Settlement, VersionCheck};
 use shared::sources::ordering::{Entity, Version};
@@ -25,7 +25,9 @@ async fn a_plan_counts_by_what_will_happen_and_changes_nothing() {
     world.settled(&done, Settlement::Done, &[]).await;
     world.received("orders", 30).await;
     let held = world.received("orders", 40).await;
-    let claim = world.ledger.claim(&held, "test", Millis::now(), LEASE, 10);
+    let claim = world
+        .ledger
+        .claim(&held, "test", UnixMillis::now(), LEASE, 10);
     claim.await.unwrap();
     let before = world.row(&clean[0]).await;
 
@@ -144,14 +146,14 @@ async fn a_plan_that_is_too_old_is_made_again() {
 async fn a_key_that_grows_too_old_while_the_plan_waits_is_left_out() {
     let world = World::start().await;
     let doubt = [("http".to_owned(), effect(EffectState::Unknown, true))];
-    let old = Millis::now() - Duration::from_secs(20 * 3600 - 8);
+    let old = UnixMillis::now() - Duration::from_secs(20 * 3600 - 8);
     let key = world.received_at("orders", 1, old).await;
     world.settled(&key, dead_letter(1), &doubt).await;
     let guarded = ["--since", "2d", "--mode", "guarded"];
     let plan = world.plan(&guarded).await;
     assert_eq!(plan["events"]["planned"], 1);
     let grown = old + Duration::from_secs(20 * 3600);
-    tokio::time::sleep(grown.since(Millis::now())).await;
+    tokio::time::sleep(grown.since(UnixMillis::now())).await;
     let apply = [
         "replay",
         "apply",
@@ -196,7 +198,7 @@ async fn what_a_newer_event_has_overtaken_is_left_out() {
     let key = EventKey::new("carts", "evt_00006");
     let raised = world
         .ledger
-        .advance_version(&cart, &newest, &key, Millis::now());
+        .advance_version(&cart, &newest, &key, UnixMillis::now());
     assert_eq!(raised.await.unwrap(), VersionCheck::Newest);
     let plan = world.plan(&["-s", "carts", "--mode", "force"]).await;
     assert_eq!(plan["events"]["planned"], 2);

@@ -8,12 +8,12 @@ use aws_sdk_ssm::types::ParameterType;
 use local::names::REGION;
 use local::{Options, Stack};
 use serde_json::Value;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{Claim, EffectRow, EffectState, Item, Ledger, Settlement};
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 use tokio::process::{Child, Command};
-use webhookctl::place::Local;
+use webhookctl::target::Local;
 
 use super::downstream::Downstream;
 use super::line::Line;
@@ -30,7 +30,7 @@ pub(crate) struct World {
     pub(crate) line: Line,
     pub(crate) folder: Folder,
     /// When it began: events are of a minute before.
-    pub(crate) then: Millis,
+    pub(crate) then: UnixMillis,
 }
 
 impl World {
@@ -64,7 +64,7 @@ impl World {
         let line = Line::new();
         let world = Self {
             ledger: Ledger::new(stack.clients().dynamodb, stack.table().unwrap(), None),
-            then: Millis::now() - Duration::from_secs(60),
+            then: UnixMillis::now() - Duration::from_secs(60),
             stack,
             downstream,
             line,
@@ -92,7 +92,7 @@ impl World {
             .await
     }
 
-    pub(crate) async fn received_at(&self, source: &str, number: u64, at: Millis) -> EventKey {
+    pub(crate) async fn received_at(&self, source: &str, number: u64, at: UnixMillis) -> EventKey {
         let id = format!("evt_{number:05}");
         let event = Event::fetched(Fetched {
             source,
@@ -116,13 +116,13 @@ impl World {
         settlement: Settlement,
         effects: &[(String, EffectRow)],
     ) {
-        let claim = self.ledger.claim(key, "test", Millis::now(), LEASE, 10);
+        let claim = self.ledger.claim(key, "test", UnixMillis::now(), LEASE, 10);
         let Claim::Leased(lease) = claim.await.unwrap() else {
             panic!("{key} cannot be claimed");
         };
         let settled = self
             .ledger
-            .settle(*lease, settlement, effects, Millis::now());
+            .settle(*lease, settlement, effects, UnixMillis::now());
         settled.await.unwrap();
     }
 
@@ -252,7 +252,7 @@ pub(crate) fn effect(state: EffectState, keyed: bool) -> EffectRow {
         state,
         key: "wh_key".to_owned(),
         keyed,
-        at: Millis::now(),
+        at: UnixMillis::now(),
         run: 0,
         note: String::new(),
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
-use webhookctl::place::Local;
+use webhookctl::target::Local;
 
 /// It goes when the test ends.
 pub(crate) struct Folder(PathBuf);

@@ -2,12 +2,12 @@
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Item;
 
 /// The deeds of this month.
 pub(crate) async fn deeds(dynamodb: &Client, table: &str) -> anyhow::Result<Vec<Item>> {
-    let month = format!("LOG#{}", &Millis::now().hour()[..6]);
+    let month = format!("LOG#{}", &UnixMillis::now().hour()[..6]);
     let query = dynamodb.query().table_name(table);
     let query = query.key_condition_expression("pk = :month");
     let query = query.expression_attribute_values(":month", AttributeValue::S(month));

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use local::Rights;
-use shared::base::env::variable;
+use shared::base::env::env_var;
 
 /// The policies of the template, and no other.
 pub(crate) fn enforced() -> Rights {
     Rights {
         managed: BTreeMap::new(),
-        record: variable("MITT_RIGHTS_RECORD").map(PathBuf::from),
+        record: env_var("MITT_RIGHTS_RECORD").map(PathBuf::from),
     }
 }

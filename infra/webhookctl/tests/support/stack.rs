@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use local::Options;
-use webhookctl::place::Local;
+use webhookctl::target::Local;
 
 use super::folder::Folder;
 

@@ -5,9 +5,9 @@ use std::ops::Deref;
 use std::process::{Child, Stdio};
 
 use anyhow::{Context, ensure};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Ledger;
-use webhookctl::place::Local;
+use webhookctl::target::Local;
 
 use super::folder::Folder;
 
@@ -57,7 +57,7 @@ pub(crate) struct World {
     pub(crate) local: Local,
     pub(crate) ledger: Ledger,
     /// When it began.
-    pub(crate) now: Millis,
+    pub(crate) now: UnixMillis,
 }
 
 impl World {
@@ -78,7 +78,7 @@ impl World {
         let dynamodb = local.endpoints().clients().dynamodb;
         Ok(Self {
             ledger: Ledger::new(dynamodb, &local.table, None),
-            now: Millis::now(),
+            now: UnixMillis::now(),
             dev,
             folder,
             local,

@@ -215,10 +215,10 @@ mod tests {
                 "https://localhost:1/",
                 &[],
                 &[],
-                crate::base::clock::Millis(0),
+                crate::base::clock::UnixMillis(0),
             )
             .await;
-        let Err(crate::aws::outbound::Trouble::NotSent(text)) = answer else {
+        let Err(crate::aws::outbound::SendError::NotSent(text)) = answer else {
             panic!("{answer:?}")
         };
         assert!(text.contains("must not go"), "{text}");

@@ -13,7 +13,7 @@ use futures::future::try_join_all;
 use serde::Deserialize;
 
 use super::Secret;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 
 /// What follows is the name of a secret, and the label of a version behind a colon.
 const REFERENCE: &str = "/aws/reference/secretsmanager";
@@ -115,7 +115,7 @@ async fn version(
     // Without its id it is told by its time: a new version has to be seen to be another.
     let version = parameter.source_result().and_then(version_of);
     let version = version.unwrap_or_else(|| at.to_string());
-    let since = (at > 0).then(|| Millis(at * 1000));
+    let since = (at > 0).then(|| UnixMillis(at * 1000));
     let secret = Secret::stored(label(&version, called), value, since);
     Ok(Some((at, secret)))
 }

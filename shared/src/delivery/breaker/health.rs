@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 
 /// Failures in a row that no luck explains.
 const IN_A_ROW: u32 = 5;
@@ -18,14 +18,14 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Health {
     in_a_row: u32,
-    minute: Millis,
+    minute: UnixMillis,
     calls: u32,
     failures: u32,
 }
 
 impl Health {
     /// Counts a call; whether the destination is to be taken for down.
-    pub(super) fn note(&mut self, well: bool, now: Millis) -> bool {
+    pub(super) fn note(&mut self, well: bool, now: UnixMillis) -> bool {
         if now.since(self.minute) >= MINUTE {
             (self.minute, self.calls, self.failures) = (now, 0, 0);
         }
@@ -40,7 +40,7 @@ impl Health {
     }
 
     /// Whether so many calls of the last minute failed that what can wait should: a fifth.
-    pub(super) fn is_strained(&self, now: Millis) -> bool {
+    pub(super) fn is_strained(&self, now: UnixMillis) -> bool {
         let recent = now.since(self.minute) < MINUTE;
         recent && self.calls >= SOME && self.failures * 5 >= self.calls
     }
@@ -50,7 +50,7 @@ impl Health {
 mod tests {
     use super::*;
 
-    const NOW: Millis = Millis(1_900_000_000_000);
+    const NOW: UnixMillis = UnixMillis(1_900_000_000_000);
 
     /// The call, counted from 1, that trips it.
     fn trips(calls: impl Iterator<Item = bool>, every: Duration) -> Option<usize> {

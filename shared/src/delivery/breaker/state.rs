@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::Pass;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, SCHEMA, item};
 
 /// For how long it opens at first.
@@ -31,11 +31,11 @@ pub(super) struct BreakerState {
     /// 0 as long as there is no item.
     rev: u64,
     /// Open until then; closed without it.
-    until: Option<Millis>,
+    until: Option<UnixMillis>,
     /// How often in a row it was opened.
     opens: u32,
-    closed_at: Option<Millis>,
-    written_at: Millis,
+    closed_at: Option<UnixMillis>,
+    written_at: UnixMillis,
 }
 
 /// Where a breaker stands.
@@ -44,14 +44,14 @@ pub enum Position {
     /// The destination may be called.
     Closed,
     Open {
-        until: Millis,
+        until: UnixMillis,
     },
     /// The time is over, and one call may find out.
     Probing,
 }
 
 impl BreakerState {
-    pub(super) fn position(&self, now: Millis) -> Position {
+    pub(super) fn position(&self, now: UnixMillis) -> Position {
         match self.until {
             None => Position::Closed,
             Some(until) if until > now => Position::Open { until },
@@ -60,7 +60,7 @@ impl BreakerState {
     }
 
     /// What somebody may do who does not probe.
-    pub(super) fn pass(&self, now: Millis) -> Pass {
+    pub(super) fn pass(&self, now: UnixMillis) -> Pass {
         match self.until {
             None => Pass::Free,
             Some(until) => Pass::Down {
@@ -71,14 +71,14 @@ impl BreakerState {
     }
 
     /// Somebody probes; the others wait until that must have ended.
-    pub(super) fn probed(&self, now: Millis) -> Self {
+    pub(super) fn probed(&self, now: UnixMillis) -> Self {
         Self {
             until: Some(now + PROBE),
             ..self.written(now)
         }
     }
 
-    pub(super) fn opened(&self, now: Millis, jitter: f64) -> Self {
+    pub(super) fn opened(&self, now: UnixMillis, jitter: f64) -> Self {
         let relapse = self.closed_at.is_none_or(|at| now.since(at) < RELAPSE);
         let opens = if relapse { self.opens + 1 } else { 1 };
         let interval = interval(opens).mul_f64(1.0 + 0.2 * jitter.clamp(0.0, 1.0));
@@ -90,7 +90,7 @@ impl BreakerState {
         }
     }
 
-    pub(super) fn closed(&self, now: Millis) -> Self {
+    pub(super) fn closed(&self, now: UnixMillis) -> Self {
         Self {
             until: None,
             closed_at: Some(now),
@@ -98,7 +98,7 @@ impl BreakerState {
         }
     }
 
-    fn written(&self, now: Millis) -> Self {
+    fn written(&self, now: UnixMillis) -> Self {
         Self {
             rev: self.rev + 1,
             written_at: now,
@@ -119,7 +119,7 @@ impl BreakerState {
     }
 
     pub(super) fn values(&self, by: &str) -> Item {
-        let time = |time: Option<Millis>| time.map_or(AttributeValue::Null(true), item::ms);
+        let time = |time: Option<UnixMillis>| time.map_or(AttributeValue::Null(true), item::ms);
         let forgotten = self.until.unwrap_or(self.written_at) + KEEP;
         Item::from([
             (":sv".to_owned(), item::n(SCHEMA)),
@@ -153,9 +153,9 @@ fn interval(opens: u32) -> Duration {
 mod tests {
     use super::*;
 
-    const NOW: Millis = Millis(1_900_000_000_000);
+    const NOW: UnixMillis = UnixMillis(1_900_000_000_000);
 
-    fn at(secs: u64) -> Millis {
+    fn at(secs: u64) -> UnixMillis {
         NOW + Duration::from_secs(secs)
     }
 

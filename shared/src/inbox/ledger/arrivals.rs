@@ -16,7 +16,7 @@ use aws_sdk_dynamodb::types::ReturnValue;
 
 use super::transition::arrivals::other_arrival;
 use super::{Item, Ledger, Row, item};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::webhook::event::{Event, EventKey, Via};
 
 /// A note of this kind must not keep a sender waiting, or make its delivery a failed one.
@@ -28,20 +28,20 @@ pub struct OtherArrival {
     pub via: Via,
     /// When it was received by that way. It may be before the row was made: what was spilled is
     /// received long before it is put.
-    pub at: Millis,
+    pub at: UnixMillis,
 }
 
 /// What an event's row says of how it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub via: Via,
-    pub received_at: Millis,
+    pub received_at: UnixMillis,
     pub also: Vec<OtherArrival>,
 }
 
 impl Seen {
     /// When it came by webhook, if it did.
-    pub fn by_webhook(&self) -> Option<Millis> {
+    pub fn by_webhook(&self) -> Option<UnixMillis> {
         if self.via == Via::Webhook {
             return Some(self.received_at);
         }
@@ -87,7 +87,7 @@ impl Ledger {
 
     /// The condition holds once for each way; that it does not hold is no trouble. Nothing of the
     /// row is asked for: the catcher, which writes this, may not read one.
-    async fn write_other_arrival(&self, row: &Row, via: Via, at: Millis) -> anyhow::Result<()> {
+    async fn write_other_arrival(&self, row: &Row, via: Via, at: UnixMillis) -> anyhow::Result<()> {
         let change = other_arrival(&attribute(via), row.via, at);
         let request = self
             .dynamodb
@@ -179,9 +179,12 @@ mod tests {
             }
             seen(&row).by_webhook()
         };
-        assert_eq!(row("webhook", &[]), Some(Millis(5)));
+        assert_eq!(row("webhook", &[]), Some(UnixMillis(5)));
         assert_eq!(row("backup_sync", &[]), None);
-        assert_eq!(row("backup_sync", &[("also_webhook", 9)]), Some(Millis(9)));
+        assert_eq!(
+            row("backup_sync", &[("also_webhook", 9)]),
+            Some(UnixMillis(9))
+        );
         assert_eq!(row("backup_sync", &[("also_spill", 9)]), None);
     }
 }

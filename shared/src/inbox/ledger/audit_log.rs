@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 
 use super::{Item, Ledger, item};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 
 /// Entries that one reading looks at, whoever they are of.
 const MOST: usize = 10_000;
@@ -30,7 +30,7 @@ pub struct AuditAction {
 pub struct AuditEntry {
     /// Names the entry.
     pub id: String,
-    pub at: Millis,
+    pub at: UnixMillis,
     pub what: String,
     pub who: String,
     pub why: String,
@@ -48,7 +48,7 @@ pub struct AuditLog {
 
 impl Ledger {
     /// Writes it down. It stays for as long as the table.
-    pub async fn log(&self, deed: &AuditAction, now: Millis) -> anyhow::Result<()> {
+    pub async fn log(&self, deed: &AuditAction, now: UnixMillis) -> anyhow::Result<()> {
         let mut random = [0; 4];
         crate::base::random::fill(&mut random)?;
         let entry = Item::from([
@@ -72,8 +72,8 @@ impl Ledger {
     /// `limit` of those that are `wanted`.
     pub async fn audit_log(
         &self,
-        from: Millis,
-        to: Millis,
+        from: UnixMillis,
+        to: UnixMillis,
         limit: usize,
         wanted: impl Fn(&AuditEntry) -> bool,
     ) -> anyhow::Result<AuditLog> {
@@ -122,13 +122,13 @@ fn partition(month: &str) -> String {
 }
 
 /// `yyyymm` in UTC.
-fn month(at: Millis) -> String {
+fn month(at: UnixMillis) -> String {
     at.hour()[..6].to_owned()
 }
 
 /// The months from one time to another, the last one first.
-fn months(from: Millis, to: Millis) -> Vec<String> {
-    let number = |at: Millis| {
+fn months(from: UnixMillis, to: UnixMillis) -> Vec<String> {
+    let number = |at: UnixMillis| {
         let month = month(at);
         let part = |text: Option<&str>| text.and_then(|t| t.parse::<u32>().ok()).unwrap_or(0);
         (part(month.get(..4)) * 12 + part(month.get(4..))).saturating_sub(1)
@@ -145,7 +145,7 @@ fn read(entry: &Item) -> Option<AuditEntry> {
     let text = |name| item::text(entry, name).unwrap_or_default().to_owned();
     Some(AuditEntry {
         id: format!("{time}-{random}"),
-        at: Millis(time.parse().ok()?),
+        at: UnixMillis(time.parse().ok()?),
         what: text("what"),
         who: text("who"),
         why: text("why"),
@@ -161,10 +161,10 @@ mod tests {
     #[test]
     fn the_months_between_two_times_are_read_backwards() {
         // 2025-12-31T23:59:59.999Z and 2026-02-01T00:00:00Z
-        let (from, to) = (Millis(1_767_225_599_999), Millis(1_769_904_000_000));
+        let (from, to) = (UnixMillis(1_767_225_599_999), UnixMillis(1_769_904_000_000));
         assert_eq!(months(from, to), ["202602", "202601", "202512"]);
         assert_eq!(months(to, to), ["202602"]);
         assert!(months(to, from).is_empty());
-        assert_eq!(months(Millis(0), to).len(), MOST_MONTHS);
+        assert_eq!(months(UnixMillis(0), to).len(), MOST_MONTHS);
     }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use zstd::stream::read::Decoder;
 
 use super::{BodyAt, Item, Ledger, Row, dictionary, item};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::webhook::event::LARGEST_BODY;
 use crate::webhook::event::{Event, EventKey, Sha};
 
@@ -136,7 +136,7 @@ impl Ledger {
         placed: &StoredBody,
         row: &mut Item,
         held: bool,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<()> {
         let packed = match &placed.at {
             BodyLocation::Bucket(key) => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::transition::{self, Fence};
 use super::{Item, Ledger, NEWEST_SCHEMA, Row, State, Write, item};
 use crate::base::backoff::CRASHES;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::timing::CLOCK_MARGIN;
 use crate::webhook::event::EventKey;
 
@@ -16,7 +16,7 @@ pub struct Lease {
     pub row: Row,
     pub(super) item: Item,
     pub(super) owner: String,
-    pub(super) until: Millis,
+    pub(super) until: UnixMillis,
     pub(super) annotation: Option<&'static str>,
 }
 
@@ -31,7 +31,7 @@ pub enum Claim {
     /// Somebody was at it and never came back, and it is to be left.
     Abandoned,
     /// A retry is due later; the sweep or another message comes for it.
-    NotDue(Millis),
+    NotDue(UnixMillis),
     /// Its attempts are used up. It is a dead letter now.
     Exhausted,
     /// There is no such event (any more).
@@ -55,7 +55,7 @@ pub(super) enum Refusal {
     Own,
     Settled(State),
     Held,
-    NotDue(Millis),
+    NotDue(UnixMillis),
     TakeOver {
         seen: u64,
     },
@@ -67,11 +67,11 @@ pub(super) enum Refusal {
 
 impl Lease {
     /// Whether there is time to begin something that others must not begin as well.
-    pub fn holds(&self, now: Millis) -> bool {
+    pub fn holds(&self, now: UnixMillis) -> bool {
         now < self.until - CLOCK_MARGIN
     }
 
-    pub fn until(&self) -> Millis {
+    pub fn until(&self) -> UnixMillis {
         self.until
     }
 
@@ -100,7 +100,7 @@ impl Ledger {
         &self,
         key: &EventKey,
         worker: &str,
-        now: Millis,
+        now: UnixMillis,
         lease: Duration,
         attempts: u32,
     ) -> anyhow::Result<Claim> {
@@ -114,7 +114,7 @@ impl Ledger {
         abandoned: ExpiredLease,
         key: &EventKey,
         worker: &str,
-        now: Millis,
+        now: UnixMillis,
         lease: Duration,
         attempts: u32,
     ) -> anyhow::Result<Claim> {
@@ -170,7 +170,7 @@ impl Ledger {
 }
 
 /// What a refused claim means, from the row that refused it.
-pub(super) fn refusal(row: &Row, owner: &str, now: Millis, attempts: u32) -> Refusal {
+pub(super) fn refusal(row: &Row, owner: &str, now: UnixMillis, attempts: u32) -> Refusal {
     if row.state == State::Processing && row.owner.as_deref() == Some(owner) {
         return Refusal::Own;
     }
@@ -192,7 +192,7 @@ pub(super) fn refusal(row: &Row, owner: &str, now: Millis, attempts: u32) -> Ref
     }
 }
 
-fn leased(item: Option<Item>, owner: String, until: Millis) -> anyhow::Result<Claim> {
+fn leased(item: Option<Item>, owner: String, until: UnixMillis) -> anyhow::Result<Claim> {
     let item = item.unwrap_or_default();
     let row = Row::read(&item)?;
     Ok(Claim::Leased(Box::new(Lease {

@@ -21,7 +21,7 @@ use std::time::Duration;
 use super::body::{BodyLocation, StoredBody};
 use super::receive::{New, Refusal};
 use super::{By, Ledger, Moment, NEWEST_SCHEMA, Received, Row, State, Write, item, transition};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::queue::WorkMessage;
 use crate::webhook::event::{Event, EventKey, Sha, Via};
 
@@ -132,7 +132,7 @@ impl Ledger {
         event: &Event,
         placed: &StoredBody,
         why: Why,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Received> {
         let source = event.key.source();
         let copies = format!("Q#{source}#A#{}", why.conflict(event).hex());
@@ -162,7 +162,7 @@ impl Ledger {
 
     /// The bound for what it conflicts with comes first, so that one captured request cannot take
     /// more of the source's bound than its own.
-    async fn count_conflict(&self, event: &Event, why: Why, now: Millis) -> anyhow::Result<()> {
+    async fn count_conflict(&self, event: &Event, why: Why, now: UnixMillis) -> anyhow::Result<()> {
         let pk = format!("Q#{}#{}", event.key.source(), &now.hour()[..8]);
         let of_one = format!("A#{}", &why.of(event).hex()[..32]);
         for (sk, most) in [(of_one.as_str(), MOST_OF_ONE), ("A", MOST_OF_DAY)] {
@@ -181,7 +181,7 @@ impl Ledger {
         event: &Event,
         placed: &StoredBody,
         why: Why,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<(EventKey, bool)> {
         let keys = [
             event.key.conflicting(&event.content),
@@ -217,7 +217,7 @@ impl Ledger {
         &self,
         key: &EventKey,
         by: By<'_>,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Decided> {
         self.decide(Decision::Release, key, by, now).await
     }
@@ -227,7 +227,7 @@ impl Ledger {
         &self,
         key: &EventKey,
         by: By<'_>,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Decided> {
         self.decide(Decision::Discard, key, by, now).await
     }
@@ -237,7 +237,7 @@ impl Ledger {
         decision: Decision,
         key: &EventKey,
         by: By<'_>,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Decided> {
         let pk = key.pk();
         let mut ours: Option<Moment> = None;
@@ -283,7 +283,7 @@ impl Ledger {
 }
 
 /// Why it was kept apart, which the row says no longer, and the decision.
-fn moments(decision: Decision, row: &Row, by: By<'_>, now: Millis) -> [Moment; 2] {
+fn moments(decision: Decision, row: &Row, by: By<'_>, now: UnixMillis) -> [Moment; 2] {
     let short = |text: &str| text.chars().take(200).collect::<String>();
     let moment = |at, what: &str, owner: &str, note: &str| Moment {
         at,

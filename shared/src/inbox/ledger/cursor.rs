@@ -6,13 +6,13 @@ use anyhow::Context as _;
 
 use super::transition::{self, Fence};
 use super::{Item, Ledger, Write, item};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 
 /// Where the next run begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// When the last complete run began; `None` before the first.
-    pub at: Option<Millis>,
+    pub at: Option<UnixMillis>,
     /// A run that stopped before its end: where it was.
     pub page: Option<ResumePoint>,
     /// The place in the provider's list that the next run goes on from, where a list has one.
@@ -25,9 +25,9 @@ pub struct ResumePoint {
     /// The provider's token of the next page.
     pub token: String,
     /// The earliest time that the run asks for.
-    pub from: Millis,
+    pub from: UnixMillis,
     /// When the run began.
-    pub started: Millis,
+    pub started: UnixMillis,
 }
 
 /// The right to move a source's cursor.
@@ -46,7 +46,7 @@ impl Ledger {
         &self,
         source: &str,
         owner: &str,
-        now: Millis,
+        now: UnixMillis,
         lease: Duration,
     ) -> anyhow::Result<Option<SyncLease>> {
         let change = transition::sync::lease(owner, now, now + lease);
@@ -72,7 +72,7 @@ impl Ledger {
 
     /// When the sync of a source was last begun; `None` before the first time, and where only older
     /// code began it.
-    pub async fn sync_served(&self, source: &str) -> anyhow::Result<Option<Millis>> {
+    pub async fn sync_served(&self, source: &str) -> anyhow::Result<Option<UnixMillis>> {
         let item = self.read(&pk(source), "CURSOR", false).await?;
         Ok(item.and_then(|item| item::time(&item, "srv")))
     }
@@ -82,7 +82,7 @@ impl Ledger {
         &self,
         lease: &SyncLease,
         page: &ResumePoint,
-        until: Millis,
+        until: UnixMillis,
     ) -> anyhow::Result<bool> {
         let change =
             transition::sync::page(lease.fence(), &page.token, page.from, page.started, until);
@@ -93,8 +93,8 @@ impl Ledger {
     pub async fn sync_advance(
         &self,
         lease: SyncLease,
-        started: Millis,
-        now: Millis,
+        started: UnixMillis,
+        now: UnixMillis,
     ) -> anyhow::Result<bool> {
         let change = transition::sync::advance(lease.fence(), started, now);
         self.end_run(&lease, started, change).await
@@ -104,9 +104,9 @@ impl Ledger {
     pub async fn sync_advance_to(
         &self,
         lease: SyncLease,
-        started: Millis,
+        started: UnixMillis,
         mark: &str,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<bool> {
         let change = transition::sync::advance_to(lease.fence(), started, mark, now);
         self.end_run(&lease, started, change).await
@@ -115,7 +115,7 @@ impl Ledger {
     async fn end_run(
         &self,
         lease: &SyncLease,
-        started: Millis,
+        started: UnixMillis,
         change: transition::Change,
     ) -> anyhow::Result<bool> {
         match self

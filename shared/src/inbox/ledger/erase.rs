@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_s3::types::ObjectVersion;
 
 use super::{BodyAt, Item, Ledger, Moment, Row, State, Write, item, transition};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 
 /// What became of an erasure.
@@ -34,7 +34,12 @@ impl Ledger {
     /// Erases what an event carried: its body in each version, headers, errors and notes. An event
     /// that is still open ends with it. To do it again does no harm, and makes up for a deletion
     /// that failed.
-    pub async fn erase(&self, key: &EventKey, by: By<'_>, now: Millis) -> anyhow::Result<Erased> {
+    pub async fn erase(
+        &self,
+        key: &EventKey,
+        by: By<'_>,
+        now: UnixMillis,
+    ) -> anyhow::Result<Erased> {
         let pk = key.pk();
         let keep = self.retention(key.source()).rows;
         // A few times, for a row that moves on while we look at it.
@@ -145,7 +150,7 @@ pub struct Scrubbed {
 }
 
 impl Scrubbed {
-    fn of(row: &Row, old: &Item, by: By<'_>, now: Millis) -> Self {
+    fn of(row: &Row, old: &Item, by: By<'_>, now: UnixMillis) -> Self {
         let effects = old.get("fx").and_then(|fx| fx.as_m().ok());
         let effects = effects.into_iter().flatten().map(|(name, effect)| {
             let mut entry = effect.as_m().cloned().unwrap_or_default();

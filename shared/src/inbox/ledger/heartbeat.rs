@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 
 use super::{Item, Ledger, SCHEMA, item};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 
 const PK: &str = "SYS";
 const SK: &str = "HB#";
 
 impl Ledger {
     /// Notes that a task came to its end. Of two that end together either may be last.
-    pub async fn beat(&self, task: &str, now: Millis) -> anyhow::Result<()> {
+    pub async fn beat(&self, task: &str, now: UnixMillis) -> anyhow::Result<()> {
         let note = Item::from([
             ("pk".to_owned(), item::s(PK)),
             ("sk".to_owned(), item::s(format!("{SK}{task}"))),
@@ -24,7 +24,7 @@ impl Ledger {
     }
 
     /// Each task that ever ended, and when it did last.
-    pub async fn heartbeats(&self) -> anyhow::Result<BTreeMap<String, Millis>> {
+    pub async fn heartbeats(&self) -> anyhow::Result<BTreeMap<String, UnixMillis>> {
         let answer = self
             .dynamodb
             .query()

@@ -4,7 +4,7 @@ use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::Item;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 
 pub(crate) fn s(text: impl Into<String>) -> AttributeValue {
     AttributeValue::S(text.into())
@@ -14,7 +14,7 @@ pub(crate) fn n(number: impl std::fmt::Display) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
-pub(crate) fn ms(time: Millis) -> AttributeValue {
+pub(crate) fn ms(time: UnixMillis) -> AttributeValue {
     n(time.0)
 }
 
@@ -30,8 +30,8 @@ pub(crate) fn number<T: std::str::FromStr>(item: &Item, name: &str) -> Option<T>
     item.get(name)?.as_n().ok()?.parse().ok()
 }
 
-pub(crate) fn time(item: &Item, name: &str) -> Option<Millis> {
-    number(item, name).map(Millis)
+pub(crate) fn time(item: &Item, name: &str) -> Option<UnixMillis> {
+    number(item, name).map(UnixMillis)
 }
 
 pub(crate) fn bytes<'i>(item: &'i Item, name: &str) -> Option<&'i [u8]> {

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 
 use super::transition::operator_flag as transition;
 use super::{Item, Ledger, Write, item};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 
 /// The notice itself.
@@ -21,7 +21,7 @@ pub struct OperatorFlag {
     pub id: String,
     pub who: String,
     pub why: String,
-    pub at: Millis,
+    pub at: UnixMillis,
     /// What there is to know beside that, as its writer writes it.
     pub doc: String,
 }
@@ -48,7 +48,7 @@ impl OperatorFlag {
         who: impl Into<String>,
         why: impl Into<String>,
         doc: impl Into<String>,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Self> {
         let mut id = [0; 8];
         crate::base::random::fill(&mut id)?;
@@ -130,8 +130,8 @@ impl Ledger {
     pub async fn look_now(
         &self,
         key: &EventKey,
-        seen: Millis,
-        now: Millis,
+        seen: UnixMillis,
+        now: UnixMillis,
     ) -> anyhow::Result<bool> {
         let change = transition::look_now(seen, now);
         Ok(matches!(

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::transition::{Fence, order as transition};
 use super::{BadRow, Body, Item, Ledger, Row, State, StoredBody, Write, item};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::timing::{KEEP_ORDER, ORDER_ENTRY_GRACE};
 use crate::sources::Config;
 use crate::sources::ordering::{Entity, Mode, Place, Version};
@@ -65,7 +65,7 @@ pub struct Predecessor {
     /// `None`: it has a pointer, and its row is not there yet.
     pub event: Option<EventKey>,
     /// When it is worth to look again.
-    pub until: Millis,
+    pub until: UnixMillis,
 }
 
 /// What a pointer says of the way.
@@ -149,7 +149,7 @@ impl Ledger {
     }
 
     /// Lets an event stand in the line of its entity. One that stands there keeps its place.
-    pub async fn enter_order(&self, pointer: &OrderEntry, now: Millis) -> anyhow::Result<()> {
+    pub async fn enter_order(&self, pointer: &OrderEntry, now: UnixMillis) -> anyhow::Result<()> {
         let written = Item::from([
             ("pk".to_owned(), item::s(pointer.entity.pk())),
             ("sk".to_owned(), item::s(&pointer.sk)),
@@ -174,7 +174,7 @@ impl Ledger {
         &self,
         entity: &Entity,
         owner: &str,
-        now: Millis,
+        now: UnixMillis,
         lease: Duration,
     ) -> anyhow::Result<Option<EntityLock>> {
         let change = transition::lock(owner, now, now + lease);
@@ -215,7 +215,7 @@ impl Ledger {
         entity: &Entity,
         version: &Version,
         event: &EventKey,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<VersionCheck> {
         let change = transition::advance_version(version, &event.pk(), now);
         Ok(match self.change_item(&entity.pk(), "V", change).await? {
@@ -247,7 +247,7 @@ impl Ledger {
     pub async fn predecessor(
         &self,
         pointer: &OrderEntry,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Option<Predecessor>> {
         for _ in 0..PAGES {
             let page = self
@@ -286,7 +286,7 @@ impl Ledger {
     pub async fn wake_next(
         &self,
         entity: &Entity,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Option<EventKey>> {
         // Greater than any pointer.
         let first = self.order_entries(entity, "P$", 1).await?;
@@ -301,8 +301,8 @@ impl Ledger {
         &self,
         mine: &OrderEntry,
         event: &EventKey,
-        at: Millis,
-        now: Millis,
+        at: UnixMillis,
+        now: UnixMillis,
     ) -> anyhow::Result<EntryState> {
         if *event == mine.event {
             // The same event said something else before.
@@ -328,7 +328,7 @@ impl Ledger {
         entity: &Entity,
         to: &str,
         limit: i32,
-    ) -> anyhow::Result<Vec<(String, EventKey, Millis)>> {
+    ) -> anyhow::Result<Vec<(String, EventKey, UnixMillis)>> {
         let values = Item::from([
             (":pk".to_owned(), item::s(entity.pk())),
             (":from".to_owned(), item::s("P#")),
@@ -367,7 +367,7 @@ impl Ledger {
 }
 
 /// What a pointer from `at` says, given its row.
-fn entry_state(row: Option<&Row>, at: Millis, now: Millis) -> EntryState {
+fn entry_state(row: Option<&Row>, at: UnixMillis, now: UnixMillis) -> EntryState {
     let soon = now + LOOK_AGAIN;
     match row {
         // The row is written right behind the pointer, or its sender sends it again.
@@ -418,11 +418,11 @@ mod tests {
         let ahead = |others| {
             let first = Predecessor {
                 event: None,
-                until: Millis(0),
+                until: UnixMillis(0),
             };
             first.behind(others).until
         };
-        let minutes = |count: i64| Millis(count * 60_000);
+        let minutes = |count: i64| UnixMillis(count * 60_000);
         for (others, after) in [(0, 0), (1, 1), (15, 15), (16, 15), (usize::MAX, 15)] {
             assert_eq!(ahead(others), minutes(after), "{others}");
         }
@@ -430,8 +430,8 @@ mod tests {
 
     #[test]
     fn a_pointer_without_a_row_stands_for_a_while() {
-        let at = Millis(1_000_000);
-        let waits = |now: Millis| matches!(entry_state(None, at, now), EntryState::Waits(_));
+        let at = UnixMillis(1_000_000);
+        let waits = |now: UnixMillis| matches!(entry_state(None, at, now), EntryState::Waits(_));
         assert!(waits(at) && waits(at + ORDER_ENTRY_GRACE - Duration::from_millis(1)));
         assert!(!waits(at + ORDER_ENTRY_GRACE));
         // The clock of who wrote it may be ahead.

@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::{ConsumedCapacity, KeysAndAttributes, ReturnConsume
 use super::read::{TIME_SHARDS, Waiting};
 use super::transition::WORK_SHARDS;
 use super::{Item, Ledger, item};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 
 /// The most items that one request may name.
@@ -31,8 +31,8 @@ pub struct Cost {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HourPart {
     source: String,
-    from: Millis,
-    to: Millis,
+    from: UnixMillis,
+    to: UnixMillis,
     shard: u8,
 }
 
@@ -51,7 +51,7 @@ pub struct Next(Item);
 impl HourPart {
     /// The parts that hold the events of a source from one time to another, both inclusive and
     /// within one hour of UTC.
-    pub fn of(source: &str, from: Millis, to: Millis) -> impl Iterator<Item = Self> {
+    pub fn of(source: &str, from: UnixMillis, to: UnixMillis) -> impl Iterator<Item = Self> {
         (0..TIME_SHARDS).map(move |shard| Self {
             source: source.to_owned(),
             from,
@@ -105,7 +105,7 @@ impl Ledger {
         &self,
         what: Waiting,
         shard: u8,
-        since: Millis,
+        since: UnixMillis,
         limit: Option<i32>,
         start: Option<Next>,
     ) -> anyhow::Result<Page<EventKey>> {

@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 
 use super::transition::{self, Fence};
 use super::{Ledger, Write, item};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
 use crate::webhook::event::{EventId, EventKey};
 
@@ -71,19 +71,19 @@ pub struct PlanFacts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanEvent {
     pub key: EventKey,
-    pub received_at: Millis,
+    pub received_at: UnixMillis,
     /// The epoch and the run that its row had.
     pub epoch: u64,
     pub run: u64,
     /// Until when it may be replayed: a downstream remembers a key only for so long.
-    pub until: Option<Millis>,
+    pub until: Option<UnixMillis>,
 }
 
 /// One that was selected and is not part of the plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanLeftOut {
     pub key: EventKey,
-    pub received_at: Millis,
+    pub received_at: UnixMillis,
     /// A word.
     pub why: String,
 }
@@ -121,20 +121,20 @@ pub struct Plan {
     pub id: String,
     pub facts: PlanFacts,
     pub state: PlanState,
-    pub made_at: Millis,
+    pub made_at: UnixMillis,
     /// Until when it may be begun.
-    pub good_until: Millis,
+    pub good_until: UnixMillis,
     /// How many events it replays.
     pub count: usize,
     /// How many of them were looked at.
     pub next: usize,
     pub runs: Vec<PlanRun>,
     /// Who is at it, and until when at most.
-    pub lease: Option<(String, Millis)>,
+    pub lease: Option<(String, UnixMillis)>,
     /// What was seen of the outcome when it was finished.
     pub outcome: Option<PlanOutcome>,
     pub cancelled_by: Option<String>,
-    pub ended_at: Option<Millis>,
+    pub ended_at: Option<UnixMillis>,
 }
 
 /// The right to apply a plan.
@@ -161,7 +161,7 @@ pub enum PlanClaim {
 
 impl Plan {
     /// Where it stands at this time.
-    pub fn standing(&self, now: Millis) -> PlanState {
+    pub fn standing(&self, now: UnixMillis) -> PlanState {
         match self.state {
             PlanState::Planned if self.good_until <= now => PlanState::Expired,
             state => state,
@@ -169,7 +169,7 @@ impl Plan {
     }
 
     /// Whether somebody has it, and is not known to be gone.
-    pub fn is_held(&self, now: Millis) -> bool {
+    pub fn is_held(&self, now: UnixMillis) -> bool {
         let over = now - crate::base::timing::CLOCK_MARGIN;
         self.lease.as_ref().is_some_and(|(_, until)| *until >= over)
     }
@@ -207,7 +207,7 @@ impl Ledger {
         id: &str,
         owner: &str,
         run: &PlanRun,
-        now: Millis,
+        now: UnixMillis,
         lease: Duration,
     ) -> anyhow::Result<PlanClaim> {
         let change = transition::plan::begin(owner, item::s(text(run)?), now, now + lease);
@@ -238,7 +238,7 @@ impl Ledger {
         &self,
         lease: &PlanLease,
         next: usize,
-        until: Millis,
+        until: UnixMillis,
     ) -> anyhow::Result<bool> {
         let change = transition::plan::checkpoint(lease.fence(), next, until);
         let written = self.change_item(&pk(&lease.id), "M", change).await?;
@@ -258,7 +258,7 @@ impl Ledger {
         &self,
         lease: PlanLease,
         outcome: &PlanOutcome,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<bool> {
         let (count, run) = (lease.plan.count, item::s(text(&lease.run)?));
         let outcome = text(outcome)?;
@@ -280,7 +280,7 @@ impl Ledger {
         &self,
         id: &str,
         who: &str,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Option<Plan>> {
         let change = transition::plan::cancel(who, now);
         match self.change_item(&pk(id), "M", change).await? {
@@ -327,7 +327,7 @@ mod tests {
     fn the_digest_is_of_the_events_and_not_of_their_order() {
         let event = |id: &str, at| PlanEvent {
             key: EventKey::new("s", id),
-            received_at: Millis(at),
+            received_at: UnixMillis(at),
             epoch: 1,
             run: 0,
             until: None,

@@ -5,7 +5,7 @@ use anyhow::Context as _;
 use super::pages::HourPart;
 use super::transition::WORK_SHARDS;
 use super::{Body, Item, Ledger, NoBody, Row, item};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::webhook::event::{EventId, EventKey};
 
 /// Parts of an hour of a source in the `time` index.
@@ -18,7 +18,7 @@ const HOUR_MS: i64 = 3_600_000;
 pub struct Listed {
     pub id: EventId,
     pub key: EventKey,
-    pub received_at: Millis,
+    pub received_at: UnixMillis,
     pub kind: String,
 }
 
@@ -45,7 +45,7 @@ impl Ledger {
         shard: u8,
         limit: i32,
     ) -> anyhow::Result<(Vec<EventKey>, bool)> {
-        let page = self.waiting_page(what, shard, Millis(0), Some(limit), None);
+        let page = self.waiting_page(what, shard, UnixMillis(0), Some(limit), None);
         let page = page.await?;
         Ok((page.found, page.next.is_some()))
     }
@@ -88,8 +88,8 @@ impl Ledger {
     pub async fn received_in_hour(
         &self,
         source: &str,
-        from: Millis,
-        to: Millis,
+        from: UnixMillis,
+        to: UnixMillis,
         limit: usize,
     ) -> anyhow::Result<Vec<Listed>> {
         let (mut found, at_once) = (Vec::new(), i32::try_from(limit.clamp(1, 1000))?);
@@ -129,14 +129,14 @@ impl Ledger {
         for source in sources {
             let mut at = from;
             while at <= to {
-                let end = Millis((at.0.div_euclid(HOUR_MS) + 1) * HOUR_MS - 1).min(to);
+                let end = UnixMillis((at.0.div_euclid(HOUR_MS) + 1) * HOUR_MS - 1).min(to);
                 let listed = self.received_in_hour(source, at, end, 1000).await?;
                 found.extend(
                     listed
                         .into_iter()
                         .filter(|e| e.id.as_str()[4..].starts_with(&text)),
                 );
-                at = Millis(end.0 + 1);
+                at = UnixMillis(end.0 + 1);
                 if found.len() >= limit {
                     break;
                 }
@@ -150,7 +150,7 @@ impl Ledger {
 pub(super) fn listed(keys: &Item) -> Option<Listed> {
     let key = EventKey::from_pk(item::text(keys, "pk")?)?;
     let (time, kind) = item::text(keys, "tsk")?.split_once('#')?;
-    let received_at = Millis(time.parse().ok()?);
+    let received_at = UnixMillis(time.parse().ok()?);
     Some(Listed {
         id: EventId::new(received_at, &key),
         key,

@@ -8,7 +8,7 @@ use super::body::StoredBody;
 use super::conflict::Why;
 use super::transition::{QUARANTINED, work_partition};
 use super::{FoundBy, Item, Ledger, Row, SCHEMA, State, Write, item};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
 use crate::webhook::event::{Event, EventKey, Sha, Via};
 
@@ -63,7 +63,7 @@ impl Ledger {
     /// Writes the event once. A second delivery of it is an answer, not an error.
     ///
     /// After this returns, the event is durable: it may be acknowledged.
-    pub async fn receive(&self, event: &Event, now: Millis) -> anyhow::Result<Received> {
+    pub async fn receive(&self, event: &Event, now: UnixMillis) -> anyhow::Result<Received> {
         let placed = self.store_body(event).await?;
         self.receive_stored(event, &placed, FoundBy::WorkIndex, now)
             .await
@@ -75,7 +75,7 @@ impl Ledger {
         event: &Event,
         placed: &StoredBody,
         watched: FoundBy,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Received> {
         if let Some(mark) = &event.once
             && !self.is_first_with(mark, event, now).await?
@@ -110,7 +110,7 @@ impl Ledger {
         key: &EventKey,
         placed: &StoredBody,
         new: New<'_>,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Option<Refusal>> {
         let event = &event.under(key.clone());
         let write_id = write_id()?;
@@ -139,7 +139,12 @@ impl Ledger {
 
     /// Whether no other event had this mark. Written before the event, so that of two ids with
     /// one mark only one is first; the same id may come again.
-    async fn is_first_with(&self, mark: &Sha, event: &Event, now: Millis) -> anyhow::Result<bool> {
+    async fn is_first_with(
+        &self,
+        mark: &Sha,
+        event: &Event,
+        now: UnixMillis,
+    ) -> anyhow::Result<bool> {
         let keep = self.retention(event.key.source()).rows;
         let marker = Item::from([
             (
@@ -175,7 +180,7 @@ impl Event {
 }
 
 /// What the item that stands in the way says of our put.
-fn refusal(old: &Item, event: &Event, write_id: &str, now: Millis) -> Refusal {
+fn refusal(old: &Item, event: &Event, write_id: &str, now: UnixMillis) -> Refusal {
     if item::text(old, "wid") == Some(write_id) {
         return Refusal::Own;
     }
@@ -205,7 +210,7 @@ fn refusal(old: &Item, event: &Event, write_id: &str, now: Millis) -> Refusal {
     }
 }
 
-fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: Millis) -> Item {
+fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: UnixMillis) -> Item {
     let pk = event.key.pk();
     let received = event.received_at;
     let mut row = Item::from([
@@ -285,7 +290,7 @@ fn state_row(event: &Event, len: usize, new: New<'_>, write_id: &str, now: Milli
 }
 
 /// The part of the `time` index that an event is in: source, hour and one of four.
-pub(super) fn time_partition(key: &EventKey, at: Millis) -> String {
+pub(super) fn time_partition(key: &EventKey, at: UnixMillis) -> String {
     format!(
         "T#{}#{}#{}",
         key.source(),
@@ -315,7 +320,7 @@ mod tests {
             id: "1",
             kind: "k",
             body: body.into(),
-            now: Millis(1_000_000),
+            now: UnixMillis(1_000_000),
             via,
             config: "c",
         });
@@ -334,7 +339,7 @@ mod tests {
     #[test]
     fn a_refused_put_is_read_from_what_stands_there() {
         let (one, two) = (event(b"one", Via::Webhook), event(b"two", Via::Webhook));
-        let (now, later) = (Millis(1_000_000), Millis(1_010_000));
+        let (now, later) = (UnixMillis(1_000_000), UnixMillis(1_010_000));
         let open = row(&one, State::Received);
         assert_eq!(refusal(&open, &one, "first", now), Refusal::Own);
         let known = |silent| Refusal::Known(Received::Open { silent, run: 0 });
@@ -354,7 +359,7 @@ mod tests {
         for (first, second) in [(&posted, &listed), (&listed, &posted)] {
             let old = row(first, State::Done);
             assert_eq!(
-                refusal(&old, second, "x", Millis(0)),
+                refusal(&old, second, "x", UnixMillis(0)),
                 Refusal::Known(Received::Settled)
             );
         }

@@ -16,7 +16,7 @@ use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use super::pages::{Cost, HourPart, MOST_AT_ONCE, Next, Page, key_of};
 use super::{Item, Ledger, State, Write, item, transition};
 use crate::base::calendar;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 pub use checkpoint::{Checksum, SweepCheckpoint};
 
@@ -62,11 +62,11 @@ impl Ledger {
     pub async fn unindexed_keys(
         &self,
         keys: &[EventKey],
-    ) -> anyhow::Result<(Vec<(EventKey, Millis)>, Cost)> {
+    ) -> anyhow::Result<(Vec<(EventKey, UnixMillis)>, Cost)> {
         let (rows, cost) = self.state_rows(keys, Some("pk, st, gpk, rcv")).await?;
         let open = rows.iter().filter(|row| is_unindexed(row));
         let open = open.filter_map(|row| {
-            let received_at = item::time(row, "rcv").unwrap_or(Millis(0));
+            let received_at = item::time(row, "rcv").unwrap_or(UnixMillis(0));
             Some((key_of(row)?, received_at))
         });
         Ok((open.collect(), cost))
@@ -74,7 +74,7 @@ impl Ledger {
 
     /// Gives an open event its place in the `work` index, to be looked at now. `false`: it has one,
     /// or is open no more.
-    pub async fn index_event(&self, key: &EventKey, now: Millis) -> anyhow::Result<bool> {
+    pub async fn index_event(&self, key: &EventKey, now: UnixMillis) -> anyhow::Result<bool> {
         let pk = key.pk();
         let change = transition::index_event(&pk, now);
         Ok(match self.change(&pk, change).await? {
@@ -89,14 +89,14 @@ impl Ledger {
     pub async fn recent_events(
         &self,
         sources: &[&str],
-        now: Millis,
+        now: UnixMillis,
         most: usize,
     ) -> anyhow::Result<RecentEvents> {
         let marks = self
             .sweep_checkpoint()
             .await?
             .unwrap_or_else(|| SweepCheckpoint::new(now));
-        let spans = calendar::cut(Millis(marks.at.0 + 1), now + CLOCKS_APART);
+        let spans = calendar::cut(UnixMillis(marks.at.0 + 1), now + CLOCKS_APART);
         let parts = sources.iter().flat_map(|source| {
             let spans = spans.iter();
             spans.flat_map(move |(from, to)| HourPart::of(source, *from, *to))

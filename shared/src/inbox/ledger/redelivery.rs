@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Ledger, Write, transition};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 
 /// For longer than any provider lists its deliveries.
@@ -16,7 +16,7 @@ impl Ledger {
         &self,
         key: &EventKey,
         most: u64,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<bool> {
         let change = transition::count_redelivery_request(most, now + KEPT);
         let pk = format!("SYNC#{}", key.source());

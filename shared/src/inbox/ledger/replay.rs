@@ -16,7 +16,7 @@ use aws_sdk_dynamodb::types::{
 use super::transition::replay::{APPLIED, PLANNED};
 use super::transition::{Change, replay as transition};
 use super::{Item, Ledger, NEWEST_SCHEMA, Row, State, item};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
 use crate::webhook::event::EventKey;
 
@@ -60,7 +60,7 @@ pub struct Planned {
     /// Its place in the order of the plan, from 0.
     pub place: u64,
     /// When it was taken up again, if it was.
-    pub applied_at: Option<Millis>,
+    pub applied_at: Option<UnixMillis>,
 }
 
 impl Ledger {
@@ -70,7 +70,7 @@ impl Ledger {
         &self,
         plan: &str,
         events: &[(EventKey, u64)],
-        expires: Millis,
+        expires: UnixMillis,
     ) -> anyhow::Result<()> {
         let items = events.iter().enumerate().map(|(place, (key, seen))| {
             Item::from([
@@ -141,7 +141,7 @@ impl Ledger {
         &self,
         key: &EventKey,
         again: &Again<'_>,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Replayed> {
         let pk = key.pk();
         for _ in 0..TRIES {

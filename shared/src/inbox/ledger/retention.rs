@@ -12,7 +12,7 @@ use futures::stream::{self, StreamExt as _};
 
 use super::transition::{self, WORK_SHARDS};
 use super::{BodyAt, Item, Ledger, Row, State, item};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::sources::policy::{BODY_DAYS, Retention, Retentions};
 use crate::webhook::event::EventKey;
 
@@ -65,7 +65,7 @@ impl Ledger {
 
     /// Holds the body of an event that has been open for long. The next look tries again what
     /// fails, and there are many before its time.
-    pub(super) async fn hold_if_old(&self, row: &Row, now: Millis) {
+    pub(super) async fn hold_if_old(&self, row: &Row, now: UnixMillis) {
         if row.is_open()
             && now.since(row.received_at) > HOLD_AFTER
             && let Err(error) = self.hold_body(row).await
@@ -90,7 +90,7 @@ impl Ledger {
     }
 
     /// The event is done: a body that was held back, or may have been, expires again.
-    pub(super) async fn release_body(&self, row: &Row, now: Millis) -> anyhow::Result<()> {
+    pub(super) async fn release_body(&self, row: &Row, now: UnixMillis) -> anyhow::Result<()> {
         let retention = self.retention(row.key.source());
         let old = now.since(row.received_at) > HOLD_AFTER;
         if !old && row.run == 0 && !row.key.is_conflicting() {
@@ -146,7 +146,7 @@ impl Ledger {
 
     /// A second delivery has put the body in the bucket again, under a rule: what is not settled
     /// stays out of all rules.
-    pub(super) async fn hold_again(&self, row: &Row, now: Millis) {
+    pub(super) async fn hold_again(&self, row: &Row, now: UnixMillis) {
         let open = row.is_open() && now.since(row.received_at) > HOLD_AFTER;
         let held = open || matches!(row.state, State::DeadLetter | State::Quarantined);
         // A conflicting delivery was held before its row turned out to be settled.
@@ -166,7 +166,7 @@ impl Ledger {
     /// first. Returns how many, or nothing when it was not yet time. What there is no time for is
     /// left to the next look; a row that cannot be read, or held, is in the log, and keeps no other
     /// one waiting.
-    pub async fn hold_dead_letters(&self, now: Millis) -> anyhow::Result<Option<u64>> {
+    pub async fn hold_dead_letters(&self, now: UnixMillis) -> anyhow::Result<Option<u64>> {
         let last = self.get("SYS", "HELD").await?;
         let last = last.as_ref().and_then(|item| item::time(item, "at"));
         if last.is_some_and(|last| now.since(last) < EVERY) {
@@ -219,10 +219,10 @@ impl Ledger {
     async fn died_between(
         &self,
         shard: u8,
-        from: Millis,
-        to: Millis,
+        from: UnixMillis,
+        to: UnixMillis,
         place: Option<Item>,
-    ) -> anyhow::Result<(Vec<(EventKey, Millis)>, Option<Item>)> {
+    ) -> anyhow::Result<(Vec<(EventKey, UnixMillis)>, Option<Item>)> {
         let page = self
             .dynamodb
             .query()
@@ -230,7 +230,7 @@ impl Ledger {
             .index_name("work")
             .key_condition_expression("gpk = :shard AND gsk BETWEEN :from AND :to")
             .expression_attribute_values(":shard", item::s(format!("D#{shard}")))
-            .expression_attribute_values(":from", item::ms(from.max(Millis(0))))
+            .expression_attribute_values(":from", item::ms(from.max(UnixMillis(0))))
             .expression_attribute_values(":to", item::ms(to))
             .limit(PAGE)
             .set_exclusive_start_key(place)

@@ -6,7 +6,7 @@ use std::fmt;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::{Item, OtherArrival, item};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
 use crate::webhook::event::{Batch, EventId, EventKey, Proven, Sha, Via};
 
@@ -61,16 +61,16 @@ pub struct Row {
     /// How often it was put off in this run, none of which is an attempt.
     pub deferrals: u32,
     pub owner: Option<String>,
-    pub lease_until: Option<Millis>,
-    pub due: Option<Millis>,
-    pub received_at: Millis,
+    pub lease_until: Option<UnixMillis>,
+    pub due: Option<UnixMillis>,
+    pub received_at: UnixMillis,
     pub write_id: String,
     pub sha: Option<Sha>,
     pub body_len: u64,
     /// The request that it came in with others. Its body is what is left of that request's.
     pub batch: Option<Batch>,
     /// When it came out of the spill queue, if it was in it.
-    pub drained_at: Option<Millis>,
+    pub drained_at: Option<UnixMillis>,
     pub content_type: Option<String>,
     pub headers: BTreeMap<String, String>,
     pub via: Via,
@@ -90,14 +90,14 @@ pub struct Row {
     pub(super) raw_history: Vec<AttributeValue>,
     pub error: Option<String>,
     pub reason: Option<String>,
-    pub done_at: Option<Millis>,
+    pub done_at: Option<UnixMillis>,
     pub done_by: Option<String>,
-    pub dead_at: Option<Millis>,
+    pub dead_at: Option<UnixMillis>,
     /// When what it carried was erased.
-    pub erased_at: Option<Millis>,
+    pub erased_at: Option<UnixMillis>,
     /// When the sweep looks at it next.
-    pub next_look: Option<Millis>,
-    pub sent_at: Option<Millis>,
+    pub next_look: Option<UnixMillis>,
+    pub sent_at: Option<UnixMillis>,
     pub sends: u32,
 }
 
@@ -120,7 +120,7 @@ pub struct EffectRow {
     pub key: String,
     /// Whether repeating it under that key is safe and may help.
     pub keyed: bool,
-    pub at: Millis,
+    pub at: UnixMillis,
     /// The run that it was tried in.
     pub run: u64,
     pub note: String,
@@ -129,11 +129,11 @@ pub struct EffectRow {
 /// One entry of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
-    pub at: Millis,
+    pub at: UnixMillis,
     pub what: String,
     pub attempt: u32,
     /// The end of the lease that was held.
-    pub lease_until: Option<Millis>,
+    pub lease_until: Option<UnixMillis>,
     pub owner: String,
     pub note: String,
 }
@@ -262,7 +262,7 @@ impl Row {
     }
 
     /// Whether the lease is over by more than clocks may differ.
-    pub fn lease_is_over(&self, now: Millis) -> bool {
+    pub fn lease_is_over(&self, now: UnixMillis) -> bool {
         self.lease_until
             .is_none_or(|until| until < now - crate::base::timing::CLOCK_MARGIN)
     }
@@ -335,10 +335,10 @@ impl Moment {
         let mut parts = text.splitn(6, '|');
         let mut next = || parts.next();
         Some(Self {
-            at: Millis(next()?.parse().ok()?),
+            at: UnixMillis(next()?.parse().ok()?),
             what: next()?.to_owned(),
             attempt: next()?.parse().ok()?,
-            lease_until: next()?.parse().ok().map(Millis),
+            lease_until: next()?.parse().ok().map(UnixMillis),
             owner: next()?.to_owned(),
             note: next()?.to_owned(),
         })
@@ -368,10 +368,10 @@ mod tests {
     #[test]
     fn history_is_read_back() {
         let moment = Moment {
-            at: Millis(5),
+            at: UnixMillis(5),
             what: "failed".into(),
             attempt: 3,
-            lease_until: Some(Millis(9)),
+            lease_until: Some(UnixMillis(9)),
             owner: "processor/7f3c".into(),
             note: "502 | twice".into(),
         };

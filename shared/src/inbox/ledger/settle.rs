@@ -6,7 +6,7 @@ use super::transition::replay::REPLAYED;
 use super::transition::{self, Change};
 use super::{EffectRow, Lease, Ledger, Row, State, Write};
 use crate::base::backoff::Backoff;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::timing::{FIRST_LOOK, LONGEST_DELAY, MAX_SELF_SENDS_PER_RUN};
 use crate::inbox::outcome::Outcome;
 
@@ -19,14 +19,14 @@ pub enum Settlement {
     Done,
     Retry {
         error: String,
-        due: Millis,
+        due: UnixMillis,
         /// The worker itself rings after this delay; otherwise the sweep does.
         resend_after: Option<Duration>,
     },
     /// Not tried, and not counted as an attempt.
     Deferred {
         why: String,
-        due: Millis,
+        due: UnixMillis,
         resend_after: Option<Duration>,
         /// Another event of its entity goes first.
         in_line: bool,
@@ -47,7 +47,13 @@ pub enum Settled {
 
 impl Settlement {
     /// What an outcome means for the event, given where it stands.
-    pub fn of(outcome: Outcome, row: &Row, backoff: &Backoff, now: Millis, jitter: f64) -> Self {
+    pub fn of(
+        outcome: Outcome,
+        row: &Row,
+        backoff: &Backoff,
+        now: UnixMillis,
+        jitter: f64,
+    ) -> Self {
         match outcome {
             Outcome::Done => Self::Done,
             Outcome::Permanent { error } => Self::DeadLetter {
@@ -116,7 +122,7 @@ impl Settlement {
         &self,
         lease: &Lease,
         effects: &[(String, EffectRow)],
-        now: Millis,
+        now: UnixMillis,
         keep: Duration,
     ) -> Change {
         let (fence, row) = (lease.fence(), &lease.row);
@@ -169,7 +175,7 @@ fn own_send(row: &Row, wait: Duration) -> Option<Duration> {
 }
 
 /// When the sweep looks. Should the worker's own message be lost, it is two minutes behind it.
-fn look_behind(due: Millis, resend_after: Option<Duration>) -> Millis {
+fn look_behind(due: UnixMillis, resend_after: Option<Duration>) -> UnixMillis {
     if resend_after.is_some() {
         due + FIRST_LOOK
     } else {
@@ -185,7 +191,7 @@ impl Ledger {
         lease: Lease,
         settlement: Settlement,
         effects: &[(String, EffectRow)],
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Settled> {
         let keep = self.retention(lease.row.key.source()).rows;
         let mut change = settlement.change(&lease, effects, now, keep);
@@ -241,7 +247,7 @@ impl Ledger {
 
 /// Whether the row that refused a settlement shows that it had been applied before, its answer
 /// lost: nobody has claimed the event since, and it stands where we put it.
-fn applied(row: &Row, lease: &Lease, settlement: &Settlement, now: Millis) -> bool {
+fn applied(row: &Row, lease: &Lease, settlement: &Settlement, now: UnixMillis) -> bool {
     row.epoch == lease.row.epoch
         && match settlement {
             Settlement::Done => {
@@ -289,7 +295,7 @@ mod tests {
             outcome,
             &row(attempts),
             &Backoff::default(),
-            Millis(1_000),
+            UnixMillis(1_000),
             0.0,
         )
     }
@@ -306,7 +312,7 @@ mod tests {
         assert_eq!(reason(of(Outcome::retry("x"), 10)), "attempts_exhausted");
         let retry = |secs: u64, ring: bool| Settlement::Retry {
             error: "x".into(),
-            due: Millis(1_000) + Duration::from_secs(secs),
+            due: UnixMillis(1_000) + Duration::from_secs(secs),
             resend_after: ring.then_some(Duration::from_secs(secs)),
         };
         assert_eq!(of(Outcome::retry("x"), 1), retry(10, true));
@@ -323,8 +329,13 @@ mod tests {
         };
         let rings = (1..50)
             .filter(|attempt| {
-                let settlement =
-                    Settlement::of(Outcome::retry("x"), &row(*attempt), &quick, Millis(0), 0.5);
+                let settlement = Settlement::of(
+                    Outcome::retry("x"),
+                    &row(*attempt),
+                    &quick,
+                    UnixMillis(0),
+                    0.5,
+                );
                 matches!(
                     settlement,
                     Settlement::Retry {
@@ -340,8 +351,8 @@ mod tests {
                 deferrals: *put_offs,
                 ..row(1)
             };
-            let outcome = Outcome::deferred("full", Millis(9));
-            let settlement = Settlement::of(outcome, &row, &quick, Millis(0), 0.5);
+            let outcome = Outcome::deferred("full", UnixMillis(9));
+            let settlement = Settlement::of(outcome, &row, &quick, UnixMillis(0), 0.5);
             matches!(
                 settlement,
                 Settlement::Deferred {

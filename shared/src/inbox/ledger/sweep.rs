@@ -8,7 +8,7 @@ use super::settle::SWEEP_AHEAD;
 use super::transition::{self, WORK_SHARDS};
 use super::{Item, Ledger, NEWEST_SCHEMA, Row, State, Write, item};
 use crate::base::backoff::CRASHES;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::timing::SWEEP_LEASE;
 use crate::inbox::queue::{QueueName, WorkMessage};
 use crate::webhook::event::EventKey;
@@ -29,14 +29,14 @@ pub enum SweepDecision {
     /// Ring, after a delay if its retry is not due yet; look again at `next`.
     Send {
         delay: Duration,
-        next: Millis,
+        next: UnixMillis,
         /// The first ring for a retry: nobody else rings for it, so that it adds no second
         /// message and passes also into a deep queue.
         first: bool,
     },
     /// Somebody is at work; look again then.
     Wait {
-        next: Millis,
+        next: UnixMillis,
     },
     Exhaust {
         reason: &'static str,
@@ -120,7 +120,7 @@ impl QueueCapacity {
 
 impl SweepDecision {
     /// Decides over a row. `seen` is the time to look that the index gave.
-    pub fn at(row: &Row, seen: Millis, attempts: u32, now: Millis) -> Self {
+    pub fn at(row: &Row, seen: UnixMillis, attempts: u32, now: UnixMillis) -> Self {
         if row.next_look != Some(seen) || !row.is_open() || row.schema > NEWEST_SCHEMA {
             return Self::Skip;
         }
@@ -162,9 +162,9 @@ impl Ledger {
     pub async fn due(
         &self,
         shard: u8,
-        now: Millis,
+        now: UnixMillis,
         limit: i32,
-    ) -> anyhow::Result<Vec<(EventKey, Millis)>> {
+    ) -> anyhow::Result<Vec<(EventKey, UnixMillis)>> {
         Ok(self.due_after(shard, now, limit, None).await?.0)
     }
 
@@ -172,11 +172,11 @@ impl Ledger {
     pub async fn due_after(
         &self,
         shard: u8,
-        now: Millis,
+        now: UnixMillis,
         limit: i32,
         place: Option<Item>,
-    ) -> anyhow::Result<(Vec<(EventKey, Millis)>, Option<Item>)> {
-        self.due_between(shard, (Millis(0), now), limit, place)
+    ) -> anyhow::Result<(Vec<(EventKey, UnixMillis)>, Option<Item>)> {
+        self.due_between(shard, (UnixMillis(0), now), limit, place)
             .await
     }
 
@@ -184,10 +184,10 @@ impl Ledger {
     pub async fn due_between(
         &self,
         shard: u8,
-        (from, to): (Millis, Millis),
+        (from, to): (UnixMillis, UnixMillis),
         limit: i32,
         place: Option<Item>,
-    ) -> anyhow::Result<(Vec<(EventKey, Millis)>, Option<Item>)> {
+    ) -> anyhow::Result<(Vec<(EventKey, UnixMillis)>, Option<Item>)> {
         let answer = self
             .dynamodb
             .query()
@@ -215,9 +215,9 @@ impl Ledger {
     pub async fn postpone(
         &self,
         key: &EventKey,
-        seen: Millis,
-        next: Millis,
-        now: Millis,
+        seen: UnixMillis,
+        next: UnixMillis,
+        now: UnixMillis,
     ) -> anyhow::Result<bool> {
         let change = transition::sweep_skip(seen, next);
         let Write::Applied(item) = self.change(&key.pk(), change).await? else {
@@ -235,10 +235,10 @@ impl Ledger {
     pub async fn sweep_one(
         &self,
         key: &EventKey,
-        seen: Millis,
+        seen: UnixMillis,
         attempts: u32,
         room: impl Into<QueueCapacity>,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<SweepResult> {
         let room = room.into();
         let admit = |wanted: CapacityRequest| wanted.first || room.takes(wanted.lane, wanted.sends);
@@ -251,9 +251,9 @@ impl Ledger {
     pub async fn sweep_one_if(
         &self,
         key: &EventKey,
-        seen: Millis,
+        seen: UnixMillis,
         attempts: u32,
-        now: Millis,
+        now: UnixMillis,
         admit: impl FnOnce(CapacityRequest) -> bool,
     ) -> anyhow::Result<SweepResult> {
         let pk = key.pk();
@@ -306,7 +306,7 @@ impl Ledger {
 
     /// Takes the right to ring for what is due, or renews it. `false`: another sweep has it. Two that
     /// count the room in a queue by themselves would fill it twice.
-    pub async fn sweep_lease(&self, owner: &str, now: Millis) -> anyhow::Result<bool> {
+    pub async fn sweep_lease(&self, owner: &str, now: UnixMillis) -> anyhow::Result<bool> {
         let change = transition::sweep_lease(owner, now, now + SWEEP_LEASE);
         let answer = self.change_item(SWEEP_PK, SWEEP_SK, change).await?;
         Ok(matches!(answer, Write::Applied(_)))
@@ -349,7 +349,7 @@ mod tests {
     }
 
     fn at(row: &Row) -> SweepDecision {
-        SweepDecision::at(row, Millis(5), 10, Millis(100_000))
+        SweepDecision::at(row, UnixMillis(5), 10, UnixMillis(100_000))
     }
 
     #[test]
@@ -359,7 +359,7 @@ mod tests {
                 delay: Duration::ZERO,
                 next,
                 first: false,
-            } => next.since(Millis(100_000)).as_secs(),
+            } => next.since(UnixMillis(100_000)).as_secs(),
             other => panic!("{other:?}"),
         };
         let pauses: Vec<u64> = [0, 1, 2, 5, 6, 60].into_iter().map(pause).collect();
@@ -373,7 +373,7 @@ mod tests {
             look,
             SweepDecision::Send {
                 delay: Duration::from_secs(30),
-                next: Millis(190_000),
+                next: UnixMillis(190_000),
                 first: true
             }
         );
@@ -382,7 +382,7 @@ mod tests {
             look,
             SweepDecision::Send {
                 delay: Duration::ZERO,
-                next: Millis(160_000),
+                next: UnixMillis(160_000),
                 first: false
             }
         );
@@ -399,14 +399,14 @@ mod tests {
         assert_eq!(
             look,
             SweepDecision::Wait {
-                next: Millis(130_000)
+                next: UnixMillis(130_000)
             }
         );
         // Inside the margin for clocks.
         assert_eq!(
             at(&row("processing", &[("lu", 96_000)])),
             SweepDecision::Wait {
-                next: Millis(110_000)
+                next: UnixMillis(110_000)
             }
         );
         assert!(matches!(

@@ -3,19 +3,19 @@
 use anyhow::Context as _;
 
 use super::{Item, Ledger, SCHEMA, item};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 
 /// Where the sync of a source stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SyncState {
     /// When the last complete run began: everything before is in the ledger.
-    pub cursor: Option<Millis>,
+    pub cursor: Option<UnixMillis>,
     /// When it ended.
-    pub ended: Option<Millis>,
+    pub ended: Option<UnixMillis>,
     /// Who is at it, and until when at most.
-    pub lease: Option<(String, Millis)>,
+    pub lease: Option<(String, UnixMillis)>,
     /// A run that stopped before its end: when it began, and the earliest time that it asks for.
-    pub paused: Option<(Millis, Millis)>,
+    pub paused: Option<(UnixMillis, UnixMillis)>,
     /// Leases that were ever taken.
     pub runs: u64,
 }
@@ -24,10 +24,10 @@ pub struct SyncState {
 /// did not come by webhook is out of reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost {
-    pub from: Millis,
-    pub to: Millis,
+    pub from: UnixMillis,
+    pub to: UnixMillis,
     /// When that was seen last.
-    pub noted: Millis,
+    pub noted: UnixMillis,
 }
 
 impl Ledger {

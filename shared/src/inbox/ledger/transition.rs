@@ -24,7 +24,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use super::erase::Scrubbed;
 use super::{EffectRow, Item, Moment, NEWEST_SCHEMA, Row, State, item};
 use crate::base::backoff::CRASHES;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::timing::CLOCK_MARGIN;
 
 /// History entries that are kept.
@@ -63,7 +63,7 @@ pub struct Fence<'l> {
 pub type Effects<'l> = &'l [(String, EffectRow)];
 
 /// received, failed and due → processing.
-pub fn claim(owner: &str, now: Millis, until: Millis, attempts: u32) -> Change {
+pub fn claim(owner: &str, now: UnixMillis, until: UnixMillis, attempts: u32) -> Change {
     Change::new(
         "claim an event",
         // What cannot be read later is refused now, before it counts as an attempt.
@@ -84,7 +84,13 @@ pub fn claim(owner: &str, now: Millis, until: Millis, attempts: u32) -> Change {
 }
 
 /// processing, lease over → processing under another owner.
-pub fn take_over(seen: u64, owner: &str, now: Millis, until: Millis, attempts: u32) -> Change {
+pub fn take_over(
+    seen: u64,
+    owner: &str,
+    now: UnixMillis,
+    until: UnixMillis,
+    attempts: u32,
+) -> Change {
     Change::new(
         "take an event over",
         "st = :processing AND lu < :over AND epoch = :seen AND att < :max AND cr < :crashes AND sv <= :sv",
@@ -120,8 +126,8 @@ pub fn done(
     fence: Fence<'_>,
     row: &Row,
     effects: Effects<'_>,
-    now: Millis,
-    expires: Millis,
+    now: UnixMillis,
+    expires: UnixMillis,
 ) -> Change {
     Change::new(
         "record an event as done",
@@ -144,9 +150,9 @@ pub fn retry(
     row: &Row,
     effects: Effects<'_>,
     error: &str,
-    due: Millis,
-    look: Millis,
-    now: Millis,
+    due: UnixMillis,
+    look: UnixMillis,
+    now: UnixMillis,
 ) -> Change {
     Change::new(
         "record a failed attempt",
@@ -178,8 +184,8 @@ pub fn defer(
     effects: Effects<'_>,
     why: &str,
     attempts: u32,
-    due: Millis,
-    look: Millis,
+    due: UnixMillis,
+    look: UnixMillis,
 ) -> Change {
     Change::new(
         "put an event off",
@@ -207,7 +213,7 @@ pub fn dead_letter(
     effects: Effects<'_>,
     reason: &str,
     error: &str,
-    now: Millis,
+    now: UnixMillis,
 ) -> Change {
     Change::new(
         "record a dead letter",
@@ -221,7 +227,7 @@ pub fn dead_letter(
 }
 
 /// Any open row whose attempts are used up → dead letter, by worker or sweep.
-pub fn exhaust(seen: u64, row: &Row, attempts: u32, reason: &str, now: Millis) -> Change {
+pub fn exhaust(seen: u64, row: &Row, attempts: u32, reason: &str, now: UnixMillis) -> Change {
     Change::new(
         "record an exhausted event",
         // Only a row in processing has a lease.
@@ -239,7 +245,7 @@ pub fn exhaust(seen: u64, row: &Row, attempts: u32, reason: &str, now: Millis) -
 }
 
 /// Any row that nobody is at work on → the same without what it carried. An open one ends.
-pub fn erase(row: &Row, rest: &Scrubbed, now: Millis, keep: Duration) -> Change {
+pub fn erase(row: &Row, rest: &Scrubbed, now: UnixMillis, keep: Duration) -> Change {
     let ends = if row.is_open() {
         "st = :dead_letter, reason = :reason, dead_at = :now, gpk = :gpk, gsk = :now, "
     } else {
@@ -289,7 +295,7 @@ pub fn erase(row: &Row, rest: &Scrubbed, now: Millis, keep: Duration) -> Change 
 }
 
 /// An open row without a place in the `work` index gets one.
-pub fn index_event(pk: &str, now: Millis) -> Change {
+pub fn index_event(pk: &str, now: UnixMillis) -> Change {
     Change::new(
         "give an event its place among those that wait",
         // What newer code calls open by another name is open.
@@ -303,7 +309,7 @@ pub fn index_event(pk: &str, now: Millis) -> Change {
 }
 
 /// The sweep is about to ring for an open row.
-pub fn sweep_send(seen: Millis, next: Millis, now: Millis) -> Change {
+pub fn sweep_send(seen: UnixMillis, next: UnixMillis, now: UnixMillis) -> Change {
     Change::new(
         "note a message that the sweep sends",
         // Only a row in processing has a lease.
@@ -319,7 +325,7 @@ pub fn sweep_send(seen: Millis, next: Millis, now: Millis) -> Change {
 }
 
 /// The sweep found somebody at work and looks again when the lease is over.
-pub fn sweep_wait(seen: Millis, next: Millis) -> Change {
+pub fn sweep_wait(seen: UnixMillis, next: UnixMillis) -> Change {
     Change::new(
         "put the sweep off",
         // Whatever ends the work on it gives it another time, or none.
@@ -342,7 +348,7 @@ pub fn hold_body() -> Change {
 }
 
 /// A body may expire again, if there is one.
-pub fn release_body(expires: Millis) -> Change {
+pub fn release_body(expires: UnixMillis) -> Change {
     Change::new(
         "release a body",
         "attribute_exists(pk)",
@@ -353,7 +359,7 @@ pub fn release_body(expires: Millis) -> Change {
 }
 
 /// The bodies of all that died before are held.
-pub fn held_until(now: Millis) -> Change {
+pub fn held_until(now: UnixMillis) -> Change {
     Change::new(
         "note that bodies are held",
         "attribute_not_exists(pk) OR #at <= :at",
@@ -364,7 +370,7 @@ pub fn held_until(now: Millis) -> Change {
 }
 
 /// All destinations of an open row are down: the sweep looks again when one may be up.
-pub fn sweep_skip(seen: Millis, next: Millis) -> Change {
+pub fn sweep_skip(seen: UnixMillis, next: UnixMillis) -> Change {
     Change::new(
         "put the sweep off",
         "gsk = :seen AND st IN (:received, :failed)",
@@ -376,7 +382,7 @@ pub fn sweep_skip(seen: Millis, next: Millis) -> Change {
 }
 
 /// A lease that one at a time holds, for as long as it says.
-fn turn(what: &'static str, owner: &str, now: Millis, until: Millis) -> Change {
+fn turn(what: &'static str, owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     Change::new(
         what,
         "attribute_not_exists(lu) OR lu < :over",
@@ -390,7 +396,7 @@ fn turn(what: &'static str, owner: &str, now: Millis, until: Millis) -> Change {
 
 /// Free, over, or ours already → held. One that ends later than any lease can was written by a clock
 /// that was wrong, and must not keep every sweep away until then.
-pub fn sweep_lease(owner: &str, now: Millis, until: Millis) -> Change {
+pub fn sweep_lease(owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     Change::new(
         "take the lease of the sweep",
         "attribute_not_exists(lu) OR own = :own OR lu < :over OR lu > :wrong",
@@ -414,7 +420,7 @@ const LONGEST_SKEW: Duration = Duration::from_secs(600);
 const SYNC_FENCE: &str = "own = :own AND epoch = :epoch";
 
 /// Asked for `most` times at the most → asked for once more.
-pub fn count_redelivery_request(most: u64, expires: Millis) -> Change {
+pub fn count_redelivery_request(most: u64, expires: UnixMillis) -> Change {
     Change::new(
         "count a redelivery that is asked for",
         "attribute_not_exists(n) OR n < :most",
@@ -472,7 +478,7 @@ impl Change {
         self.with(":gpk", item::s(work_partition(&row.key.pk())))
     }
 
-    fn dead(self, row: &Row, reason: &str, error: &str, now: Millis) -> Self {
+    fn dead(self, row: &Row, reason: &str, error: &str, now: UnixMillis) -> Self {
         self.states(&[State::DeadLetter])
             .with(":reason", item::s(cut(reason)))
             .with(":now", item::ms(now))
@@ -482,7 +488,7 @@ impl Change {
     }
 
     /// The history with one entry more, in the same write as the change that it speaks of.
-    fn history(self, row: &Row, what: &str, note: &str, now: Millis) -> Self {
+    fn history(self, row: &Row, what: &str, note: &str, now: UnixMillis) -> Self {
         let moment = Moment {
             at: now,
             what: what.to_owned(),

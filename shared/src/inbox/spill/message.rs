@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::Spilled;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{BodyLocation, Encoding, Packed, StoredBody, unpack};
 use crate::webhook::event::{Batch, Event, EventKey, Proven, Sha, Via};
 
@@ -203,7 +203,7 @@ impl Wire {
             body,
             sha,
             content,
-            received_at: Millis(self.rcv),
+            received_at: UnixMillis(self.rcv),
             via: Via::parse(&self.via).ok_or(Unreadable::Part("way"))?,
             proven: Proven::parse(&self.prv).ok_or(Unreadable::Part("proof"))?,
             secret: self.kid,

@@ -1,7 +1,7 @@
 //! The figures of a span of time.
 
 use super::Delays;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 
 /// Gaps of a day that are named. The others are counted, and found in the inbox by how they came.
 pub const MOST_GAPS: usize = 50;
@@ -10,9 +10,9 @@ pub const MOST_GAPS: usize = 50;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// By the provider's clock.
-    pub happened: Millis,
+    pub happened: UnixMillis,
     /// When the sync put it into the ledger.
-    pub found: Millis,
+    pub found: UnixMillis,
     pub kind: String,
     /// The id of its key.
     pub id: String,
@@ -75,8 +75,8 @@ impl Gap {
     pub(crate) fn read(text: &str) -> Option<Self> {
         let mut parts = text.splitn(4, '|');
         Some(Self {
-            happened: Millis(parts.next()?.parse().ok()?),
-            found: Millis(parts.next()?.parse().ok()?),
+            happened: UnixMillis(parts.next()?.parse().ok()?),
+            found: UnixMillis(parts.next()?.parse().ok()?),
             id: parts.next()?.to_owned(),
             kind: parts.next()?.to_owned(),
         })
@@ -102,8 +102,8 @@ mod tests {
     #[test]
     fn a_gap_is_read_back_and_only_so_many_are_named() {
         let gap = Gap {
-            happened: Millis(1),
-            found: Millis(2),
+            happened: UnixMillis(1),
+            found: UnixMillis(2),
             kind: "a|b".into(),
             id: "evt_1".into(),
         };

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::base::calendar::Day;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::transition::coverage as change;
 use crate::inbox::ledger::{Item, Ledger, SCHEMA, Write, item};
 use crate::monitoring::coverage::{Comparison, Counts, DayCount, Delays, Gap, Piece};
@@ -63,7 +63,7 @@ impl Ledger {
         &self,
         source: &str,
         day: Day,
-        mut piece: impl AsyncFnMut(Option<Millis>) -> Option<(Piece, Comparison)>,
+        mut piece: impl AsyncFnMut(Option<UnixMillis>) -> Option<(Piece, Comparison)>,
     ) -> anyhow::Result<Option<(Piece, DayCount)>> {
         let owner = crate::inbox::ledger::receive::write_id()?;
         for _ in 0..TRIES {
@@ -93,7 +93,7 @@ impl Ledger {
     pub async fn keep_tally(
         &self,
         source: &str,
-        started: Millis,
+        started: UnixMillis,
         places: [Option<&(String, BTreeMap<Day, Counts>)>; 2],
     ) -> anyhow::Result<()> {
         let mut tally = Item::from([
@@ -120,7 +120,7 @@ impl Ledger {
     pub async fn kept_tally(
         &self,
         source: &str,
-        started: Millis,
+        started: UnixMillis,
         page: &str,
     ) -> anyhow::Result<Option<BTreeMap<Day, Counts>>> {
         let Some(tally) = self.get(&pk(source), "TALLY").await? else {

@@ -1,14 +1,14 @@
 use super::*;
 
 /// 2030-03-17T17:46:40Z, and no whole minute.
-const NOW: Millis = Millis(1_900_000_000_000);
+const NOW: UnixMillis = UnixMillis(1_900_000_000_000);
 const QUARTER: Duration = Duration::from_secs(900);
 
-fn before(seconds: u64) -> Millis {
+fn before(seconds: u64) -> UnixMillis {
     NOW - Duration::from_secs(seconds)
 }
 
-fn sighting(id: &str, happened: Millis, webhook: Option<Millis>) -> Sighting {
+fn sighting(id: &str, happened: UnixMillis, webhook: Option<UnixMillis>) -> Sighting {
     Sighting {
         id: id.into(),
         kind: "k".into(),
@@ -18,12 +18,17 @@ fn sighting(id: &str, happened: Millis, webhook: Option<Millis>) -> Sighting {
     }
 }
 
-fn missed(id: &str, happened: Millis) -> Sighting {
+fn missed(id: &str, happened: UnixMillis) -> Sighting {
     sighting(id, happened, None)
 }
 
 /// What a run that began at `started`, and asked from `from`, adds to its first day.
-fn add(from: Millis, started: Millis, events: &[Sighting], counted: &mut Option<Millis>) -> Counts {
+fn add(
+    from: UnixMillis,
+    started: UnixMillis,
+    events: &[Sighting],
+    counted: &mut Option<UnixMillis>,
+) -> Counts {
     let mut tally = Tally::new(Window::closed(from, started, QUARTER));
     for event in events {
         tally.saw(event.clone());
@@ -188,8 +193,8 @@ fn a_window_that_is_empty_has_no_day() {
     assert!(window.is_empty());
     assert_eq!(Tally::new(window).days().count(), 0);
     let all = Window {
-        from: Millis(i64::MIN / 4),
-        to: Millis(i64::MIN / 4),
+        from: UnixMillis(i64::MIN / 4),
+        to: UnixMillis(i64::MIN / 4),
     };
     assert_eq!(all.days().count(), 0);
 }

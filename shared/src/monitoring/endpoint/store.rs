@@ -3,7 +3,7 @@
 
 use anyhow::Context as _;
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::transition;
 use crate::inbox::ledger::{Item, Ledger, Write, item};
 use crate::monitoring::endpoint::Status;
@@ -40,8 +40,8 @@ impl Ledger {
     pub async fn sync_rewind(
         &self,
         source: &str,
-        before: Millis,
-        now: Millis,
+        before: UnixMillis,
+        now: UnixMillis,
     ) -> anyhow::Result<bool> {
         let change = transition::reconcile::rewind(before, now);
         let written = self.change_item(&pk(source), "CURSOR", change).await?;

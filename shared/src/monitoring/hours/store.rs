@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::base::calendar::Hour;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::pages::{Cost, HourPart};
 use crate::inbox::ledger::read::TIME_SHARDS;
 use crate::inbox::ledger::transition::{WORK_SHARDS, hours as change};
@@ -23,7 +23,7 @@ const KEEP: std::time::Duration = std::time::Duration::from_secs(180 * 24 * 3600
 pub struct HourCount {
     pub hour: Hour,
     /// When it was counted.
-    pub as_of: Millis,
+    pub as_of: UnixMillis,
     /// By source; one without events may be missing.
     pub sources: BTreeMap<String, Arrived>,
 }
@@ -34,9 +34,9 @@ pub struct Brief {
     pub key: EventKey,
     pub state: State,
     pub kind: String,
-    pub received_at: Millis,
+    pub received_at: UnixMillis,
     /// When it was done, of one that never was replayed.
-    pub done_at: Option<Millis>,
+    pub done_at: Option<UnixMillis>,
 }
 
 impl Ledger {
@@ -88,7 +88,7 @@ impl Ledger {
     pub async fn arrived(
         &self,
         source: &str,
-        (from, to): (Millis, Millis),
+        (from, to): (UnixMillis, UnixMillis),
         pages: usize,
     ) -> anyhow::Result<(Arrived, Cost)> {
         let (mut arrived, mut spent) = (Arrived::default(), Cost::default());
@@ -118,7 +118,7 @@ impl Ledger {
     pub async fn newest_of_hour(
         &self,
         source: &str,
-        (from, to): (Millis, Millis),
+        (from, to): (UnixMillis, UnixMillis),
         most: usize,
     ) -> anyhow::Result<(Vec<EventKey>, Cost)> {
         let (mut keys, mut spent) = (Vec::new(), Cost::default());
@@ -140,7 +140,7 @@ impl Ledger {
     ) -> anyhow::Result<(Vec<EventKey>, bool, Cost)> {
         let (mut keys, mut more, mut spent) = (Vec::new(), false, Cost::default());
         for shard in 0..WORK_SHARDS {
-            let page = self.waiting_page(what, shard, Millis(0), Some(limit), None);
+            let page = self.waiting_page(what, shard, UnixMillis(0), Some(limit), None);
             let page = page.await?;
             spent += page.cost;
             more |= page.next.is_some();
@@ -170,11 +170,11 @@ fn brief(row: &Item) -> Option<Brief> {
 }
 
 /// Time, type and key of an event in the `time` index; `None` of what is kept apart.
-fn listed(keys: &Item) -> Option<(Millis, &str, EventKey)> {
+fn listed(keys: &Item) -> Option<(UnixMillis, &str, EventKey)> {
     let key = EventKey::from_pk(item::text(keys, "pk")?)?;
     let (time, kind) = item::text(keys, "tsk")?.split_once('#')?;
     let apart = key.id().contains('~');
-    (!apart).then_some((Millis(time.parse().ok()?), kind, key))
+    (!apart).then_some((UnixMillis(time.parse().ok()?), kind, key))
 }
 
 fn sk(hour: Hour) -> String {

@@ -5,7 +5,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::{Drift, Drifted, Values};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::sources::Source;
 use crate::webhook::event::{Event, Fetched, Via};
 
@@ -27,7 +27,7 @@ pub struct Report {
     /// The name of the comparison.
     pub name: String,
     #[serde(with = "rfc3339")]
-    pub started: Millis,
+    pub started: UnixMillis,
     pub took_ms: u64,
     pub counts: Counts,
     /// Objects whose drift was seen twice, as many as there is room for.
@@ -60,7 +60,7 @@ pub struct Counts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Repair {
     #[serde(with = "rfc3339")]
-    pub at: Millis,
+    pub at: UnixMillis,
     pub by: String,
     pub why: String,
     /// Events that were put by now.
@@ -95,7 +95,7 @@ impl Counts {
 
 impl Report {
     /// The report of a run that began at `started`.
-    pub fn new(source: &str, name: &str, started: Millis) -> Self {
+    pub fn new(source: &str, name: &str, started: UnixMillis) -> Self {
         let named = format!("{source}/{name}/{}", started.0);
         Self {
             id: format!("rec_{}", hex::encode(&Sha256::digest(named)[..5])),
@@ -133,7 +133,7 @@ impl Report {
 
     /// The event that tells the source's actions of a drifted object. Whoever makes it from the
     /// same report makes the same one, under the same id and with the same body.
-    pub fn event(&self, drift: &Drift, source: &Source, config: &str, now: Millis) -> Event {
+    pub fn event(&self, drift: &Drift, source: &Source, config: &str, now: UnixMillis) -> Event {
         let preset = &source.verifier.preset;
         let id = format!("recon:{}:{}", self.id, drift.object);
         let kind = format!("mitt.reconcile.{}", drift.kind);
@@ -187,14 +187,14 @@ impl Drift {
 pub(crate) mod rfc3339 {
     use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
-    use crate::base::clock::Millis;
+    use crate::base::clock::UnixMillis;
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
-    pub(crate) fn serialize<S: Serializer>(time: &Millis, to: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(time: &UnixMillis, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_str(&time.rfc3339())
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Millis, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<UnixMillis, D::Error> {
         let text = String::deserialize(from)?;
         super::time(&text).ok_or_else(|| D::Error::custom("no time"))
     }
@@ -203,11 +203,11 @@ pub(crate) mod rfc3339 {
     pub(crate) mod option {
         use serde::{Deserialize as _, Deserializer, Serializer, de::Error as _};
 
-        use crate::base::clock::Millis;
+        use crate::base::clock::UnixMillis;
 
         #[expect(clippy::ref_option, reason = "what serde calls it with")]
         pub(crate) fn serialize<S: Serializer>(
-            time: &Option<Millis>,
+            time: &Option<UnixMillis>,
             to: S,
         ) -> Result<S::Ok, S::Error> {
             match time {
@@ -218,7 +218,7 @@ pub(crate) mod rfc3339 {
 
         pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
             from: D,
-        ) -> Result<Option<Millis>, D::Error> {
+        ) -> Result<Option<UnixMillis>, D::Error> {
             let Some(text) = Option::<String>::deserialize(from)? else {
                 return Ok(None);
             };
@@ -229,12 +229,12 @@ pub(crate) mod rfc3339 {
 }
 
 /// Seconds, or a time as in RFC 3339.
-pub fn time(text: &str) -> Option<Millis> {
+pub fn time(text: &str) -> Option<UnixMillis> {
     if let Ok(secs) = text.parse() {
-        return Some(Millis::from_secs(secs));
+        return Some(UnixMillis::from_secs(secs));
     }
     let time: jiff::Timestamp = text.parse().ok()?;
-    Some(Millis(time.as_millisecond()))
+    Some(UnixMillis(time.as_millisecond()))
 }
 
 #[cfg(test)]
@@ -256,7 +256,11 @@ mod tests {
         };
         Report {
             drift: (0..objects).map(drift).collect(),
-            ..Report::new("stripe-main", "subscriptions", Millis(1_795_169_681_118))
+            ..Report::new(
+                "stripe-main",
+                "subscriptions",
+                UnixMillis(1_795_169_681_118),
+            )
         }
     }
 
@@ -278,11 +282,11 @@ mod tests {
         let source = config.source("stripe-main").unwrap();
         let report = report(2, "pro");
         let at = |now| {
-            let event = report.event(&report.drift[0], source, "test", Millis(now));
+            let event = report.event(&report.drift[0], source, "test", UnixMillis(now));
             (event.key().clone(), event.body().clone())
         };
         assert_eq!(at(1), at(2));
-        let other = report.event(&report.drift[1], source, "test", Millis(1));
+        let other = report.event(&report.drift[1], source, "test", UnixMillis(1));
         assert_ne!(at(1).0, *other.key());
         assert_eq!(other.kind(), "mitt.reconcile.missing");
         assert_eq!(other.key().id(), format!("recon:{}:sub_1", report.id));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::transition::{self, Fence};
 use crate::inbox::ledger::{Item, Ledger, Write, item};
 use crate::monitoring::reconcile::{Repair, Report};
@@ -31,7 +31,7 @@ impl Ledger {
         source: &str,
         name: &str,
         owner: &str,
-        now: Millis,
+        now: UnixMillis,
         lease: Duration,
     ) -> anyhow::Result<Option<ReconcileLease>> {
         let change = transition::reconcile::lease(owner, now, now + lease);
@@ -81,7 +81,7 @@ impl Ledger {
         source: &str,
         name: &str,
         limit: i32,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Vec<Report>> {
         let answer = self
             .dynamodb

@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::transition::coverage as change;
 use crate::inbox::ledger::{Ledger, Write, item};
 use crate::monitoring::silence::ArrivalGaps;
@@ -27,7 +27,7 @@ impl Ledger {
     pub async fn keep_rhythm(
         &self,
         source: &str,
-        looked: Option<Millis>,
+        looked: Option<UnixMillis>,
         rhythm: &ArrivalGaps,
     ) -> anyhow::Result<bool> {
         let gaps = rhythm.gaps.iter().map(item::n).collect();

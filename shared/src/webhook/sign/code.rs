@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::KeyPair;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::webhook::envelope::Envelope;
 use crate::webhook::preset::{Hash, Kind};
 use crate::webhook::verify::code::{keygen, plivo};
@@ -28,7 +28,7 @@ pub(super) fn keygen(
     kind: &Kind,
     pair: &KeyPair,
     mut envelope: Envelope,
-    at: Millis,
+    at: UnixMillis,
 ) -> anyhow::Result<Envelope> {
     let date = jiff::Timestamp::from_millisecond(at.0).context("a time beyond all clocks")?;
     let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();

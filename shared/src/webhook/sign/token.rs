@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::With;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::webhook::envelope::Envelope;
 use crate::webhook::preset::{Alg, Hash, Jwt};
 use crate::webhook::verify::{canonical, mac_sign};
@@ -19,7 +19,7 @@ pub(super) fn token(
     jwt: &Jwt,
     with: With<'_>,
     envelope: &Envelope,
-    at: Millis,
+    at: UnixMillis,
 ) -> anyhow::Result<String> {
     let (alg, kid) = match with {
         With::Secret(_) => (Alg::HS256, None),
@@ -47,7 +47,7 @@ pub(super) fn token(
     Ok(format!("{}{signed}.{signature}", jwt.prefix))
 }
 
-fn claims(jwt: &Jwt, envelope: &Envelope, at: Millis) -> anyhow::Result<Value> {
+fn claims(jwt: &Jwt, envelope: &Envelope, at: UnixMillis) -> anyhow::Result<Value> {
     let now = at.secs();
     let mut claims = json!({ "iat": now, "nbf": now, "exp": now + LIFE });
     if let Some(iss) = &jwt.iss {

@@ -2,7 +2,7 @@
 
 use super::candidates::Group;
 use super::{Reason, Rejected, unreadable};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::webhook::preset::{Location, Place, Timestamp, Unit};
 
 /// 15 digits are the year 33658 in milliseconds: what is longer is no time.
@@ -39,7 +39,7 @@ pub(super) fn text(
 }
 
 /// Both ends of the window are inside it.
-pub(super) fn check(ts: &Timestamp, text: &str, now: Millis) -> Result<(), Rejected> {
+pub(super) fn check(ts: &Timestamp, text: &str, now: UnixMillis) -> Result<(), Rejected> {
     if !ts.enforce {
         return Ok(());
     }
@@ -103,7 +103,7 @@ fn http_date(text: &str) -> Option<i64> {
 }
 
 /// A time in the unit and form of a preset.
-pub(crate) fn written(unit: Unit, at: Millis) -> String {
+pub(crate) fn written(unit: Unit, at: UnixMillis) -> String {
     match unit {
         Unit::S | Unit::Auto => at.secs().to_string(),
         Unit::Ms => at.0.to_string(),

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
-use shared::base::clock::{Clock, Millis};
+use shared::base::clock::{Clock, UnixMillis};
 use shared::monitoring::reconcile::{Side, add};
 use shared::sources::{LocalTable, Reconcile};
 
@@ -19,7 +19,7 @@ use super::{Key, Listed};
 pub(in super::super) struct Table<'a> {
     pub(in super::super) dynamodb: &'a Client,
     pub(in super::super) clock: Clock,
-    pub(in super::super) ends: Millis,
+    pub(in super::super) ends: UnixMillis,
 }
 
 type Item = HashMap<String, AttributeValue>;

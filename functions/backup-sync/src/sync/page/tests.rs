@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::preset::Preset;
 
-use super::super::span::{Span, about};
+use super::super::time_window::{TimeWindow, about};
 use super::*;
 
 /// A list in this style of pages; `request` and `more` are lines of its table.
@@ -34,10 +34,10 @@ fn next_of(sync: &Sync, token: Option<&str>, body: &str) -> Option<String> {
     read(sync, token, body, None).unwrap().next
 }
 
-fn span() -> Span {
-    Span {
-        from: Millis(1_000_000),
-        started: Millis(2_000_000),
+fn span() -> TimeWindow {
+    TimeWindow {
+        from: UnixMillis(1_000_000),
+        started: UnixMillis(2_000_000),
     }
 }
 
@@ -59,7 +59,7 @@ fn a_page_is_read_and_items_keep_their_bytes() {
         br#"{"id":"evt_2","type":"a.b", "x":1.10,"created":7}"#
     );
     assert_eq!((two.kind.as_str(), one.kind.as_str()), ("a.b", ""));
-    assert_eq!(two.at, Some(Millis(7_000)));
+    assert_eq!(two.at, Some(UnixMillis(7_000)));
     let last = r#"{"data":[],"has_more":false}"#;
     assert!(next_of(&stripe(), None, last).is_none());
 }

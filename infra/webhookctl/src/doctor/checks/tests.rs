@@ -3,17 +3,17 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use super::ALL;
 use crate::doctor::{
     Alarm, Caller, Count, Dark, Facts, Function, Functions, Known, Mapping, OpenBreaker, Queue,
     Queues, Redrive, SourceFacts, Stored, Table, Unknown, Verdict, Wanted,
 };
-use crate::outage::Outage;
-use crate::place::Names;
+use crate::outage_tolerance::Outage;
+use crate::target::Names;
 
-const NOW: Millis = Millis(1_795_169_681_000);
+const NOW: UnixMillis = UnixMillis(1_795_169_681_000);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 fn arn(name: &str) -> String {

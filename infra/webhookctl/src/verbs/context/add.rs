@@ -12,7 +12,7 @@ use shared::aws::Aws;
 use super::{read, write};
 use crate::cli::{ContextAddArgs, Global};
 use crate::output::{CliError, Exit, Printer};
-use crate::place::{Contexts, Entry, Names, added, chosen_by_default};
+use crate::target::{Contexts, Entry, Names, added, chosen_by_default};
 
 pub(super) async fn add(
     args: ContextAddArgs,

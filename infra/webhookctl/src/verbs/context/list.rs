@@ -1,13 +1,13 @@
 //! `context list`
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use crate::cli::Global;
 use crate::output::table::Weight;
 use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
-use crate::place::{Chosen, Contexts, Local};
+use crate::target::{Chosen, Contexts, Local};
 
 #[derive(Serialize)]
 struct ContextRow {
@@ -70,7 +70,7 @@ pub(super) fn list(global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
     out.list(&List {
         command: "context.list",
         context: in_use.as_deref().unwrap_or_default(),
-        as_of: rfc3339(Millis::now().0),
+        as_of: rfc3339(UnixMillis::now().0),
         columns: columns(),
         id: "context",
         items,

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::cli::{ContextShowArgs, Global};
 use crate::output::table::aligned;
 use crate::output::{Exit, Printer};
-use crate::place::{Chosen, Names};
+use crate::target::{Chosen, Names};
 
 #[derive(Serialize)]
 struct Shown {

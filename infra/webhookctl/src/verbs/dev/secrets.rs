@@ -7,12 +7,12 @@ use aws_sdk_ssm::types::ParameterType;
 use local::Stack;
 use local::names::{ACCESS_KEY, REGION, SECRET_KEY, random_id};
 use shared::aws::secrets::{Managed, Secret, Secrets};
-use shared::aws::{Aws, Patience};
+use shared::aws::{Aws, CallPolicy};
 use shared::sources::{ActionKind, Config, SecretStore};
 
 use crate::demo::DemoSecrets;
-use crate::place::ManagedSecret;
 use crate::samples::random_hex;
+use crate::target::ManagedSecret;
 use crate::test_keys;
 
 /// What the secrets are below that are in Secrets Manager.
@@ -96,7 +96,7 @@ pub(super) async fn put(
 async fn make(stack: &Stack, name: &str, value: String) -> anyhow::Result<()> {
     let keys = Credentials::from_keys(ACCESS_KEY, SECRET_KEY, None);
     let url = stack.endpoints().secrets_manager.clone();
-    let aws = Aws::new(REGION.to_owned(), keys, Some(url), Patience::LONG);
+    let aws = Aws::new(REGION.to_owned(), keys, Some(url), CallPolicy::LONG);
     let secret = ManagedSecret::new(&aws, format!("{PREFIX}/{name}"));
     secret
         .create(&random_id(), &Secret::new("made", value))

@@ -5,17 +5,17 @@ use futures::StreamExt as _;
 use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
 use local::Stack;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::sources::Config;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::chaos::Broken;
-use super::tell::Teller;
+use super::render::Teller;
 use crate::cli::SelectionArgs;
 use crate::demo::Crash;
 use crate::demo::downstream::Downstream;
-use crate::place::{Inbox, Local};
 use crate::selection::Selection;
+use crate::target::{Deployment, Local};
 use crate::verbs::inbox::{EACH, Tail};
 use crate::verbs::keys::{Key, Keys};
 use crate::verbs::send::{Sent, sample, usual_source};
@@ -45,8 +45,8 @@ impl Stay<'_> {
         if broken.is_none() && !keys.are_taken() {
             return end.await;
         }
-        let inbox = Inbox::local(self.local.clone())?;
-        let selection = Selection::new(&SelectionArgs::default(), &inbox, Millis::now().0)?;
+        let inbox = Deployment::local(self.local.clone())?;
+        let selection = Selection::new(&SelectionArgs::default(), &inbox, UnixMillis::now().0)?;
         let mut tail = Tail::new(&selection, &inbox);
         let mut looks = interval(EACH);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::cli::DoorAt;
 use crate::output::CliError;
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// More dead letters than this are not counted.
 const MOST_COUNTED: u64 = 100_000;
@@ -27,7 +27,7 @@ struct RedrivePolicy {
 /// Dead letters in the table, and messages in the queue of dead letters. They need not be equal:
 /// a message dies when nobody can answer it, an event when its attempts are used up.
 pub(crate) async fn dead_letter_counts(
-    inbox: &Inbox,
+    inbox: &Deployment,
     queue: &DeadQueue,
 ) -> anyhow::Result<(u64, u64)> {
     let table = inbox.ledger.count_dead_letters(MOST_COUNTED).await?;
@@ -36,7 +36,7 @@ pub(crate) async fn dead_letter_counts(
 
 impl DeadQueue {
     /// The one that the queue of messages names.
-    pub(crate) async fn find(inbox: &Inbox, at: &DoorAt) -> anyhow::Result<Self> {
+    pub(crate) async fn find(inbox: &Deployment, at: &DoorAt) -> anyhow::Result<Self> {
         let named = at.queue_url.clone();
         let Some(work_message) = named.or_else(|| inbox.names().queue_url.clone()) else {
             return Err(

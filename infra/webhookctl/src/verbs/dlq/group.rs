@@ -7,7 +7,7 @@ use shared::inbox::ledger::Row;
 use shared::sources::Config;
 
 use super::died_at;
-use super::standing::{Standing, Standings};
+use super::replay_safety::{ReplaySafety, Standings};
 use crate::fingerprint::{Fingerprint, error_text, template};
 use crate::output::Column;
 use crate::output::table::{Weight, thousands};
@@ -83,7 +83,7 @@ impl<'r> Group<'r> {
     pub(super) fn standings(&self, config: &Config, now: i64) -> Standings {
         let mut standings = Standings::default();
         for row in &self.rows {
-            standings.add(Standing::of(row, config, now));
+            standings.add(ReplaySafety::of(row, config, now));
         }
         standings
     }

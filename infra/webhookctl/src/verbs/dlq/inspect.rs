@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Row, State};
 
 use super::group::{Group, source_words, text};
 use super::histogram::Histogram;
-use super::standing::{Standings, effects};
+use super::replay_safety::{Standings, effects};
 use super::{MOST, dead_letters, died_at, plural};
 use crate::cli::{DlqInspectArgs, Global, SelectionArgs};
 use crate::fingerprint::is_a_name;
@@ -18,7 +18,7 @@ use crate::inspect::{SCHEMA, document, full};
 use crate::output::safe::capped;
 use crate::output::time::{age, clock, rfc3339};
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 use crate::verbs::inbox;
 
 /// A line stays one: the text is whatever a destination answered.
@@ -64,8 +64,8 @@ pub(super) async fn inspect(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
-    let now = Millis::now().0;
+    let inbox = Deployment::open(&global.target)?;
+    let now = UnixMillis::now().0;
     if is_a_name(&args.what) {
         let all = SelectionArgs::default();
         let found = dead_letters(&inbox, &all, MOST, None, now).await?;
@@ -114,7 +114,7 @@ fn named<'g, 'r>(
 }
 
 /// Not an error, so an event.
-async fn one(what: &str, inbox: &Inbox, now: i64, out: &mut Printer) -> anyhow::Result<Exit> {
+async fn one(what: &str, inbox: &Deployment, now: i64, out: &mut Printer) -> anyhow::Result<Exit> {
     let row = match inbox::find(inbox, what).await {
         Ok(row) => row,
         Err(error) => {
@@ -143,7 +143,7 @@ async fn one(what: &str, inbox: &Inbox, now: i64, out: &mut Printer) -> anyhow::
     Ok(Exit::Done)
 }
 
-fn nothing(inbox: &Inbox, what: &str) -> CliError {
+fn nothing(inbox: &Deployment, what: &str) -> CliError {
     CliError::new(
         "dlq.not_found",
         Exit::NotFound,
@@ -158,7 +158,7 @@ impl Document {
         group: &Group<'_>,
         digits: usize,
         truncated: bool,
-        inbox: &Inbox,
+        inbox: &Deployment,
         now: i64,
     ) -> Option<Self> {
         let (newest, oldest) = (group.newest()?, group.oldest()?);

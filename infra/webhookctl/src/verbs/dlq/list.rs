@@ -1,20 +1,20 @@
 //! `dlq list`
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Row;
 use shared::sources::Config;
 
 use super::group::{self, Group, GroupRow, fingerprint, text};
-use super::standing::Standing;
+use super::replay_safety::ReplaySafety;
 use super::{MOST, dead_letters, died_at, plural};
 use crate::cli::{DlqListArgs, Global};
+use crate::completion_cache::{self, Kind};
 use crate::output::table::{Weight, thousands};
 use crate::output::time::{age, rfc3339};
 use crate::output::{Column, Exit, Format, List, Printer};
-use crate::place::Inbox;
-use crate::recent::{self, Kind};
 use crate::selection::Position;
+use crate::target::Deployment;
 
 /// One dead letter.
 #[derive(Serialize)]
@@ -31,7 +31,7 @@ struct DeadRow {
     dead_at: String,
     error_fingerprint: String,
     error: String,
-    replay: Standing,
+    replay: ReplaySafety,
     #[serde(skip)]
     died: i64,
 }
@@ -41,8 +41,8 @@ pub(super) async fn list(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
-    let now = Millis::now().0;
+    let inbox = Deployment::open(&global.target)?;
+    let now = UnixMillis::now().0;
     if args.flat || out.format == Format::Ids {
         flat(&inbox, &args, now, out).await?;
     } else {
@@ -52,7 +52,7 @@ pub(super) async fn list(
 }
 
 async fn grouped(
-    inbox: &Inbox,
+    inbox: &Deployment,
     args: &DlqListArgs,
     now: i64,
     out: &mut Printer,
@@ -75,7 +75,7 @@ async fn grouped(
         .iter()
         .map(|group| group.error().to_string())
         .collect();
-    recent::keep(&inbox.name, Kind::Error, &errors);
+    completion_cache::keep(&inbox.name, Kind::Error, &errors);
     let count = plural(found.rows.len(), "dead letter");
     let footer = if found.more {
         format!(
@@ -107,7 +107,7 @@ async fn grouped(
 }
 
 async fn flat(
-    inbox: &Inbox,
+    inbox: &Deployment,
     args: &DlqListArgs,
     now: i64,
     out: &mut Printer,
@@ -158,7 +158,7 @@ impl DeadRow {
             dead_at: rfc3339(died_at(row)),
             error_fingerprint: fingerprint(row).short().to_owned(),
             error: text(row).to_owned(),
-            replay: Standing::of(row, config, now),
+            replay: ReplaySafety::of(row, config, now),
             died: died_at(row),
         }
     }

@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::AuditAction;
 
 use super::counts::{DeadQueue, dead_letter_counts};
 use super::group::Group;
 use super::{MOST, dead_letters, plural};
 use crate::cli::{DlqRedriveArgs, Global, SelectionArgs};
+use crate::identity::who;
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
-use crate::who::who;
+use crate::target::Deployment;
 
 /// How long a move is watched. It goes on without us.
 const WATCHED: Duration = Duration::from_secs(30);
@@ -37,7 +37,7 @@ pub(super) async fn redrive(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = super::redrive::reason(&args)?;
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     inbox.may_write("move dead letters")?;
     let queue = DeadQueue::find(&inbox, &args.door_at).await?;
     let (dead, messages) = dead_letter_counts(&inbox, &queue).await?;
@@ -60,7 +60,7 @@ pub(super) async fn redrive(
         selection: format!("all messages of {}", queue.name()),
         count: usize::try_from(messages).unwrap_or(usize::MAX),
     };
-    inbox.ledger.log(&deed, Millis::now()).await?;
+    inbox.ledger.log(&deed, UnixMillis::now()).await?;
     queue.start_move().await?;
     let moved = watch(&queue, messages, by, reason).await?;
     let text = format!(
@@ -127,7 +127,7 @@ async fn not_running(queue: &DeadQueue) -> anyhow::Result<()> {
     .into())
 }
 
-async fn confirmed(inbox: &Inbox, confirm: Option<u64>, messages: u64) -> anyhow::Result<()> {
+async fn confirmed(inbox: &Deployment, confirm: Option<u64>, messages: u64) -> anyhow::Result<()> {
     match confirm {
         Some(confirmed) if confirmed == messages => Ok(()),
         Some(confirmed) => Err(CliError::new(
@@ -142,8 +142,8 @@ async fn confirmed(inbox: &Inbox, confirm: Option<u64>, messages: u64) -> anyhow
     }
 }
 
-async fn unconfirmed(inbox: &Inbox, messages: u64) -> anyhow::Result<CliError> {
-    let now = Millis::now().0;
+async fn unconfirmed(inbox: &Deployment, messages: u64) -> anyhow::Result<CliError> {
+    let now = UnixMillis::now().0;
     let found = dead_letters(inbox, &SelectionArgs::default(), MOST, None, now).await?;
     let groups = Group::all(&found.rows);
     if groups.len() < 2 {

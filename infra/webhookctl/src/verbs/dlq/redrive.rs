@@ -1,12 +1,12 @@
 //! `dlq redrive`: dead letters are worked on again, by a plan that is made and applied at once.
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use super::of_the_dead;
 use crate::cli::{DlqRedriveArgs, Global};
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
 use crate::selection::Selection;
+use crate::target::Deployment;
 use crate::verbs::replay;
 
 pub(super) async fn redrive(
@@ -15,10 +15,10 @@ pub(super) async fn redrive(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = reason(&args)?;
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     inbox.may_write("replay dead letters")?;
     let chosen = of_the_dead(&args.selection)?;
-    let selection = Selection::new(&chosen, &inbox, Millis::now().0)?;
+    let selection = Selection::new(&chosen, &inbox, UnixMillis::now().0)?;
     replay::plan_and_apply(selection, reason, args.confirm, &inbox, out).await
 }
 

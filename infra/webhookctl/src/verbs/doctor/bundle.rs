@@ -11,12 +11,12 @@ use crate::doctor::{Checked, Facts};
 use crate::output::safe::inert_json;
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// Shows it on stderr, then writes it; a file that is there is left alone.
 pub(super) fn write(
     file: &Path,
-    inbox: &Inbox,
+    inbox: &Deployment,
     facts: &Facts,
     checked: &[Checked],
     out: &mut Printer,
@@ -41,7 +41,7 @@ pub(super) fn write(
     Ok(())
 }
 
-fn bundle(inbox: &Inbox, facts: &Facts, checked: &[Checked]) -> Value {
+fn bundle(inbox: &Deployment, facts: &Facts, checked: &[Checked]) -> Value {
     let sources = inbox.config.sources().map(|source| {
         let actions: Vec<&str> = source.actions.iter().map(|it| it.name.as_str()).collect();
         json!({

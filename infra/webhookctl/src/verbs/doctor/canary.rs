@@ -5,11 +5,11 @@ use shared::sources::{ActionKind, Config};
 use crate::cli::{DoctorArgs, Global};
 use crate::doctor::Finding;
 use crate::output::{CliError, Exit};
-use crate::place::Inbox;
+use crate::target::Deployment;
 use crate::verbs::send::{self, Canary};
 
 pub(super) async fn canary(args: &DoctorArgs, global: &Global) -> anyhow::Result<Finding> {
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     let source = source(args, &inbox.config)?;
     let Some(source) = source else {
         return Ok(Finding::not_checked(

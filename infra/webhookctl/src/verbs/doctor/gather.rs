@@ -9,8 +9,8 @@ use aws_sdk_lambda::types::FunctionResponseType;
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
 use futures::FutureExt as _;
 use futures::future::{join, join_all};
-use shared::aws::Patience;
-use shared::base::clock::Millis;
+use shared::aws::CallPolicy;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Waiting;
 
 use super::probe::{asked, told};
@@ -21,7 +21,7 @@ use crate::doctor::{
 };
 use crate::output::Exit;
 use crate::output::aws::rewrite;
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// No more dead letters of one part of the index are counted.
 const MOST: i32 = 1000;
@@ -29,7 +29,7 @@ const MOST: i32 = 1000;
 /// The kinds of secrets that functions read.
 const KINDS: [&str; 3] = ["ingress", "egress", "provider-api"];
 
-pub(super) async fn gather(inbox: &Inbox, now: Millis) -> anyhow::Result<Facts> {
+pub(super) async fn gather(inbox: &Deployment, now: UnixMillis) -> anyhow::Result<Facts> {
     let names = inbox.names();
     let table = table(inbox).await?;
     let queue = |url: &Option<String>, what| queue(inbox, url.clone(), what).boxed();
@@ -102,7 +102,7 @@ pub(super) async fn gather(inbox: &Inbox, now: Millis) -> anyhow::Result<Facts> 
 
 /// The first call. Without credentials, or without a table, nothing could be looked at: that is an
 /// error and no finding.
-async fn table(inbox: &Inbox) -> anyhow::Result<Known<Table>> {
+async fn table(inbox: &Deployment) -> anyhow::Result<Known<Table>> {
     let name = inbox.names().table.clone().unwrap_or_default();
     let answer = inbox
         .dynamodb()?
@@ -112,7 +112,7 @@ async fn table(inbox: &Inbox) -> anyhow::Result<Known<Table>> {
         .await;
     let answer = answer.map_err(anyhow::Error::new);
     if let Err(error) = &answer {
-        let place = inbox.deployed.as_ref().map(crate::place::Deployed::place);
+        let place = inbox.deployed.as_ref().map(crate::target::Deployed::place);
         let ours = rewrite(error, &place.unwrap_or_default());
         if ours.exit == Exit::Denied && ours.code != "auth.denied"
             || ours.code.starts_with("context.")
@@ -134,7 +134,7 @@ async fn table(inbox: &Inbox) -> anyhow::Result<Known<Table>> {
         let created = table.creation_date_time;
         Table {
             status: status.unwrap_or_default(),
-            created: created.and_then(|at| at.to_millis().ok()).map(Millis),
+            created: created.and_then(|at| at.to_millis().ok()).map(UnixMillis),
             indexes: indexes.collect(),
             // The local stack deletes nothing that it was not told to.
             deletion_protection: table
@@ -144,7 +144,7 @@ async fn table(inbox: &Inbox) -> anyhow::Result<Known<Table>> {
     }))
 }
 
-async fn ttl(inbox: &Inbox) -> Known<Option<String>> {
+async fn ttl(inbox: &Deployment) -> Known<Option<String>> {
     let dynamodb = told("dynamodb:DescribeTimeToLive", inbox.dynamodb())?;
     let table = inbox.names().table.clone().unwrap_or_default();
     let answer = dynamodb
@@ -163,7 +163,7 @@ async fn ttl(inbox: &Inbox) -> Known<Option<String>> {
     }))
 }
 
-async fn recovery(inbox: &Inbox) -> Known<bool> {
+async fn recovery(inbox: &Deployment) -> Known<bool> {
     const ACTION: &str = "dynamodb:DescribeContinuousBackups";
     on_aws(inbox)?;
     let table = inbox.names().table.clone().unwrap_or_default();
@@ -177,7 +177,7 @@ async fn recovery(inbox: &Inbox) -> Known<bool> {
     Ok(recovery == Some(PointInTimeRecoveryStatus::Enabled))
 }
 
-async fn queue(inbox: &Inbox, url: Option<String>, what: &'static str) -> Known<Queue> {
+async fn queue(inbox: &Deployment, url: Option<String>, what: &'static str) -> Known<Queue> {
     let url = url.ok_or(Unknown::Unnamed(what))?;
     let sqs = told("sqs:GetQueueAttributes", inbox.sqs())?;
     let answer = sqs
@@ -221,10 +221,10 @@ fn read_redrive(policy: &str) -> Option<Redrive> {
     })
 }
 
-async fn function(inbox: &Inbox, name: Option<String>, what: &'static str) -> Known<Function> {
+async fn function(inbox: &Deployment, name: Option<String>, what: &'static str) -> Known<Function> {
     const ACTION: &str = "lambda:GetFunctionConfiguration";
     let name = name.ok_or(Unknown::Unnamed(what))?;
-    let lambda = told(ACTION, inbox.lambda(Patience::LONG))?;
+    let lambda = told(ACTION, inbox.lambda(CallPolicy::LONG))?;
     let answer = lambda.get_function_configuration().function_name(&name);
     let answer = asked(ACTION, answer.send().await)?;
     let variables = answer.environment.and_then(|it| it.variables);
@@ -237,11 +237,11 @@ async fn function(inbox: &Inbox, name: Option<String>, what: &'static str) -> Kn
     })
 }
 
-async fn mappings(inbox: &Inbox) -> Known<Vec<Mapping>> {
+async fn mappings(inbox: &Deployment) -> Known<Vec<Mapping>> {
     const ACTION: &str = "lambda:ListEventSourceMappings";
     let name = inbox.names().processor.clone();
     let name = name.ok_or(Unknown::Unnamed("processor"))?;
-    let lambda = told(ACTION, inbox.lambda(Patience::LONG))?;
+    let lambda = told(ACTION, inbox.lambda(CallPolicy::LONG))?;
     let answer = lambda.list_event_source_mappings().function_name(name);
     let answer = asked(ACTION, answer.send().await)?;
     let mappings = answer.event_source_mappings.unwrap_or_default();
@@ -259,7 +259,7 @@ async fn mappings(inbox: &Inbox) -> Known<Vec<Mapping>> {
 }
 
 /// The alarms of the stack, which CloudFormation calls `<stack>-<id>-<random>`.
-async fn alarms(inbox: &Inbox) -> Known<Vec<Alarm>> {
+async fn alarms(inbox: &Deployment) -> Known<Vec<Alarm>> {
     const ACTION: &str = "cloudwatch:DescribeAlarms";
     on_aws(inbox)?;
     let stack = inbox.deployed.as_ref().and_then(|it| it.stack.clone());
@@ -267,7 +267,7 @@ async fn alarms(inbox: &Inbox) -> Known<Vec<Alarm>> {
     let stack = stack
         .or_else(by_path)
         .ok_or(Unknown::Unnamed("its stack"))?;
-    let aws = told(ACTION, inbox.aws(Patience::LONG))?;
+    let aws = told(ACTION, inbox.aws(CallPolicy::LONG))?;
     let cloudwatch = aws_sdk_cloudwatch::Client::new(&aws.sdk_config("CLOUDWATCH"));
     let answer = cloudwatch
         .describe_alarms()
@@ -294,7 +294,7 @@ async fn alarms(inbox: &Inbox) -> Known<Vec<Alarm>> {
 }
 
 /// Names and ages. The values come encrypted, and are dropped.
-async fn secrets(inbox: &Inbox, now: Millis) -> Known<Vec<Stored>> {
+async fn secrets(inbox: &Deployment, now: UnixMillis) -> Known<Vec<Stored>> {
     const ACTION: &str = "ssm:GetParametersByPath";
     let root = root(inbox).ok_or(Unknown::Unnamed("secrets_path"))?;
     let ssm = told(ACTION, inbox.ssm())?;
@@ -313,7 +313,7 @@ async fn secrets(inbox: &Inbox, now: Millis) -> Known<Vec<Stored>> {
         for parameter in answer.parameters.unwrap_or_default() {
             let name = parameter.name.unwrap_or_default();
             let changed = parameter.last_modified_date;
-            let changed = changed.and_then(|at| at.to_millis().ok()).map(Millis);
+            let changed = changed.and_then(|at| at.to_millis().ok()).map(UnixMillis);
             let age = changed.map_or(Duration::ZERO, |at| now.since(at));
             stored.extend(stored_as(&root, &name, age));
         }
@@ -327,7 +327,7 @@ async fn secrets(inbox: &Inbox, now: Millis) -> Known<Vec<Stored>> {
 }
 
 /// Those in Secrets Manager, by their labels.
-async fn managed(inbox: &Inbox, now: Millis) -> Known<Vec<Stored>> {
+async fn managed(inbox: &Deployment, now: UnixMillis) -> Known<Vec<Stored>> {
     const ACTION: &str = "secretsmanager:ListSecretVersionIds";
     let names = inbox.config.managed_secrets();
     let mut stored = Vec::new();
@@ -366,12 +366,12 @@ fn stored_as(root: &str, parameter: &str, age: Duration) -> Option<Stored> {
     })
 }
 
-fn root(inbox: &Inbox) -> Option<String> {
+fn root(inbox: &Deployment) -> Option<String> {
     let ingress = inbox.names().secrets("ingress")?;
     Some(ingress.strip_suffix("/ingress")?.to_owned())
 }
 
-async fn dead_letters(inbox: &Inbox) -> Known<Count> {
+async fn dead_letters(inbox: &Deployment) -> Known<Count> {
     let shards = (0..Waiting::SHARDS).map(|shard| inbox.ledger.waiting(Waiting::Dead, shard, MOST));
     let mut count = Count::default();
     for shard in join_all(shards).await {
@@ -382,10 +382,10 @@ async fn dead_letters(inbox: &Inbox) -> Known<Count> {
     Ok(count)
 }
 
-async fn caller(inbox: &Inbox) -> Known<Caller> {
+async fn caller(inbox: &Deployment) -> Known<Caller> {
     const ACTION: &str = "sts:GetCallerIdentity";
     on_aws(inbox)?;
-    let aws = told(ACTION, inbox.aws(Patience::LONG))?;
+    let aws = told(ACTION, inbox.aws(CallPolicy::LONG))?;
     let sts = aws_sdk_sts::Client::new(&aws.sdk_config("STS"));
     let identity = asked(ACTION, sts.get_caller_identity().send().await)?;
     Ok(Caller {
@@ -395,7 +395,7 @@ async fn caller(inbox: &Inbox) -> Known<Caller> {
 }
 
 /// Tries a change whose condition never holds, on an item that nobody has.
-async fn may_write(inbox: &Inbox) -> Known<()> {
+async fn may_write(inbox: &Deployment) -> Known<()> {
     const ACTION: &str = "dynamodb:UpdateItem";
     if inbox.may_write("try to").is_err() {
         return Err(Unknown::Skipped("the context is read-only"));
@@ -420,7 +420,7 @@ async fn may_write(inbox: &Inbox) -> Known<()> {
     }
 }
 
-fn on_aws(inbox: &Inbox) -> Known<()> {
+fn on_aws(inbox: &Deployment) -> Known<()> {
     match inbox.local {
         Some(_) => Err(Unknown::NotHere),
         None => Ok(()),

@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 
 use futures::future::try_join_all;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::delivery::breaker::{Breakers, Position};
 use shared::monitoring::endpoint::Health;
 use shared::sources::{ActionKind, Source};
 
 use super::probe::told;
 use crate::doctor::{Dark, Known, OpenBreaker, SourceFacts, Wanted};
-use crate::outage::Outage;
-use crate::place::Inbox;
+use crate::outage_tolerance::Outage;
+use crate::target::Deployment;
 use crate::verbs::sources::{Pause, Rotation};
 use crate::verbs::sync::facts::{Facts, standing};
 
-pub(super) async fn sources(inbox: &Inbox, now: Millis) -> Known<Vec<SourceFacts>> {
+pub(super) async fn sources(inbox: &Deployment, now: UnixMillis) -> Known<Vec<SourceFacts>> {
     const ACTION: &str = "dynamodb:GetItem";
     let table = inbox.names().table.clone().unwrap_or_default();
     let breakers = Breakers::new(told(ACTION, inbox.dynamodb())?, table);
@@ -25,10 +25,10 @@ pub(super) async fn sources(inbox: &Inbox, now: Millis) -> Known<Vec<SourceFacts
 }
 
 async fn of(
-    inbox: &Inbox,
+    inbox: &Deployment,
     source: &Source,
     breakers: &Breakers,
-    now: Millis,
+    now: UnixMillis,
 ) -> anyhow::Result<SourceFacts> {
     let facts = Facts::read(&inbox.ledger, source, now).await?;
     let subscription = match &source.endpoint {

@@ -11,8 +11,8 @@ use shared::inbox::ledger::{BodyAt, NoBody, Row};
 use super::find;
 use crate::cli::{BodyArgs, Global};
 use crate::output::{CliError, Exit, Printer, safe};
-use crate::place::Inbox;
-use crate::verbatim::Json;
+use crate::raw_json::Json;
+use crate::target::Deployment;
 
 #[derive(Serialize)]
 struct Document {
@@ -62,7 +62,7 @@ pub(in crate::verbs) async fn body(
 }
 
 /// The body of an event, or why there is none.
-pub(super) async fn read_body(inbox: &Inbox, row: &Row) -> anyhow::Result<Bytes> {
+pub(super) async fn read_body(inbox: &Deployment, row: &Row) -> anyhow::Result<Bytes> {
     if matches!(row.body_at, BodyAt::Bucket(_)) && !inbox.ledger.has_bucket() {
         return Err(crate::selection::no_bucket().into());
     }

@@ -12,7 +12,7 @@ use crate::cli::{DiffArgs, Global};
 use crate::output::safe::capped;
 use crate::output::table::{aligned, thousands};
 use crate::output::{Exit, Printer};
-use crate::verbatim::Json;
+use crate::raw_json::Json;
 
 /// So much of a value is shown to people.
 const VALUE_CAP: usize = 120;

@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{AuditAction, Row};
 
 use self::record::{Record, Redaction};
 use crate::cli::{ExportArgs, Global};
+use crate::identity::who;
 use crate::inspect::view;
 use crate::output::table::thousands;
 use crate::output::{CliError, Exit, Format, Printer, Progress};
-use crate::place::Inbox;
 use crate::selection::{Selection, Want};
-use crate::who::who;
+use crate::target::Deployment;
 
 /// No file holds more events.
 const MOST_EVENTS: usize = 100_000;
@@ -48,7 +48,7 @@ pub(in crate::verbs) async fn export(
     let csv = is_csv(&args.file, out.format)?;
     let inbox = args.bodies_at.open(global)?;
     inbox.may_write("export, which is written down")?;
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let selection = Selection::new(&args.selection, &inbox, now.0)?;
     let rows = rows(&selection, &inbox, out).await?;
     if rows.is_empty() {
@@ -139,7 +139,11 @@ fn is_csv(file: &Path, format: Format) -> Result<bool, CliError> {
     }
 }
 
-async fn rows(selection: &Selection, inbox: &Inbox, out: &mut Printer) -> anyhow::Result<Vec<Row>> {
+async fn rows(
+    selection: &Selection,
+    inbox: &Deployment,
+    out: &mut Printer,
+) -> anyhow::Result<Vec<Row>> {
     let all = Want {
         limit: MOST_EVENTS,
         reverse: true,
@@ -160,7 +164,7 @@ async fn rows(selection: &Selection, inbox: &Inbox, out: &mut Printer) -> anyhow
 
 async fn record(
     row: &Row,
-    inbox: &Inbox,
+    inbox: &Deployment,
     redaction: &Redaction,
     with_request: bool,
 ) -> anyhow::Result<Record> {
@@ -177,7 +181,7 @@ async fn record(
         &view(row, &inbox.config),
         request,
         redaction,
-        Millis::now().0,
+        UnixMillis::now().0,
     )
 }
 

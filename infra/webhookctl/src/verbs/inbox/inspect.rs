@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Row;
 use shared::webhook::event::EventKey;
 
@@ -10,7 +10,7 @@ use super::{find, lineage, standing};
 use crate::cli::{Global, InspectArgs};
 use crate::inspect::{EventView, SCHEMA, Status, document, full, seven_lines, with_timeline};
 use crate::output::{CliError, Exit, Format, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// How often a watched event is read.
 const EACH: Duration = Duration::from_secs(1);
@@ -20,7 +20,7 @@ pub(in crate::verbs) async fn inspect(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     let row = match find(&inbox, &args.id).await {
         Ok(row) => row,
         Err(error) => return Err(refused(error, &inbox, &args.id).await),
@@ -32,7 +32,7 @@ pub(in crate::verbs) async fn inspect(
             interrupted = tokio::signal::ctrl_c() => Ok(interrupted.map(|()| Exit::Interrupted)?),
         };
     }
-    let now = Millis::now().0;
+    let now = UnixMillis::now().0;
     out.document(
         SCHEMA,
         &document(&event, now),
@@ -53,7 +53,7 @@ pub(in crate::verbs) async fn inspect(
 /// The event, and where all of it is shown, what its lineage says beyond its row.
 async fn seen(
     args: &InspectArgs,
-    inbox: &Inbox,
+    inbox: &Deployment,
     row: &Row,
     format: Format,
 ) -> anyhow::Result<EventView> {
@@ -65,12 +65,12 @@ async fn seen(
 }
 
 /// The same error; of a request that was refused, with where to look.
-async fn refused(error: anyhow::Error, inbox: &Inbox, id: &str) -> anyhow::Error {
+async fn refused(error: anyhow::Error, inbox: &Deployment, id: &str) -> anyhow::Error {
     let missing = error.downcast_ref::<CliError>();
     let Some(missing) = missing.filter(|error| error.code == "inbox.not_found") else {
         return error;
     };
-    match crate::verbs::quarantine::inspect::find(inbox, id, Millis::now()).await {
+    match crate::verbs::quarantine::inspect::find(inbox, id, UnixMillis::now()).await {
         Ok(_) => missing
             .clone()
             .note("it was refused, and is in the quarantine")
@@ -93,14 +93,14 @@ fn text(args: &InspectArgs, format: Format, event: &EventView, now: i64) -> Stri
 /// Shows it, and again each time that it has changed, until nothing more happens by itself.
 async fn watch(
     args: &InspectArgs,
-    inbox: &Inbox,
+    inbox: &Deployment,
     key: &EventKey,
     mut event: EventView,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let mut first = true;
     loop {
-        let now = Millis::now().0;
+        let now = UnixMillis::now().0;
         if out.format.is_json() {
             out.json_line(&document(&event, now))?;
         } else {

@@ -5,10 +5,14 @@ use shared::inbox::ledger::{BodyAt, Plan, Row};
 use shared::webhook::event::EventKey;
 
 use crate::inspect::{EventView, Replay};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// Adds it, as far as it is still known: plans and versions are kept for 90 days.
-pub(super) async fn trace(event: &mut EventView, inbox: &Inbox, row: &Row) -> anyhow::Result<()> {
+pub(super) async fn trace(
+    event: &mut EventView,
+    inbox: &Deployment,
+    row: &Row,
+) -> anyhow::Result<()> {
     for replay in &mut event.replays {
         if let Some(plan) = inbox.ledger.plan(&replay.plan).await? {
             ask(&plan, replay);
@@ -30,7 +34,7 @@ fn ask(plan: &Plan, replay: &mut Replay) {
 }
 
 /// Which entity an event is about stands in its body, so that nothing is known once that is gone.
-async fn newest_of_its_entity(inbox: &Inbox, row: &Row) -> anyhow::Result<Option<EventKey>> {
+async fn newest_of_its_entity(inbox: &Deployment, row: &Row) -> anyhow::Result<Option<EventKey>> {
     let source = inbox.config.source(row.key.source());
     let Some(order) = source.and_then(|source| source.order.as_ref()) else {
         return Ok(None);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Row;
 
 use super::{is_paused, view};
@@ -11,15 +11,15 @@ use crate::inspect::{EventRow, columns};
 use crate::output::aws::SoFar;
 use crate::output::table::{Weight, thousands};
 use crate::output::{CliError, Column, Exit, List, Printer, time};
-use crate::place::Inbox;
 use crate::selection::{Cost, Found, Position, Selection, Want, newest};
+use crate::target::Deployment;
 
 pub(in crate::verbs) async fn list(
     args: ListArgs,
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let now = Millis::now().0;
+    let now = UnixMillis::now().0;
     let shown = chosen(columns(now), &args.columns)?;
     let inbox = args.bodies_at.open(global)?;
     let selection = Selection::new(&args.selection, &inbox, now)?;
@@ -80,8 +80,8 @@ fn goes_on(mut error: anyhow::Error) -> anyhow::Error {
 }
 
 /// Whether events come at all is what one asks oneself before an empty list.
-async fn widen(inbox: &Inbox, now: i64) -> anyhow::Result<String> {
-    let newest = newest(inbox, Millis(now)).await?;
+async fn widen(inbox: &Deployment, now: i64) -> anyhow::Result<String> {
+    let newest = newest(inbox, UnixMillis(now)).await?;
     Ok(match newest {
         Some(event) => format!(
             "the newest event came {} ago from {}; widen with --since 7d",
@@ -93,7 +93,7 @@ async fn widen(inbox: &Inbox, now: i64) -> anyhow::Result<String> {
 }
 
 /// The sources that wait for an operator, of those that have open events.
-async fn paused<'r>(inbox: &Inbox, rows: &'r [Row]) -> anyhow::Result<BTreeSet<&'r str>> {
+async fn paused<'r>(inbox: &Deployment, rows: &'r [Row]) -> anyhow::Result<BTreeSet<&'r str>> {
     let open = rows.iter().filter(|row| row.is_open());
     let sources: BTreeSet<&str> = open.map(|row| row.key.source()).collect();
     let mut paused = BTreeSet::new();
@@ -141,7 +141,7 @@ fn counted(found: &Found, want: &Want, selection: &Selection) -> String {
 }
 
 /// `prod · eu-west-1`
-fn place(inbox: &Inbox, global: &Global) -> String {
+fn place(inbox: &Deployment, global: &Global) -> String {
     match &global.target.region {
         Some(region) if inbox.local.is_none() => format!("{} · {region}", inbox.name),
         _ => inbox.name.clone(),

@@ -6,7 +6,7 @@ mod follow;
 use std::time::Duration;
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use self::follow::Follow;
 use crate::cli::{Global, TailArgs};
@@ -15,8 +15,8 @@ use crate::output::format::short_id;
 use crate::output::safe::capped;
 use crate::output::time::{clock, duration, rfc3339};
 use crate::output::{CliError, Exit, Format, Printer};
-use crate::place::Inbox;
 use crate::selection::Selection;
+use crate::target::Deployment;
 
 /// How often it is looked.
 pub(in crate::verbs) const EACH: Duration = Duration::from_secs(1);
@@ -68,13 +68,13 @@ pub(in crate::verbs) async fn tail(
             .into());
     }
     let inbox = args.bodies_at.open(global)?;
-    let began = Millis::now().0;
+    let began = UnixMillis::now().0;
     let selection = Selection::new(&args.selection, &inbox, began)?;
     let mut shown = Shown::default();
     let mut follow = Follow::new(&selection, &inbox);
     let until_gone = async {
         loop {
-            for line in follow.look(Millis::now().0).await? {
+            for line in follow.look(UnixMillis::now().0).await? {
                 let asked = args.only.is_empty() || args.only.contains(&line.change);
                 let of_status = &args.selection.status;
                 if asked && (of_status.is_empty() || of_status.contains(&line.status)) {
@@ -88,7 +88,7 @@ pub(in crate::verbs) async fn tail(
         ended = until_gone => return ended,
         interrupted = tokio::signal::ctrl_c() => interrupted?,
     }
-    out.say(&shown.summary(Millis::now().0 - began));
+    out.say(&shown.summary(UnixMillis::now().0 - began));
     Ok(Exit::Interrupted)
 }
 
@@ -99,7 +99,7 @@ pub(in crate::verbs) struct Tail<'a> {
 }
 
 impl<'a> Tail<'a> {
-    pub(in crate::verbs) fn new(selection: &'a Selection, inbox: &'a Inbox) -> Self {
+    pub(in crate::verbs) fn new(selection: &'a Selection, inbox: &'a Deployment) -> Self {
         Self {
             follow: Follow::new(selection, inbox),
             shown: Shown::default(),
@@ -112,7 +112,7 @@ impl<'a> Tail<'a> {
         out: &mut Printer,
     ) -> anyhow::Result<Vec<String>> {
         let mut done = Vec::new();
-        for line in self.follow.look(Millis::now().0).await? {
+        for line in self.follow.look(UnixMillis::now().0).await? {
             self.shown.print(&line, out)?;
             if line.change == Change::Done {
                 done.push(line.id);

@@ -1,6 +1,6 @@
 //! Brings one event to the program on this machine.
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Ledger, Listed};
 use shared::sources::Config;
 use shared::webhook::preset::{Location, Scheme};
@@ -69,7 +69,7 @@ impl Deliveries {
     fn request(&self, item: &Item, stored: &Stored) -> (Signed, bool) {
         let url = self.address.url();
         if let Some(Ok(signing)) = self.signing.get(item.event.key.source())
-            && let Ok(signed) = signing.sign(stored, |_| Ok(()), url, Millis::now())
+            && let Ok(signed) = signing.sign(stored, |_| Ok(()), url, UnixMillis::now())
         {
             return (signed, true);
         }

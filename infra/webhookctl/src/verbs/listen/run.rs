@@ -13,8 +13,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
 use super::deliver::{Deliveries, End, Item};
+use super::render::{Teller, chosen, details};
 use super::sent::Sent;
-use super::tell::{Teller, chosen, details};
 use super::watch::{News, in_words};
 use crate::forward::NoAnswer;
 use crate::inspect::view;

@@ -1,7 +1,7 @@
 //! Which events are forwarded.
 
 use anyhow::Context as _;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::json_path::{JsonPath, scalar};
 use shared::inbox::ledger::{Listed, Row};
 use shared::sources::Config;
@@ -12,7 +12,7 @@ use crate::inspect::Status;
 use crate::inspect::view;
 use crate::output::CliError;
 use crate::output::error::nearest;
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// No backfill reaches further back: each hour of each source is a read of its own.
 const FURTHEST_MS: i64 = 31 * 24 * 3_600_000;
@@ -27,12 +27,16 @@ pub(super) struct Wanted {
     attempts: Option<u32>,
     fields: Vec<(JsonPath, String)>,
     /// Where the backfill begins; without it, only what arrives from now on.
-    pub(super) since: Option<Millis>,
-    pub(super) until: Option<Millis>,
+    pub(super) since: Option<UnixMillis>,
+    pub(super) until: Option<UnixMillis>,
 }
 
 impl Wanted {
-    pub(super) fn new(args: &ListenArgs, inbox: &Inbox, now: Millis) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        args: &ListenArgs,
+        inbox: &Deployment,
+        now: UnixMillis,
+    ) -> anyhow::Result<Self> {
         let asked = &args.selection;
         if let Some(id) = asked.received.id.first() {
             return Err(CliError::usage(
@@ -43,7 +47,7 @@ impl Wanted {
             .into());
         }
         let since = args.backfill.or(asked.received.since);
-        let since = since.map(|when| Millis(when.millis(now.0)));
+        let since = since.map(|when| UnixMillis(when.millis(now.0)));
         if since.is_some_and(|since| now.0 - since.0 > FURTHEST_MS) {
             return Err(CliError::usage("listen.span", "a backfill spans at most 31 days").into());
         }
@@ -64,7 +68,10 @@ impl Wanted {
             attempts: asked.attempts,
             fields: fields.collect::<anyhow::Result<_>>()?,
             since,
-            until: asked.received.until.map(|when| Millis(when.millis(now.0))),
+            until: asked
+                .received
+                .until
+                .map(|when| UnixMillis(when.millis(now.0))),
         })
     }
 
@@ -130,7 +137,7 @@ fn has(path: &JsonPath, body: &[u8], wanted: &str) -> bool {
 }
 
 /// The sources that were asked for, if there are such.
-fn chosen(inbox: &Inbox, asked: &[String]) -> Result<Vec<String>, CliError> {
+fn chosen(inbox: &Deployment, asked: &[String]) -> Result<Vec<String>, CliError> {
     let known = inbox.sources();
     if asked.is_empty() {
         return Ok(known.into_iter().map(str::to_owned).collect());

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::future::try_join_all;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Ledger, Listed};
 use shared::webhook::event::EventId;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -55,7 +55,7 @@ pub(super) enum News {
 pub(super) async fn start(
     ledger: Ledger,
     wanted: Arc<Wanted>,
-    now: Millis,
+    now: UnixMillis,
     every: Duration,
 ) -> anyhow::Result<UnboundedReceiver<News>> {
     let (news, heard) = unbounded_channel();
@@ -82,13 +82,13 @@ struct Watch {
     ledger: Ledger,
     wanted: Arc<Wanted>,
     /// What was told, for as long as a look may find it again.
-    seen: HashMap<EventId, Millis>,
+    seen: HashMap<EventId, UnixMillis>,
     news: UnboundedSender<News>,
 }
 
 impl Watch {
     /// Tells the past that is wanted, and remembers the rest that a later look would find.
-    async fn first_look(&mut self, now: Millis) -> anyhow::Result<()> {
+    async fn first_look(&mut self, now: UnixMillis) -> anyhow::Result<()> {
         let near = now - FAR_BACK;
         let since = self.wanted.since;
         let from = since.map_or(near, |since| since.min(near));
@@ -105,11 +105,11 @@ impl Watch {
         Ok(())
     }
 
-    async fn live(&mut self, from: Millis, every: Duration) -> News {
+    async fn live(&mut self, from: UnixMillis, every: Duration) -> News {
         let mut failures = 0;
         for look in 1_u32.. {
             tokio::time::sleep(every * (1 << failures.min(5))).await;
-            let now = Millis::now();
+            let now = UnixMillis::now();
             let back = if look.is_multiple_of(FAR_LOOK) {
                 FAR_BACK
             } else {
@@ -141,18 +141,18 @@ impl Watch {
     }
 
     /// Whether no event can come any more that is wanted.
-    fn is_over(&self, now: Millis) -> bool {
+    fn is_over(&self, now: UnixMillis) -> bool {
         self.wanted.until.is_some_and(|until| until <= now)
     }
 
     /// Where a look ends that would end at `to`.
-    fn last(&self, to: Millis) -> Millis {
-        let until = self.wanted.until.map(|until| Millis(until.0 - 1));
+    fn last(&self, to: UnixMillis) -> UnixMillis {
+        let until = self.wanted.until.map(|until| UnixMillis(until.0 - 1));
         until.map_or(to, |until| until.min(to))
     }
 
     /// The events of a span that were not told before, oldest first.
-    async fn between(&self, from: Millis, to: Millis) -> anyhow::Result<Vec<Listed>> {
+    async fn between(&self, from: UnixMillis, to: UnixMillis) -> anyhow::Result<Vec<Listed>> {
         let mut hours = futures::stream::iter(hours(from, to).collect::<Vec<_>>())
             .map(|(from, to)| {
                 let of_each = self.wanted.sources.iter().map(move |source| {
@@ -186,12 +186,12 @@ pub(super) fn in_words(error: &anyhow::Error) -> String {
 }
 
 /// The hours of UTC from one time to another: the `time` index is read by them.
-fn hours(from: Millis, to: Millis) -> impl Iterator<Item = (Millis, Millis)> {
+fn hours(from: UnixMillis, to: UnixMillis) -> impl Iterator<Item = (UnixMillis, UnixMillis)> {
     let end = move |at: i64| ((at.div_euclid(HOUR_MS) + 1) * HOUR_MS - 1).min(to.0);
     let starts = std::iter::successors(Some(from.0), move |at| Some(end(*at) + 1));
     starts
         .take_while(move |at| *at <= to.0)
-        .map(move |at| (Millis(at), Millis(end(at))))
+        .map(move |at| (UnixMillis(at), UnixMillis(end(at))))
 }
 
 #[cfg(test)]
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn a_span_is_read_hour_by_hour() {
         let of = |from, to| -> Vec<(i64, i64)> {
-            hours(Millis(from), Millis(to))
+            hours(UnixMillis(from), UnixMillis(to))
                 .map(|(from, to)| (from.0, to.0))
                 .collect()
         };

@@ -2,13 +2,13 @@
 
 use super::plural;
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// Whether as many may enter as somebody has said, or types now. Elsewhere nobody has to.
 pub(super) fn let_in(
     count: usize,
     confirm: Option<usize>,
-    inbox: &Inbox,
+    inbox: &Deployment,
     out: &mut Printer,
 ) -> anyhow::Result<()> {
     let requests = plural(count, "request");

@@ -5,16 +5,16 @@
 //! is released.
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{AuditAction, By, Decided, Row, State};
 
 use super::inspect;
 use super::reach::door;
 use crate::cli::{DiscardArgs, Global, ReleaseArgs};
+use crate::identity::who;
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 use crate::verbs::inbox;
-use crate::who::who;
 
 #[derive(Serialize)]
 struct Report {
@@ -33,7 +33,7 @@ pub(super) async fn release(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = words(&args.reason)?;
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     inbox.may_write("release an event")?;
     let door = door(&inbox, global, &args.door_at)?;
     let row = apart(&inbox, &args.id).await?;
@@ -43,7 +43,7 @@ pub(super) async fn release(
         who: &who,
         why: reason,
     };
-    let decided = door.release(&row.key, by, Millis::now()).await?;
+    let decided = door.release(&row.key, by, UnixMillis::now()).await?;
     told(&decided, &row, by, "released", out)
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn discard(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let reason = words(&args.reason)?;
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     inbox.may_write("discard an event")?;
     let row = apart(&inbox, &args.id).await?;
     let who = who(&inbox).await?;
@@ -62,7 +62,10 @@ pub(super) async fn discard(
         who: &who,
         why: reason,
     };
-    let decided = inbox.ledger.discard(&row.key, by, Millis::now()).await?;
+    let decided = inbox
+        .ledger
+        .discard(&row.key, by, UnixMillis::now())
+        .await?;
     told(&decided, &row, by, "discarded", out)
 }
 
@@ -74,12 +77,12 @@ fn words(reason: &str) -> Result<&str, CliError> {
 }
 
 /// The event that a person means, if it is kept apart.
-async fn apart(inbox: &Inbox, wanted: &str) -> anyhow::Result<Row> {
+async fn apart(inbox: &Deployment, wanted: &str) -> anyhow::Result<Row> {
     let row = match inbox::find(inbox, wanted).await {
         Ok(row) => row,
         Err(error) => {
             // What was never proven is not in the inbox at all.
-            let held = inspect::find(inbox, wanted, Millis::now()).await;
+            let held = inspect::find(inbox, wanted, UnixMillis::now()).await;
             return Err(held.map_or(error, |held| unproven(held.id.as_str()).into()));
         }
     };
@@ -110,7 +113,7 @@ fn not_apart(row: &Row, state: State) -> CliError {
 }
 
 async fn log(
-    inbox: &Inbox,
+    inbox: &Deployment,
     what: &'static str,
     row: &Row,
     who: &str,
@@ -123,7 +126,7 @@ async fn log(
         selection: row.key.to_string(),
         count: 1,
     };
-    inbox.ledger.log(&deed, Millis::now()).await
+    inbox.ledger.log(&deed, UnixMillis::now()).await
 }
 
 fn told(

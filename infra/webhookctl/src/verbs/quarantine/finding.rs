@@ -1,7 +1,7 @@
 //! What can be said of a refused request today.
 
-use shared::base::clock::Millis;
-use shared::inbox::quarantine::{Held, Verdict};
+use shared::base::clock::UnixMillis;
+use shared::inbox::rejected::{RejectedRequest, Verdict};
 use shared::sources::Config;
 
 use super::reach::Keys;
@@ -12,15 +12,15 @@ const SECOND_MS: i64 = 1000;
 
 /// A request, and what the catcher's own verification says of it with today's secrets.
 pub(super) struct Found<'h> {
-    pub(super) held: &'h Held,
+    pub(super) held: &'h RejectedRequest,
     /// `None` when nobody asked: it was released, or the secrets cannot be read.
     pub(super) verdict: Option<Verdict>,
     /// When the secret that matches was stored.
-    pub(super) added: Option<Millis>,
+    pub(super) added: Option<UnixMillis>,
 }
 
 impl<'h> Found<'h> {
-    pub(super) fn new(held: &'h Held, config: &Config, keys: Option<&Keys>) -> Self {
+    pub(super) fn new(held: &'h RejectedRequest, config: &Config, keys: Option<&Keys>) -> Self {
         let source = config.source(&held.source);
         let verdict = match (source, keys) {
             (Some(source), Some(keys)) if held.released.is_none() => {
@@ -81,7 +81,7 @@ impl<'h> Found<'h> {
 }
 
 /// `, added 09:14`, of a secret whose time is known.
-pub(super) fn added(at: Option<Millis>, now: Millis) -> String {
+pub(super) fn added(at: Option<UnixMillis>, now: UnixMillis) -> String {
     at.map_or_else(String::new, |at| format!(", added {}", short(at.0, now.0)))
 }
 

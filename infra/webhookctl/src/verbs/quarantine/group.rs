@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use shared::base::clock::Millis;
-use shared::inbox::quarantine::{Held, Verdict};
+use shared::base::clock::UnixMillis;
+use shared::inbox::rejected::{RejectedRequest, Verdict};
 use shared::webhook::verify::Reason;
 
 use super::finding::{Found, added, what};
@@ -36,7 +36,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn all(found: &[Found<'_>], now: Millis) -> Vec<Self> {
+    pub(super) fn all(found: &[Found<'_>], now: UnixMillis) -> Vec<Self> {
         let mut groups: BTreeMap<(&str, &str), Vec<&Found<'_>>> = BTreeMap::new();
         for one in found {
             let key = (one.held.source.as_str(), one.held.reason.as_str());
@@ -48,7 +48,7 @@ impl Group {
             .collect()
     }
 
-    fn new(source: &str, reason: &str, of: &[&Found<'_>], now: Millis) -> Option<Self> {
+    fn new(source: &str, reason: &str, of: &[&Found<'_>], now: UnixMillis) -> Option<Self> {
         let (newest, oldest) = (of.first()?.held, of.last()?.held);
         let mut matches: BTreeMap<String, usize> = BTreeMap::new();
         for secret in of.iter().filter_map(|one| one.secret()) {
@@ -86,7 +86,7 @@ fn finding(
     of: &[&Found<'_>],
     matches: &BTreeMap<String, usize>,
     waiting: usize,
-    now: Millis,
+    now: UnixMillis,
 ) -> String {
     if waiting == 0 {
         return "all released".to_owned();
@@ -102,7 +102,7 @@ fn finding(
     if of.iter().all(|one| one.verdict.is_none()) {
         return "not checked".to_owned();
     }
-    let held: Vec<&Held> = of.iter().map(|one| one.held).collect();
+    let held: Vec<&RejectedRequest> = of.iter().map(|one| one.held).collect();
     let unmatched =
         |one: &&Found<'_>| matches!(one.verdict, Some(Verdict::Refused(Reason::BadSignature)));
     let what = match waiting {
@@ -121,13 +121,13 @@ fn finding(
 
 /// Many from one address, and nothing of them proves anything. A provider has several addresses,
 /// and signs.
-fn is_scan(held: &[&Held]) -> bool {
+fn is_scan(held: &[&RejectedRequest]) -> bool {
     let first = held.first().and_then(|held| held.address());
     held.len() >= SCAN && first.is_some() && held.iter().all(|held| held.address() == first)
 }
 
 /// Where requests came from: one address that sends many is a scan more often than a provider.
-pub(super) fn addresses(held: &[&Held]) -> String {
+pub(super) fn addresses(held: &[&RejectedRequest]) -> String {
     let seen: BTreeSet<&str> = held.iter().filter_map(|held| held.address()).collect();
     match seen.first() {
         None => "from nowhere known".to_owned(),

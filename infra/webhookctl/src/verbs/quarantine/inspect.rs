@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use shared::base::clock::Millis;
-use shared::inbox::quarantine::Held;
+use shared::base::clock::UnixMillis;
+use shared::inbox::rejected::RejectedRequest;
 use shared::webhook::envelope::is_credential;
 use shared::webhook::event::{EventId, Proven};
 
@@ -16,7 +16,7 @@ use crate::output::safe::{capped, safe_bytes};
 use crate::output::table::thousands;
 use crate::output::time::{age, rfc3339};
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// A line stays one that fits a screen or two; a sender chose its length.
 const LINE_CAP: usize = 1000;
@@ -66,8 +66,8 @@ pub(super) async fn inspect(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
-    let now = Millis::now();
+    let inbox = Deployment::open(&global.target)?;
+    let now = UnixMillis::now();
     let held = find(&inbox, &args.id, now).await?;
     let keys = Keys::read(&inbox, global, &args.secrets_at, now).await.ok();
     let found = Found::new(&held, &inbox.config, keys.as_ref());
@@ -85,10 +85,10 @@ pub(super) async fn inspect(
 }
 
 pub(in crate::verbs) async fn find(
-    inbox: &Inbox,
+    inbox: &Deployment,
     wanted: &str,
-    now: Millis,
-) -> anyhow::Result<Held> {
+    now: UnixMillis,
+) -> anyhow::Result<RejectedRequest> {
     let mut found = match EventId::times(wanted) {
         Some(_) => {
             let sources = inbox.sources();
@@ -200,7 +200,7 @@ fn next_action(found: &Found<'_>) -> String {
     }
 }
 
-fn text(document: &Document, held: &Held, reveal: bool, now: i64) -> String {
+fn text(document: &Document, held: &RejectedRequest, reveal: bool, now: i64) -> String {
     let received = format!(
         "{} ({})",
         document.received_at,

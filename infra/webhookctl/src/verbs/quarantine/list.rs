@@ -1,8 +1,8 @@
 //! `quarantine list`
 
 use serde::Serialize;
-use shared::base::clock::Millis;
-use shared::inbox::quarantine::{Held, Tally};
+use shared::base::clock::UnixMillis;
+use shared::inbox::rejected::{DailyQuota, RejectedRequest};
 
 use super::finding::Found;
 use super::group::{self, Group};
@@ -12,7 +12,7 @@ use crate::cli::{Global, HeldListArgs};
 use crate::output::table::{Weight, thousands};
 use crate::output::time::{age, rfc3339};
 use crate::output::{Column, Exit, Format, List, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
@@ -21,8 +21,8 @@ pub(super) async fn list(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
-    let now = Millis::now();
+    let inbox = Deployment::open(&global.target)?;
+    let now = UnixMillis::now();
     let held = chosen(&inbox, &args.selection, now).await?;
     let keys = match Keys::read(&inbox, global, &args.secrets_at, now).await {
         Ok(keys) => Some(keys),
@@ -55,10 +55,10 @@ pub(super) async fn list(
 }
 
 fn grouped(
-    inbox: &Inbox,
+    inbox: &Deployment,
     args: &HeldListArgs,
     found: &[Found<'_>],
-    now: Millis,
+    now: UnixMillis,
     out: &mut Printer,
 ) -> anyhow::Result<()> {
     let items = Group::all(found, now);
@@ -87,10 +87,10 @@ fn grouped(
 }
 
 fn flat(
-    inbox: &Inbox,
+    inbox: &Deployment,
     args: &HeldListArgs,
     found: &[Found<'_>],
-    now: Millis,
+    now: UnixMillis,
     out: &mut Printer,
 ) -> anyhow::Result<()> {
     let limit = args.limit as usize;
@@ -129,11 +129,15 @@ fn empty(args: &HeldListArgs) -> String {
 }
 
 /// The days on which more was refused than is kept.
-async fn spent(inbox: &Inbox, sources: &[String], now: Millis) -> anyhow::Result<Vec<String>> {
+async fn spent(
+    inbox: &Deployment,
+    sources: &[String],
+    now: UnixMillis,
+) -> anyhow::Result<Vec<String>> {
     let mut lines = Vec::new();
     for source in sources {
         for days in 0..7 {
-            let at = Millis(now.0 - days * DAY_MS);
+            let at = UnixMillis(now.0 - days * DAY_MS);
             let Some(tally) = inbox.quarantine.tally(source, at).await? else {
                 continue;
             };
@@ -143,8 +147,8 @@ async fn spent(inbox: &Inbox, sources: &[String], now: Millis) -> anyhow::Result
     Ok(lines)
 }
 
-fn line(tally: &Tally) -> Option<String> {
-    let Tally {
+fn line(tally: &DailyQuota) -> Option<String> {
+    let DailyQuota {
         source,
         day,
         requests,
@@ -209,7 +213,7 @@ impl HeldRow {
     }
 }
 
-pub(super) fn status(held: &Held) -> &'static str {
+pub(super) fn status(held: &RejectedRequest) -> &'static str {
     if held.released.is_some() {
         "released"
     } else {

@@ -2,17 +2,17 @@
 
 use futures::StreamExt;
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::AuditAction;
-use shared::inbox::quarantine::Held;
+use shared::inbox::rejected::RejectedRequest;
 
 use super::group::addresses;
 use super::{asked, chosen, plural};
 use crate::cli::{Global, PurgeArgs};
+use crate::identity::who;
 use crate::output::table::thousands;
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
-use crate::who::who;
+use crate::target::Deployment;
 
 /// Requests that are deleted at a time.
 const AT_ONCE: usize = 8;
@@ -30,9 +30,9 @@ pub(super) async fn purge(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     inbox.may_write("purge the quarantine")?;
-    let held = chosen(&inbox, &args.selection, Millis::now()).await?;
+    let held = chosen(&inbox, &args.selection, UnixMillis::now()).await?;
     let count = held.len();
     if count == 0 && args.confirm.is_none_or(|confirmed| confirmed == 0) {
         out.say(&format!(
@@ -42,7 +42,7 @@ pub(super) async fn purge(
         return Ok(Exit::Done);
     }
     let bytes = held.iter().map(|held| held.stored).sum();
-    let all: Vec<&Held> = held.iter().collect();
+    let all: Vec<&RejectedRequest> = held.iter().collect();
     let what = format!(
         "{}, {} bytes, {}",
         plural(count, "request"),
@@ -83,7 +83,7 @@ pub(super) async fn purge(
         selection: asked(&args.selection),
         count,
     };
-    inbox.ledger.log(&deed, Millis::now()).await?;
+    inbox.ledger.log(&deed, UnixMillis::now()).await?;
     let mut deleted = futures::stream::iter(&held)
         .map(|held| inbox.quarantine.purge(held))
         .buffer_unordered(AT_ONCE);

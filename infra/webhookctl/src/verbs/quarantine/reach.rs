@@ -4,31 +4,31 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use shared::aws::secrets::{Live, Secrets, is_same};
-use shared::aws::{Aws, Patience};
-use shared::base::clock::Millis;
+use shared::aws::{Aws, CallPolicy};
+use shared::base::clock::UnixMillis;
 use shared::inbox::Inbox as Door;
 use shared::inbox::ledger::Ledger;
 use shared::inbox::queue::Queue;
 
 use crate::cli::{DoorAt, Global, SecretsAt};
 use crate::output::CliError;
-use crate::place::{Inbox, Names};
+use crate::target::{Deployment, Names};
 
 /// The live secrets of each source, read once for a command.
 pub(in crate::verbs) struct Keys(BTreeMap<String, Live>);
 
 impl Keys {
     pub(in crate::verbs) async fn read(
-        inbox: &Inbox,
+        inbox: &Deployment,
         global: &Global,
         at: &SecretsAt,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Self> {
         let secrets = store(inbox, global, at)?;
         let mut keys = BTreeMap::new();
         for source in inbox.config.sources() {
             let live = secrets.live(&source.secret, now).await?;
-            inbox.keyring.teach(&source.verifier, now).await?;
+            inbox.keyring.load_keys(&source.verifier, now).await?;
             keys.insert(source.name.clone(), live);
         }
         Ok(Self(keys))
@@ -39,7 +39,7 @@ impl Keys {
     }
 
     /// When the secret of this label was stored.
-    pub(super) fn added(&self, source: &str, label: &str) -> Option<Millis> {
+    pub(super) fn added(&self, source: &str, label: &str) -> Option<UnixMillis> {
         let mut secrets = self.of(source).iter();
         secrets
             .find(|secret| is_same(secret.label(), label))?
@@ -49,7 +49,7 @@ impl Keys {
 
 /// Where the catcher's secrets are.
 pub(in crate::verbs) fn store(
-    inbox: &Inbox,
+    inbox: &Deployment,
     global: &Global,
     at: &SecretsAt,
 ) -> anyhow::Result<Secrets> {
@@ -61,7 +61,11 @@ pub(in crate::verbs) fn store(
 }
 
 /// The door of the inbox, as the catcher has it.
-pub(in crate::verbs) fn door(inbox: &Inbox, global: &Global, at: &DoorAt) -> anyhow::Result<Door> {
+pub(in crate::verbs) fn door(
+    inbox: &Deployment,
+    global: &Global,
+    at: &DoorAt,
+) -> anyhow::Result<Door> {
     if inbox.local.is_some() {
         return inbox.door();
     }
@@ -88,7 +92,7 @@ pub(in crate::verbs) fn door(inbox: &Inbox, global: &Global, at: &DoorAt) -> any
 }
 
 fn aws(global: &Global) -> anyhow::Result<Aws> {
-    crate::place::aws(&global.target, Patience::LONG)
+    crate::target::aws(&global.target, CallPolicy::LONG)
 }
 
 /// The catcher's path.

@@ -5,20 +5,20 @@ use std::fmt::Write as _;
 
 use anyhow::Context;
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::AuditAction;
-use shared::inbox::quarantine::{Entered, Verdict};
+use shared::inbox::rejected::{Entered, Verdict};
 
 use super::confirm::let_in;
 use super::finding::{Found, added};
 use super::reach::{Keys, door};
 use super::{asked, chosen, plural};
 use crate::cli::{Global, ReverifyArgs};
+use crate::identity::who;
 use crate::output::format::short_id;
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Exit, Printer, Progress};
-use crate::place::Inbox;
-use crate::who::who;
+use crate::target::Deployment;
 
 /// What was found, and what became of it.
 #[derive(Default, Serialize)]
@@ -59,7 +59,7 @@ struct Added {
     /// Whether all that match had come before.
     after_receipt: bool,
     #[serde(skip)]
-    millis: Millis,
+    millis: UnixMillis,
 }
 
 pub(super) async fn reverify(
@@ -67,7 +67,7 @@ pub(super) async fn reverify(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     if !args.dry_run {
         inbox.may_write("put requests into the inbox")?;
     }
@@ -75,7 +75,7 @@ pub(super) async fn reverify(
     let door = (!args.dry_run)
         .then(|| door(&inbox, global, &args.door_at))
         .transpose()?;
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let mut held = chosen(&inbox, &args.selection, now).await?;
     held.retain(|held| held.released.is_none());
     if held.is_empty() && !out.format.is_json() {
@@ -140,7 +140,11 @@ pub(super) async fn reverify(
 }
 
 /// Writes down who lets how many in, and why, before any of them enters; nothing where none does.
-async fn noted(inbox: &Inbox, args: &ReverifyArgs, count: usize) -> anyhow::Result<Option<String>> {
+async fn noted(
+    inbox: &Deployment,
+    args: &ReverifyArgs,
+    count: usize,
+) -> anyhow::Result<Option<String>> {
     if count == 0 {
         return Ok(None);
     }
@@ -156,18 +160,18 @@ async fn noted(inbox: &Inbox, args: &ReverifyArgs, count: usize) -> anyhow::Resu
         selection: asked(&args.selection),
         count,
     };
-    inbox.ledger.log(&deed, Millis::now()).await?;
+    inbox.ledger.log(&deed, UnixMillis::now()).await?;
     Ok(Some(who))
 }
 
 async fn enter(
-    inbox: &Inbox,
+    inbox: &Deployment,
     door: &shared::inbox::Inbox,
     found: &Found<'_>,
     source: &mut OfSource,
     events: &mut Vec<String>,
 ) -> anyhow::Result<()> {
-    let now = Millis::now();
+    let now = UnixMillis::now();
     match &found.verdict {
         Some(Verdict::Genuine(event)) => {
             let entered = inbox.quarantine.release(door, found.held, event, now);
@@ -218,7 +222,7 @@ impl OfSource {
     }
 }
 
-fn text(report: &Report, now: Millis) -> String {
+fn text(report: &Report, now: UnixMillis) -> String {
     let mut text = String::new();
     let mut genuine = 0;
     for source in &report.sources {

@@ -1,7 +1,7 @@
 //! `reconcile list`
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::sources::Local;
 
 use super::selected;
@@ -9,7 +9,7 @@ use crate::cli::{Global, ReconcileSelection};
 use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 #[derive(Serialize)]
 struct Line {
@@ -35,8 +35,8 @@ pub(super) async fn list(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
-    let now = Millis::now();
+    let inbox = Deployment::open(&global.target)?;
+    let now = UnixMillis::now();
     let mut rows = Vec::new();
     for (source, reconcile) in selected(&inbox, selection)? {
         let reports = inbox

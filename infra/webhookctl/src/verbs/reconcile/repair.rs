@@ -2,18 +2,18 @@
 
 use anyhow::Context as _;
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{AuditAction, Received};
 use shared::monitoring::reconcile::{Drift, Repair, Report};
 use shared::sources::{Reconcile, Source};
 
 use super::find;
 use crate::cli::{DoorAt, Global, ReconcileRepairArgs};
+use crate::identity::who;
 use crate::output::table::thousands;
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 use crate::verbs::quarantine::reach::door;
-use crate::who::who;
 
 /// What is older says what was, not what is.
 const OLDEST_MS: i64 = 24 * 3600 * 1000;
@@ -39,11 +39,11 @@ pub(super) async fn repair(
     if reason.is_empty() {
         return Err(CliError::usage("reconcile.reason", "say why: -m WHY").into());
     }
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     inbox.may_write("repair")?;
     reachable(&inbox, &args.door_at)?;
     let door = door(&inbox, global, &args.door_at)?;
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let report = find(&inbox, &args.id, now).await?;
     let (source, reconcile) = configured(&inbox, &report)?;
     let newest = inbox
@@ -78,8 +78,8 @@ pub(super) async fn repair(
     inbox.ledger.note_repair(&report, &noted).await?;
     let (mut new, mut events) = (0, Vec::new());
     for drift in &drift {
-        let event = report.event(drift, source, inbox.config.hash(), Millis::now());
-        let kept = door.accept(&event, Millis::now()).await;
+        let event = report.event(drift, source, inbox.config.hash(), UnixMillis::now());
+        let kept = door.accept(&event, UnixMillis::now()).await;
         let kept = kept.with_context(|| {
             let put = events.len();
             format!(
@@ -121,7 +121,7 @@ pub(super) async fn repair(
 }
 
 /// Before anything is read: without them nothing could be done.
-fn reachable(inbox: &Inbox, at: &DoorAt) -> Result<(), CliError> {
+fn reachable(inbox: &Deployment, at: &DoorAt) -> Result<(), CliError> {
     let names = inbox.names();
     let queue = at.queue_url.is_some() || names.queue_url.is_some();
     let bucket = at.bodies_at.body_bucket.is_some() || names.bucket.is_some();
@@ -137,7 +137,7 @@ fn reachable(inbox: &Inbox, at: &DoorAt) -> Result<(), CliError> {
 }
 
 fn configured<'i>(
-    inbox: &'i Inbox,
+    inbox: &'i Deployment,
     report: &Report,
 ) -> Result<(&'i Source, &'i Reconcile), CliError> {
     let mut all = inbox.config.reconciles();
@@ -151,7 +151,7 @@ fn configured<'i>(
         })
 }
 
-fn of_now(report: &Report, newest: Option<&Report>, now: Millis) -> Result<(), CliError> {
+fn of_now(report: &Report, newest: Option<&Report>, now: UnixMillis) -> Result<(), CliError> {
     let refused = |message: String| {
         CliError::new("reconcile.old_report", Exit::Refused, message)
             .note("what it says may have been mended by now; nothing was put")

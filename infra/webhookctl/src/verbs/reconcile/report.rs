@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::monitoring::reconcile::{Drift, Report};
 
 use super::{find, selected};
@@ -13,8 +13,8 @@ use crate::cli::{Global, ReconcileReportArgs, ReconcileRunArgs};
 use crate::output::table::{aligned, thousands};
 use crate::output::time::{duration, rfc3339};
 use crate::output::{Exit, Printer};
-use crate::place::Inbox;
 use crate::run_task::run_task;
+use crate::target::Deployment;
 
 /// Drifted objects that people are shown; scripts are given all.
 const SHOWN: usize = 40;
@@ -29,8 +29,8 @@ pub(super) async fn report(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
-    let now = Millis::now();
+    let inbox = Deployment::open(&global.target)?;
+    let now = UnixMillis::now();
     let mut reports = Vec::new();
     if let Some(id) = &args.id {
         reports.push(find(&inbox, id, now).await?);
@@ -48,7 +48,7 @@ pub(super) async fn run(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     inbox.may_write("compare, which keeps a report")?;
     selected(&inbox, &args.selection)?;
     let (source, name) = (&args.selection.source, &args.selection.name);

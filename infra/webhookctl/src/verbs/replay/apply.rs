@@ -3,23 +3,23 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{
     AuditAction, Plan, PlanClaim, PlanEvent, PlanLease, PlanRun, PlanState, plan_digest,
 };
 
 use super::confirm::confirmed;
 use super::document::document;
-use super::engine::{Engine, LEASE, Pace, Stop};
+use super::executor::{Engine, LEASE, Pace, Stop};
 use super::interrupt::Interrupt;
 use super::outcome::{signed, words};
-use super::watch::Watch;
+use super::progress::Watch;
 use super::{named, queue, record, short, untouched};
 use crate::cli::{QueueAt, ReplayApplyArgs};
+use crate::identity::who;
 use crate::output::time::{clock, duration};
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
-use crate::who::who;
+use crate::target::Deployment;
 
 pub(super) type Args = ReplayApplyArgs;
 
@@ -50,8 +50,12 @@ impl ReplayApplyArgs {
     }
 }
 
-pub(super) async fn apply(args: Args, inbox: &Inbox, out: &mut Printer) -> anyhow::Result<Exit> {
-    let now = Millis::now();
+pub(super) async fn apply(
+    args: Args,
+    inbox: &Deployment,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let now = UnixMillis::now();
     let plan = named(inbox, &args.plan, now).await?;
     if plan.state == PlanState::Finished {
         return ended(&plan, inbox, out).await;
@@ -88,7 +92,7 @@ pub(super) async fn apply(args: Args, inbox: &Inbox, out: &mut Printer) -> anyho
 }
 
 /// Why it cannot be applied at all, or not now.
-fn applicable(plan: &Plan, now: Millis) -> Result<(), CliError> {
+fn applicable(plan: &Plan, now: UnixMillis) -> Result<(), CliError> {
     match plan.standing(now) {
         PlanState::Expired => {
             let ago = duration((now.0 - plan.good_until.0) / 1000);
@@ -107,7 +111,7 @@ fn applicable(plan: &Plan, now: Millis) -> Result<(), CliError> {
     }
 }
 
-fn locked(plan: &Plan, now: Millis) -> CliError {
+fn locked(plan: &Plan, now: UnixMillis) -> CliError {
     let run = plan.runs.last();
     let by = run.map_or("somebody", |run| short(&run.by));
     let since = run.map_or(String::new(), |run| {
@@ -139,8 +143,8 @@ fn unchanged(plan: &Plan, events: &[PlanEvent]) -> Result<(), CliError> {
 }
 
 /// Takes the plan, and writes down who does, before anything is done.
-async fn begin(plan: &Plan, by: &str, pace: Pace, inbox: &Inbox) -> anyhow::Result<PlanLease> {
-    let now = Millis::now();
+async fn begin(plan: &Plan, by: &str, pace: Pace, inbox: &Deployment) -> anyhow::Result<PlanLease> {
+    let now = UnixMillis::now();
     let deed = AuditAction {
         what: "replay.apply",
         who: by.to_owned(),
@@ -160,7 +164,7 @@ async fn begin(plan: &Plan, by: &str, pace: Pace, inbox: &Inbox) -> anyhow::Resu
     match claim.await? {
         PlanClaim::Leased(lease) => Ok(*lease),
         PlanClaim::Refused(plan) => {
-            let now = Millis::now();
+            let now = UnixMillis::now();
             applicable(&plan, now)?;
             // It came to its end, or was given back, between the two.
             Err(locked(&plan, now).into())
@@ -173,10 +177,10 @@ async fn begin(plan: &Plan, by: &str, pace: Pace, inbox: &Inbox) -> anyhow::Resu
 async fn dry_run(
     plan: &Plan,
     events: &[PlanEvent],
-    inbox: &Inbox,
+    inbox: &Deployment,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let (mut run, mut changed) = (0, 0);
     for event in events.iter().skip(plan.next) {
         let row = inbox.ledger.event(&event.key).await?;
@@ -197,7 +201,7 @@ async fn dry_run(
 }
 
 /// It was applied before: what came of it is said once more.
-async fn ended(plan: &Plan, inbox: &Inbox, out: &mut Printer) -> anyhow::Result<Exit> {
+async fn ended(plan: &Plan, inbox: &Deployment, out: &mut Printer) -> anyhow::Result<Exit> {
     let seen = record::seen(inbox, plan).await?;
     let exit = exit_of(Stop::Finished, seen.outcome.failed);
     let text = format!(
@@ -205,7 +209,7 @@ async fn ended(plan: &Plan, inbox: &Inbox, out: &mut Printer) -> anyhow::Result<
         plan.id,
         words(&seen.outcome)
     );
-    let record = document(plan, Some(seen), None, Millis::now());
+    let record = document(plan, Some(seen), None, UnixMillis::now());
     out.document("replay.run", &record, &plan.id, &text)?;
     Ok(exit)
 }
@@ -228,7 +232,7 @@ async fn give_back(engine: Engine<'_>, end: &str) -> anyhow::Result<()> {
 }
 
 fn with_end(mut lease: PlanLease, end: &str) -> PlanLease {
-    lease.run.to = Some(Millis::now().0);
+    lease.run.to = Some(UnixMillis::now().0);
     lease.run.end = Some(end.to_owned());
     lease
 }
@@ -236,7 +240,7 @@ fn with_end(mut lease: PlanLease, end: &str) -> PlanLease {
 async fn finish(
     engine: Engine<'_>,
     stop: Stop,
-    inbox: &Inbox,
+    inbox: &Deployment,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let (outcome, failures) = (engine.outcome(), engine.failures());
@@ -257,7 +261,7 @@ async fn finish(
         let lease = with_end(engine.lease, &end);
         inbox
             .ledger
-            .finish_plan(lease, &outcome, Millis::now())
+            .finish_plan(lease, &outcome, UnixMillis::now())
             .await?;
     } else {
         give_back(engine, &end).await?;
@@ -268,7 +272,7 @@ async fn finish(
         ));
     }
     let left = count - next;
-    let took = duration((Millis::now().0 - from) / 1000);
+    let took = duration((UnixMillis::now().0 - from) / 1000);
     let mut text = match stop {
         Stop::Failed { failed, of } => format!(
             "stopped: {failed} of {of} failed again (limit {limit}%); {}\n",
@@ -295,7 +299,7 @@ async fn finish(
         failures.first().map(|f| f.fingerprint.as_str()),
     );
     let seen = record::Seen { outcome, failures };
-    let record = document(&plan, Some(seen), None, Millis::now());
+    let record = document(&plan, Some(seen), None, UnixMillis::now());
     out.document("replay.run", &record, &id, &text)?;
     out.tip(&tip);
     Ok(exit)

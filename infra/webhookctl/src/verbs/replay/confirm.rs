@@ -4,14 +4,14 @@ use shared::inbox::ledger::Plan;
 
 use super::{events, short};
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// Whether the number that was given, or is typed now, is that of the plan.
 pub(super) fn confirmed(
     plan: &Plan,
     confirm: Option<u64>,
     who: &str,
-    inbox: &Inbox,
+    inbox: &Deployment,
     out: &mut Printer,
 ) -> anyhow::Result<()> {
     let count = plan.count as u64;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Plan, PlanOutcome, PlanRun};
 
 use super::outcome::Failure;
@@ -86,7 +86,7 @@ pub(super) fn document(
     plan: &Plan,
     seen: Option<Seen>,
     warning: Option<String>,
-    now: Millis,
+    now: UnixMillis,
 ) -> Document {
     let facts = plan.facts.clone();
     let (outcome, failures) = match seen {

@@ -134,7 +134,7 @@ fn said(outcome: &PlanOutcome, done: &str, failed: &str) -> String {
 #[cfg(test)]
 mod tests {
     use aws_sdk_dynamodb::types::AttributeValue;
-    use shared::base::clock::Millis;
+    use shared::base::clock::UnixMillis;
     use shared::inbox::ledger::Item;
     use shared::sources::EMBEDDED;
     use shared::webhook::event::EventKey;
@@ -167,7 +167,7 @@ mod tests {
         let config = Config::parse(EMBEDDED).unwrap();
         let event = PlanEvent {
             key: EventKey::new("stripe-main", "evt_1"),
-            received_at: Millis(1),
+            received_at: UnixMillis(1),
             epoch: 2,
             run: 0,
             until: None,

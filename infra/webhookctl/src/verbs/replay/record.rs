@@ -4,20 +4,20 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{AuditAction, Plan, PlanOutcome, PlanState};
 use shared::webhook::event::EventId;
 
+use super::decision::LeftOut;
 use super::document::document;
-use super::fate::LeftOut;
 use super::outcome::{Became, Failure, count, failures, look, words};
 use super::{events, named, short};
 use crate::cli::ReplayShowArgs;
+use crate::identity::who;
 use crate::output::table::Weight;
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Column, Exit, List, Printer};
-use crate::place::Inbox;
-use crate::who::who;
+use crate::target::Deployment;
 
 /// What came of a plan's events.
 pub(super) struct Seen {
@@ -27,7 +27,7 @@ pub(super) struct Seen {
 
 /// What came of the events of a plan, from their rows as they are now. Also those behind the last
 /// checkpoint count, where a run was killed.
-pub(super) async fn seen(inbox: &Inbox, plan: &Plan) -> anyhow::Result<Seen> {
+pub(super) async fn seen(inbox: &Deployment, plan: &Plan) -> anyhow::Result<Seen> {
     let all = inbox.ledger.plan_order(&plan.id).await?;
     let planned = inbox.ledger.planned(&plan.id).await?;
     let applied = planned.iter().filter(|event| event.applied_at.is_some());
@@ -44,8 +44,12 @@ pub(super) async fn seen(inbox: &Inbox, plan: &Plan) -> anyhow::Result<Seen> {
     })
 }
 
-pub(super) async fn status(wanted: &str, inbox: &Inbox, out: &mut Printer) -> anyhow::Result<Exit> {
-    let now = Millis::now();
+pub(super) async fn status(
+    wanted: &str,
+    inbox: &Deployment,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    let now = UnixMillis::now();
     let plan = named(inbox, wanted, now).await?;
     let seen = seen(inbox, &plan).await?;
     let text = format!("{}{}", head(&plan, now), progress(&plan, &seen));
@@ -59,10 +63,10 @@ pub(super) async fn status(wanted: &str, inbox: &Inbox, out: &mut Printer) -> an
 
 pub(super) async fn show(
     args: &ReplayShowArgs,
-    inbox: &Inbox,
+    inbox: &Deployment,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let plan = named(inbox, &args.plan, now).await?;
     if args.left_out {
         return left_out(&plan, inbox, now, out).await;
@@ -74,9 +78,13 @@ pub(super) async fn show(
     Ok(Exit::Done)
 }
 
-pub(super) async fn cancel(wanted: &str, inbox: &Inbox, out: &mut Printer) -> anyhow::Result<Exit> {
+pub(super) async fn cancel(
+    wanted: &str,
+    inbox: &Deployment,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
     inbox.may_write("cancel a plan")?;
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let plan = named(inbox, wanted, now).await?;
     let by = who(inbox).await?;
     let deed = AuditAction {
@@ -125,8 +133,8 @@ struct Line {
 
 async fn left_out(
     plan: &Plan,
-    inbox: &Inbox,
-    now: Millis,
+    inbox: &Deployment,
+    now: UnixMillis,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let left = inbox.ledger.plan_left_out(&plan.id).await?;
@@ -165,7 +173,7 @@ async fn left_out(
     Ok(Exit::Done)
 }
 
-fn head(plan: &Plan, now: Millis) -> String {
+fn head(plan: &Plan, now: UnixMillis) -> String {
     let held = match &plan.lease {
         Some((_, until)) if plan.is_held(now) => {
             let by = plan.runs.last().map_or("somebody", |run| short(&run.by));
@@ -200,7 +208,7 @@ pub(super) fn failed(failure: &Failure) -> String {
     format!("  {events}  {fingerprint}  {text}")
 }
 
-fn page(plan: &Plan, seen: &Seen, now: Millis) -> String {
+fn page(plan: &Plan, seen: &Seen, now: UnixMillis) -> String {
     let facts = &plan.facts;
     let left: u64 = facts.left_out.values().sum();
     let reason = match facts.reason.as_str() {

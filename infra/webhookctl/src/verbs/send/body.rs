@@ -7,7 +7,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use super::target::Target;
 use crate::cli::{Assignment, SendArgs};
@@ -31,7 +31,7 @@ pub(super) fn draft(
         &verifier.variant,
         kind,
         args.id.as_deref(),
-        Millis::now(),
+        UnixMillis::now(),
     )?;
     if let Some(kind) = kind.filter(|kind| *kind != draft.kind) {
         let message = format!("an event of {} cannot be of type '{kind}'", draft.preset);

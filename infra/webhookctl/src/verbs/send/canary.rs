@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::sign::{Means, means};
 
 use super::post;
 use super::target::{Target, as_received, signed_url};
 use crate::output::CliError;
-use crate::place::Inbox;
 use crate::samples::{self, Signer};
+use crate::target::Deployment;
 
 /// What became of it.
 pub(in crate::verbs) struct Canary {
@@ -22,7 +22,7 @@ pub(in crate::verbs) struct Canary {
 }
 
 /// Sends a sample as the provider of `source` would, and waits.
-pub(in crate::verbs) async fn canary(inbox: Inbox, source: &str) -> anyhow::Result<Canary> {
+pub(in crate::verbs) async fn canary(inbox: Deployment, source: &str) -> anyhow::Result<Canary> {
     let url = inbox.names().url.clone();
     let url = url.context(
         CliError::usage(
@@ -41,7 +41,7 @@ pub(in crate::verbs) async fn canary(inbox: Inbox, source: &str) -> anyhow::Resu
         Means::Nothing => Signer::Nobody,
         Means::Secret => {
             let secrets = inbox.secrets("ingress")?;
-            let live = secrets.live(&configured.secret, Millis::now()).await?;
+            let live = secrets.live(&configured.secret, UnixMillis::now()).await?;
             let secret = live.first().cloned();
             Signer::Secret(secret.with_context(|| format!("no secret of {source} is stored"))?)
         }
@@ -55,7 +55,7 @@ pub(in crate::verbs) async fn canary(inbox: Inbox, source: &str) -> anyhow::Resu
         &verifier.variant,
         None,
         None,
-        Millis::now(),
+        UnixMillis::now(),
     )?;
     let target = Target {
         signed_url: signed_url(&verifier, || match inbox.local {

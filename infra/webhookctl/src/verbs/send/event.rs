@@ -1,20 +1,20 @@
 //! `send --event`: a stored event once more, to this machine.
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::AuditAction;
 use shared::webhook::sign::{Means, means};
 
+use super::render::Words;
 use super::target::Target;
-use super::text::Words;
 use super::{body, curl, key, post};
 use crate::cli::{Global, SendArgs};
 use crate::forward::{Address, Signing, Stored, scheme_of};
+use crate::identity::who;
 use crate::output::time::age;
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
 use crate::samples::{Signed, Signer};
+use crate::target::Deployment;
 use crate::verbs::inbox::find;
-use crate::who::who;
 
 /// Where it goes, and how it is signed there.
 struct Way {
@@ -32,7 +32,7 @@ pub(super) async fn again(
 ) -> anyhow::Result<Exit> {
     let to = args.to.as_deref().map(|to| Address::parse(to, None));
     let to = to.transpose()?;
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     if inbox.local.is_none() {
         inbox.may_write("send a stored event, which is written down")?;
     }
@@ -51,7 +51,7 @@ pub(super) async fn again(
     let (draft, _) = stored.unsigned(way.target.scheme()?);
     let http = post::client(&way.target.url)?;
     let mut told = post::post(&http, &way.target, &draft, &signed, args.wait).await?;
-    let when = age(stored.row.received_at.0, Millis::now().0);
+    let when = age(stored.row.received_at.0, UnixMillis::now().0);
     told.note = format!(" (stored {when} ago in {})", inbox.name);
     told.event = Some(id);
     super::tell(&told, &Words::said(way.said), &way.target, out)?;
@@ -63,7 +63,7 @@ pub(super) async fn again(
 }
 
 /// The event with its body.
-async fn read(args: &SendArgs, inbox: &Inbox) -> anyhow::Result<Stored> {
+async fn read(args: &SendArgs, inbox: &Deployment) -> anyhow::Result<Stored> {
     let wanted = args.event.as_deref().unwrap_or_default();
     let row = find(inbox, wanted).await?;
     let ledger = args.bodies_at.ledger(inbox)?;
@@ -101,7 +101,7 @@ impl Way {
     /// To a program on this machine, with a secret of this machine or the one that is given.
     fn to_address(
         args: &SendArgs,
-        inbox: &Inbox,
+        inbox: &Deployment,
         stored: &Stored,
         address: &Address,
     ) -> anyhow::Result<Self> {
@@ -156,12 +156,12 @@ impl Way {
             return Ok(signed);
         };
         let change = |draft: &mut _| body::change_all(draft, args, &what);
-        signing.sign(stored, change, url, Millis::now())
+        signing.sign(stored, change, url, UnixMillis::now())
     }
 }
 
 /// Writes down in a deployment that the event was read, before it goes anywhere.
-async fn record(inbox: &Inbox, id: &str, url: &str, out: &mut Printer) -> anyhow::Result<()> {
+async fn record(inbox: &Deployment, id: &str, url: &str, out: &mut Printer) -> anyhow::Result<()> {
     if inbox.local.is_some() {
         return Ok(());
     }
@@ -172,7 +172,7 @@ async fn record(inbox: &Inbox, id: &str, url: &str, out: &mut Printer) -> anyhow
         selection: id.to_owned(),
         count: 1,
     };
-    inbox.ledger.log(&deed, Millis::now()).await?;
+    inbox.ledger.log(&deed, UnixMillis::now()).await?;
     out.say(&format!("recorded in {} as a read", inbox.name));
     Ok(())
 }

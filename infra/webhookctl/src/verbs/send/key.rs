@@ -13,7 +13,7 @@ use shared::webhook::sign::{Algorithm, KeyPair, Means, means};
 use super::target::chosen;
 use crate::cli::{SecretFrom, SendArgs};
 use crate::output::{CliError, Exit, Printer};
-use crate::place::{Local, ManagedSecret};
+use crate::target::{Local, ManagedSecret};
 
 /// How an RSA key is made, which nothing here can.
 const MAKE_RSA: &str =
@@ -168,7 +168,7 @@ fn read(from: &SecretFrom, what: &str) -> anyhow::Result<String> {
         SecretFrom::File(path) => std::fs::read_to_string(path)
             .with_context(|| format!("read {what} from {}", path.display())),
         SecretFrom::Env(name) => {
-            shared::base::env::variable(name).with_context(|| format!("{name} is not set"))
+            shared::base::env::env_var(name).with_context(|| format!("{name} is not set"))
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::preset::Preset;
 use shared::webhook::sign::{Means, means};
 
 use crate::output::table::Weight;
 use crate::output::{Column, Exit, List, Printer, time};
-use crate::preset_words as words;
+use crate::preset_text as words;
 use crate::samples;
 
 #[derive(Serialize)]
@@ -45,7 +45,7 @@ pub(super) fn list(out: &mut Printer) -> anyhow::Result<Exit> {
     out.list(&List {
         command: "send.list",
         context: "presets",
-        as_of: time::rfc3339(Millis::now().0),
+        as_of: time::rfc3339(UnixMillis::now().0),
         columns: vec![
             Column::whole("PRESET", "preset").weight(Weight::Essential),
             Column::text("VARIANT", "variant", 8),

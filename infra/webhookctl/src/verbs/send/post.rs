@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Row;
 use shared::webhook::event::{EventKey, Sha};
 use shared::webhook::verify::Arrival;
@@ -11,8 +11,8 @@ use super::Told;
 use super::target::Target;
 use crate::forward::Address;
 use crate::output::{CliError, Exit};
-use crate::place::Inbox;
 use crate::samples::{Draft, Signed};
+use crate::target::Deployment;
 
 /// How long `--wait` waits.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -29,7 +29,7 @@ pub(super) async fn post(
     signed: &Signed,
     wait: bool,
 ) -> anyhow::Result<Told> {
-    let (since, began) = (Millis::now(), Instant::now());
+    let (since, began) = (UnixMillis::now(), Instant::now());
     let mut told = deliver(http, target, draft, signed).await?;
     if let (Some(inbox), 200..=299) = (&target.inbox, told.status)
         && let Some(key) = key(target, signed)
@@ -96,12 +96,12 @@ pub(super) fn client(url: &str) -> anyhow::Result<reqwest::Client> {
 
 /// The id under which the quarantine has what was refused just now.
 pub(super) async fn quarantined(
-    inbox: &Inbox,
+    inbox: &Deployment,
     target: &Target,
     signed: &Signed,
-    since: Millis,
+    since: UnixMillis,
 ) -> anyhow::Result<Option<String>> {
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let from = since - Duration::from_secs(1);
     let source = &target.verifier.source;
     let held = inbox.quarantine.held(source, from, now, now).await?;
@@ -112,7 +112,7 @@ pub(super) async fn quarantined(
 
 /// What the catcher calls the event.
 fn key(target: &Target, signed: &Signed) -> Option<EventKey> {
-    let envelope = signed.envelope(Millis::now());
+    let envelope = signed.envelope(UnixMillis::now());
     match target.verifier.verify(&envelope, &target.stored) {
         Ok(Arrival::Event(event)) => Some(event.key().clone()),
         _ => None,
@@ -120,9 +120,9 @@ fn key(target: &Target, signed: &Signed) -> Option<EventKey> {
 }
 
 async fn follow(
-    inbox: &Inbox,
+    inbox: &Deployment,
     key: &EventKey,
-    since: Millis,
+    since: UnixMillis,
     wait: bool,
     told: &mut Told,
 ) -> anyhow::Result<()> {
@@ -154,9 +154,9 @@ async fn follow(
 
 /// The row of the event. What is named by its arrival is looked for among those that arrived.
 pub(in crate::verbs) async fn row(
-    inbox: &Inbox,
+    inbox: &Deployment,
     key: &EventKey,
-    since: Millis,
+    since: UnixMillis,
 ) -> anyhow::Result<Option<Row>> {
     let Some((_, body)) = key
         .id()
@@ -165,8 +165,8 @@ pub(in crate::verbs) async fn row(
     else {
         return inbox.ledger.event(key).await;
     };
-    let now = Millis::now();
-    let from = since.max(Millis(now.0.div_euclid(HOUR_MS) * HOUR_MS));
+    let now = UnixMillis::now();
+    let from = since.max(UnixMillis(now.0.div_euclid(HOUR_MS) * HOUR_MS));
     let listed = inbox.ledger.received_in_hour(key.source(), from, now, 100);
     for event in listed.await? {
         let id = event.key.id();

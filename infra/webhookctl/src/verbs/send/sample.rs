@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::sources::Config;
 use shared::webhook::sign::{Means, means};
 
 use super::post;
 use super::target::Target;
 use crate::forward::scheme_of;
-use crate::place::{Inbox, Local};
 use crate::samples;
+use crate::target::{Deployment, Local};
 
 /// What is sent unasked where the demo's sources are served.
 const OF_THE_DEMO: &str = "stripe-main";
@@ -31,11 +31,11 @@ pub(in crate::verbs) async fn sample(
     source: String,
     behind: Duration,
 ) -> anyhow::Result<Sent> {
-    let inbox = Inbox::local(local.clone())?;
+    let inbox = Deployment::local(local.clone())?;
     inbox.may_write("send webhooks")?;
     let target = Target::of_source(&source, (None, None), inbox, &local).await?;
     let verifier = &target.verifier;
-    let since = Millis::now();
+    let since = UnixMillis::now();
     let draft = samples::draft(&verifier.preset, &verifier.variant, None, None, since)?;
     let signed = draft.sign(
         &verifier.preset,

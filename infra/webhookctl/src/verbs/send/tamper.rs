@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use bytes::Bytes;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::event::Proven;
 use shared::webhook::preset::{Code, Kind, Location, Part, Place, Scheme};
@@ -128,7 +128,7 @@ fn in_body(scheme: &Scheme) -> impl Iterator<Item = &Location> {
 
 /// What stands there; of items, in the first.
 fn value(scheme: &Scheme, at: &Location, signed: &Signed) -> Option<String> {
-    let envelope: Envelope = signed.envelope(Millis(0));
+    let envelope: Envelope = signed.envelope(UnixMillis(0));
     let items = scheme
         .for_each
         .as_ref()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use shared::aws::secrets::{Secret, Secrets};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::sources::{Config, Source};
 use shared::webhook::preset::{Preset, Scheme};
 use shared::webhook::sign::{KeyPair, Means, means};
@@ -14,8 +14,8 @@ use super::key;
 use crate::cli::{Global, SecretFrom, SendArgs};
 use crate::output::CliError;
 use crate::output::error::nearest;
-use crate::place::{Inbox, Local, TargetOptions};
 use crate::samples::{Signed, Signer};
+use crate::target::{Deployment, Local, TargetOptions};
 use crate::test_keys;
 
 pub(super) struct Target {
@@ -28,7 +28,7 @@ pub(super) struct Target {
     /// What the receiver has stored.
     pub(super) stored: Vec<Secret>,
     /// The inbox behind it, if it is ours to look into.
-    pub(super) inbox: Option<Inbox>,
+    pub(super) inbox: Option<Deployment>,
 }
 
 impl Target {
@@ -55,7 +55,7 @@ impl Target {
         let Some(local) = Local::find()? else {
             return Err(no_target().into());
         };
-        let inbox = Inbox::open(&TargetOptions {
+        let inbox = Deployment::open(&TargetOptions {
             context: Some("local".into()),
             ..global.target.clone()
         })?;
@@ -98,7 +98,7 @@ impl Target {
     async fn local(
         names: &[&str],
         args: &SendArgs,
-        inbox: Inbox,
+        inbox: Deployment,
         local: &Local,
     ) -> anyhow::Result<Self> {
         if args.variant.is_some() || !args.param.is_empty() {
@@ -126,7 +126,7 @@ impl Target {
     pub(super) async fn of_source(
         name: &str,
         (secret, pair): (Option<&SecretFrom>, Option<&SecretFrom>),
-        inbox: Inbox,
+        inbox: Deployment,
         local: &Local,
     ) -> anyhow::Result<Self> {
         let source = source(&inbox.config, name)?;
@@ -134,7 +134,7 @@ impl Target {
         let scheme = verifier.preset.scheme(&verifier.variant);
         let scheme = scheme.context("a source was checked")?;
         let secrets = local.secrets().with_managed(inbox.managed());
-        let live = secrets.live(&source.secret, Millis::now()).await?;
+        let live = secrets.live(&source.secret, UnixMillis::now()).await?;
         let signer = match means(scheme) {
             Means::Secret => Signer::Secret(match secret {
                 Some(from) => key::secret(from)?,
@@ -245,7 +245,7 @@ pub(in crate::verbs) async fn made_by_dev(
 ) -> anyhow::Result<Option<KeyPair>> {
     let ssm = local.endpoints().clients().ssm;
     let keys = Secrets::new(ssm, test_keys::path(&local.secrets_path));
-    let live = keys.live(secret, Millis::now()).await?;
+    let live = keys.live(secret, UnixMillis::now()).await?;
     live.first()
         .map(|key| KeyPair::from_pem(key.expose()))
         .transpose()

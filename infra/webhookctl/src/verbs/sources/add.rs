@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use local::names::random_id;
 use serde::Serialize;
 use shared::aws::secrets::{Managed, Secret, Secrets};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::AuditAction;
 use shared::sources::Source;
 use shared::webhook::preset::Preset;
@@ -15,12 +15,12 @@ use super::file::{Block, SourcesFile};
 use super::secret_input::new_secret;
 use super::{api_url, named};
 use crate::cli::{Global, SourcesAddArgs, Store};
+use crate::identity::who;
 use crate::output::error::nearest;
 use crate::output::table::aligned;
 use crate::output::{CliError, Exit, Printer};
-use crate::place::{Chosen, Inbox, Local};
+use crate::target::{Chosen, Deployment, Local};
 use crate::verbs::quarantine::reach;
-use crate::who::who;
 
 #[derive(Serialize)]
 struct Added {
@@ -38,7 +38,7 @@ struct Added {
 
 /// The inbox to store in, with its catcher's secrets.
 struct Place {
-    inbox: Inbox,
+    inbox: Deployment,
     store: Secrets,
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn add(
         (false, false) => None,
         (true, false) => return Err(nowhere().into()),
         (_, true) => {
-            let inbox = Inbox::open(&global.target)?;
+            let inbox = Deployment::open(&global.target)?;
             inbox.may_write("store a secret")?;
             let prefix = inbox.names().secrets_manager_prefix.as_deref();
             let managed = Managed::new(config.managed_secrets(), prefix);
@@ -81,7 +81,7 @@ pub(super) async fn add(
     };
     let stored = match (&place, scheme) {
         (Some(place), Some(scheme)) if needed => {
-            let live = place.store.live(&source.secret, Millis::now()).await?;
+            let live = place.store.live(&source.secret, UnixMillis::now()).await?;
             Some(match live.first() {
                 Some(secret) => Stored::Before(secret.clone()),
                 None => Stored::Now(new_secret(
@@ -235,7 +235,7 @@ fn told(added: &Added, source: &Source, stored: Option<&Stored>) -> String {
 }
 
 pub(super) async fn log(
-    inbox: &Inbox,
+    inbox: &Deployment,
     what: &'static str,
     selection: String,
 ) -> anyhow::Result<()> {
@@ -246,5 +246,5 @@ pub(super) async fn log(
         selection,
         count: 0,
     };
-    inbox.ledger.log(&deed, Millis::now()).await
+    inbox.ledger.log(&deed, UnixMillis::now()).await
 }

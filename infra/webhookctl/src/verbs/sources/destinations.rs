@@ -1,7 +1,7 @@
 //! Where the events of a source go, and whether it can be reached.
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::delivery::breaker::{Breakers, Position};
 use shared::inbox::ledger::Ledger;
 use shared::sources::Source;
@@ -44,14 +44,14 @@ pub(super) fn configured(source: &Source) -> Vec<Destination> {
 pub(super) async fn look(
     ledger: &Ledger,
     destinations: &mut [Destination],
-    now: Millis,
+    now: UnixMillis,
 ) -> anyhow::Result<()> {
     let breakers = Breakers::beside(ledger);
     for destination in destinations {
         let Some(name) = &destination.destination else {
             continue;
         };
-        let (word, until) = match breakers.position(name, now).await? {
+        let (word, until) = match breakers.read_position(name, now).await? {
             Position::Closed => ("closed", None),
             Position::Open { until } => ("open", Some(until)),
             Position::Probing => ("probing", None),

@@ -12,7 +12,7 @@ use shared::sources::Config;
 use toml::{Table, Value};
 
 use crate::output::{CliError, Exit};
-use crate::place::Local;
+use crate::target::Local;
 
 /// Where the sources are in a checkout.
 const USUAL: &str = "infra/sources.toml";

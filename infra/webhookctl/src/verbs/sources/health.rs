@@ -1,13 +1,13 @@
 //! How a source is, in a word, and why.
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::sources::Source;
 
 use super::pause::Pause;
 use super::rotation::Rotation;
 use crate::output::table::thousands;
-use crate::place::Inbox;
+use crate::target::Deployment;
 use crate::verbs::sync::facts::Facts;
 
 /// The first of these that is so.
@@ -48,11 +48,11 @@ impl Health {
 impl Checked {
     /// `secrets`: how many are live, where their store can be read.
     pub(super) async fn read(
-        inbox: &Inbox,
+        inbox: &Deployment,
         source: &Source,
         secrets: Option<usize>,
         dead: usize,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Self> {
         let ledger = &inbox.ledger;
         let pause = Pause::of(inbox, &source.name).await?;

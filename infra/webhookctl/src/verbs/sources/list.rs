@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Waiting;
 use shared::sources::{Config, Source};
 
@@ -16,7 +16,7 @@ use crate::cli::{Global, SourcesListArgs};
 use crate::output::table::Weight;
 use crate::output::time::{age, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 #[derive(Serialize)]
 struct SourceRow {
@@ -56,7 +56,7 @@ pub(super) async fn list(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let known = Known::open(&args.at, global)?;
     let (mut rows, footer, context) = match &known {
         Known::Config(config, said) => {
@@ -122,10 +122,10 @@ pub(super) fn by(source: &Source) -> &'static str {
 }
 
 async fn see(
-    inbox: &Inbox,
+    inbox: &Deployment,
     rows: &mut [SourceRow],
     live: Option<&BTreeMap<String, secrets::Live>>,
-    now: Millis,
+    now: UnixMillis,
 ) -> anyhow::Result<()> {
     let open = traffic::waiting(inbox, Waiting::Open, now).await?;
     let dead = traffic::waiting(inbox, Waiting::Dead, now).await?;

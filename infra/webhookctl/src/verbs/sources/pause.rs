@@ -1,17 +1,17 @@
 //! `sources pause` and `sources resume`
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::delivery::pause::{REREAD, call_up};
 use shared::inbox::ledger::{AuditAction, FlagKind, FlagResult, OperatorFlag};
 
 use super::find;
 use crate::cli::{Global, SourcesPauseArgs, SourcesResumeArgs};
+use crate::identity::who;
 use crate::output::table::thousands;
 use crate::output::time::{age, rfc3339};
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
-use crate::who::who;
+use crate::target::Deployment;
 
 #[derive(Serialize)]
 struct Told {
@@ -35,7 +35,10 @@ pub(in crate::verbs) struct Pause {
 }
 
 impl Pause {
-    pub(in crate::verbs) async fn of(inbox: &Inbox, source: &str) -> anyhow::Result<Option<Self>> {
+    pub(in crate::verbs) async fn of(
+        inbox: &Deployment,
+        source: &str,
+    ) -> anyhow::Result<Option<Self>> {
         let notice = inbox.ledger.flag(FlagKind::Pause(source)).await?;
         Ok(notice.map(|notice| Self {
             by: notice.who,
@@ -65,10 +68,10 @@ pub(super) async fn pause(
     if reason.is_empty() {
         return Err(CliError::usage("sources.reason", "say why: -m WHY").into());
     }
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     inbox.may_write("pause a source")?;
     let source = &find(&inbox.config, &args.source)?.name;
-    let (who, now) = (who(&inbox).await?, Millis::now());
+    let (who, now) = (who(&inbox).await?, UnixMillis::now());
     log(&inbox, "source.pause", &who, reason, source, now).await?;
     let notice = OperatorFlag::new(&who, reason, "", now)?;
     if let FlagResult::AlreadySet(up) = inbox
@@ -105,7 +108,7 @@ pub(super) async fn resume(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     inbox.may_write("resume a source")?;
     let source = &find(&inbox.config, &args.source)?.name;
     let about = FlagKind::Pause(source);
@@ -113,7 +116,15 @@ pub(super) async fn resume(
     let up = inbox.ledger.flag(about).await?;
     if let Some(up) = &up {
         let why = args.reason.as_deref().unwrap_or_default();
-        log(&inbox, "source.resume", &who, why, source, Millis::now()).await?;
+        log(
+            &inbox,
+            "source.resume",
+            &who,
+            why,
+            source,
+            UnixMillis::now(),
+        )
+        .await?;
         if !inbox.ledger.clear_flag(about, up).await? {
             return Err(CliError::new(
                 "sources.paused_again",
@@ -130,7 +141,7 @@ pub(super) async fn resume(
         ));
         tokio::time::sleep(REREAD + std::time::Duration::from_secs(1)).await;
     }
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let called = call_up(&inbox.ledger, source, now).await?;
     let text = format!(
         "{source} is {}. {} events are due now: each sweep sends messages for as many as the queue takes.\n",
@@ -166,12 +177,12 @@ fn told(source: &str, paused: bool, notice: &OperatorFlag, called_up: Option<u64
 }
 
 async fn log(
-    inbox: &Inbox,
+    inbox: &Deployment,
     what: &'static str,
     who: &str,
     why: &str,
     source: &str,
-    now: Millis,
+    now: UnixMillis,
 ) -> anyhow::Result<()> {
     let deed = AuditAction {
         what,

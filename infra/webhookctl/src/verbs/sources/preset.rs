@@ -8,7 +8,7 @@ use shared::webhook::preset::{Handshake, Preset, Retry, Scheme};
 use super::synced::Synced;
 use crate::output::table::aligned;
 use crate::output::{Exit, Printer};
-use crate::preset_words as words;
+use crate::preset_text as words;
 
 /// A preset as a document, and the words of the page of presets.
 #[derive(Serialize)]

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::preset::Preset;
 
-use super::{page, preset};
+use super::{preset, render};
 use crate::cli::SourcesPresetsArgs;
 use crate::output::error::nearest;
 use crate::output::table::Weight;
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Column, Exit, List, Printer};
-use crate::preset_words as words;
+use crate::preset_text as words;
 
 #[derive(Serialize)]
 struct PresetRow {
@@ -29,7 +29,7 @@ struct PresetRow {
 
 pub(super) fn presets(args: &SourcesPresetsArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     if args.markdown {
-        out.text(&page::page()?)?;
+        out.text(&render::page()?)?;
         return Ok(Exit::Done);
     }
     if let Some(name) = &args.preset {
@@ -42,7 +42,7 @@ pub(super) fn presets(args: &SourcesPresetsArgs, out: &mut Printer) -> anyhow::R
     out.list(&List {
         command: "sources.presets",
         context: "presets",
-        as_of: rfc3339(Millis::now().0),
+        as_of: rfc3339(UnixMillis::now().0),
         columns: columns(),
         id: "preset",
         footer: Some(format!("{} presets", items.len())),

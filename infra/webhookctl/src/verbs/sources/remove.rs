@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use serde::Serialize;
 use shared::aws::secrets::Secrets;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::sources::{Config, Source};
 
 use super::add::{log, next, nowhere, running};
@@ -13,7 +13,7 @@ use super::file::SourcesFile;
 use super::named;
 use crate::cli::{Global, SourcesRemoveArgs};
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 use crate::verbs::quarantine::reach;
 
 #[derive(Serialize)]
@@ -38,7 +38,7 @@ pub(super) async fn remove(
     confirmed(&args)?;
     let mut deleted = 0;
     if named(global)? {
-        let inbox = Inbox::open(&global.target)?;
+        let inbox = Deployment::open(&global.target)?;
         inbox.may_write("remove a source")?;
         let what = if args.with_secrets {
             format!("{} with its secrets", args.source)
@@ -91,7 +91,7 @@ fn confirmed(args: &SourcesRemoveArgs) -> Result<(), CliError> {
 
 /// Deletes every secret of a source, unless another source has the same.
 async fn delete(
-    inbox: &Inbox,
+    inbox: &Deployment,
     store: &Secrets,
     config: &Config,
     source: &Source,
@@ -106,7 +106,7 @@ async fn delete(
         .note("the source is out of the file")
         .into());
     }
-    let live = store.live(&source.secret, Millis::now()).await?;
+    let live = store.live(&source.secret, UnixMillis::now()).await?;
     if let Some(id) = store.managed(&source.secret)? {
         if !live.is_empty() {
             inbox.managed_secret(id)?.delete().await?;

@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::AuditAction;
 
+use crate::identity::who;
 use crate::output::CliError;
-use crate::place::Inbox;
-use crate::who::who;
+use crate::target::Deployment;
 
 /// The secrets by their labels. Nobody sees them who is not written down before.
 pub(super) async fn secrets(
-    inbox: &Inbox,
+    inbox: &Deployment,
     source: &str,
     live: &[Secret],
     why: &str,
-    now: Millis,
+    now: UnixMillis,
 ) -> anyhow::Result<BTreeMap<String, String>> {
     if why.trim().is_empty() {
         return Err(CliError::usage("sources.reason", "say why: -m WHY").into());

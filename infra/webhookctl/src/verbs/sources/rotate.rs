@@ -1,12 +1,12 @@
 //! `sources rotate-secret`
 
-mod words;
+mod render;
 
 use anyhow::Context as _;
 use local::names::random_id;
 use serde::Serialize;
 use shared::aws::secrets::{Live, REREAD, Secret, Secrets, short};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{AuditAction, FlagKind, FlagResult, OperatorFlag};
 use shared::sources::Source;
 use shared::webhook::preset::Scheme;
@@ -15,12 +15,12 @@ use super::find;
 use super::rotation::{Evidence, LATELY, Rotation};
 use super::secret_input::new_secret;
 use crate::cli::{Global, SourcesRotateArgs};
+use crate::identity::who;
 use crate::output::time::rfc3339;
 use crate::output::{CliError, Exit, Printer};
-use crate::place::{Inbox, ManagedSecret};
+use crate::target::{Deployment, ManagedSecret};
 use crate::verbs::quarantine::reach;
-use crate::who::who;
-use words::{begun, counts, early, ended, mismatch, pending, under_way_already};
+use render::{begun, counts, early, ended, mismatch, pending, under_way_already};
 
 /// A secret as it is told of: never itself.
 #[derive(Serialize)]
@@ -42,7 +42,7 @@ struct Rotated {
 
 /// What all three steps work on.
 struct Work<'w> {
-    inbox: &'w Inbox,
+    inbox: &'w Deployment,
     source: &'w Source,
     store: Secrets,
     /// The secret, where it is kept in Secrets Manager.
@@ -50,7 +50,7 @@ struct Work<'w> {
     live: Live,
     who: String,
     why: String,
-    now: Millis,
+    now: UnixMillis,
 }
 
 pub(super) async fn rotate(
@@ -58,8 +58,8 @@ pub(super) async fn rotate(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let now = Millis::now();
-    let inbox = Inbox::open(&global.target)?;
+    let now = UnixMillis::now();
+    let inbox = Deployment::open(&global.target)?;
     inbox.may_write("change a secret")?;
     let source = find(&inbox.config, &args.source)?;
     let store = reach::store(&inbox, global, &args.secrets_at)?;
@@ -260,7 +260,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    async fn evidence(&self, from: Millis) -> anyhow::Result<Evidence> {
+    async fn evidence(&self, from: UnixMillis) -> anyhow::Result<Evidence> {
         let (ledger, config) = (&self.inbox.ledger, &self.inbox.config);
         Evidence::since(ledger, config, &self.source.secret, from, self.now).await
     }

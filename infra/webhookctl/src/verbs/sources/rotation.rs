@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{FlagKind, Ledger, Listed, OperatorFlag};
 use shared::sources::Config;
 use shared::webhook::event::Via;
@@ -63,12 +63,12 @@ impl Rotation {
     }
 
     /// Whether it should have ended.
-    pub(in crate::verbs) fn is_over(&self, now: Millis) -> bool {
+    pub(in crate::verbs) fn is_over(&self, now: UnixMillis) -> bool {
         self.until <= now.0
     }
 
     /// `rotation ends in 19h`, or that it should have ended.
-    pub(in crate::verbs) fn note(&self, now: Millis) -> String {
+    pub(in crate::verbs) fn note(&self, now: UnixMillis) -> String {
         let seconds = (self.until - now.0) / 1000;
         if seconds > 0 {
             format!("rotation ends in {}", duration(seconds))
@@ -102,8 +102,8 @@ impl Evidence {
         ledger: &Ledger,
         config: &Config,
         secret: &str,
-        from: Millis,
-        now: Millis,
+        from: UnixMillis,
+        now: UnixMillis,
     ) -> anyhow::Result<Self> {
         let mut evidence = Self::default();
         let sources = config.sources().filter(|source| source.secret == secret);
@@ -133,15 +133,15 @@ impl Evidence {
 async fn newest(
     ledger: &Ledger,
     source: &str,
-    from: Millis,
-    now: Millis,
+    from: UnixMillis,
+    now: UnixMillis,
 ) -> anyhow::Result<Vec<Listed>> {
     let mut found = Vec::new();
     let mut to = now;
     while to >= from && found.len() < MOST {
-        let begin = Millis(to.0.div_euclid(HOUR_MS) * HOUR_MS).max(from);
+        let begin = UnixMillis(to.0.div_euclid(HOUR_MS) * HOUR_MS).max(from);
         found.extend(ledger.received_in_hour(source, begin, to, MOST).await?);
-        to = Millis(begin.0 - 1);
+        to = UnixMillis(begin.0 - 1);
     }
     found.truncate(MOST);
     Ok(found)
@@ -158,9 +158,9 @@ mod tests {
             old: vec!["current".into()],
             until: 7_200_000,
         };
-        assert_eq!(rotation.note(Millis(0)), "rotation ends in 2h");
+        assert_eq!(rotation.note(UnixMillis(0)), "rotation ends in 2h");
         assert_eq!(
-            rotation.note(Millis(7_260_000)),
+            rotation.note(UnixMillis(7_260_000)),
             "rotation should have ended 1m ago"
         );
         assert_eq!(rotation.part("v2").as_deref(), Some("new"));

@@ -98,7 +98,7 @@ fn read(from: &SecretFrom) -> anyhow::Result<String> {
         SecretFrom::File(path) => std::fs::read_to_string(path)
             .with_context(|| format!("read the secret from {}", path.display())),
         SecretFrom::Env(name) => {
-            shared::base::env::variable(name).with_context(|| format!("{name} is not set"))
+            shared::base::env::env_var(name).with_context(|| format!("{name} is not set"))
         }
     }
 }

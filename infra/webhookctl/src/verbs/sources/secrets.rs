@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use futures::future::try_join_all;
 use serde::Serialize;
 use shared::aws::secrets::{Secret, is_same};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Ledger, Listed, Row};
 use shared::webhook::event::Via;
 
 use crate::cli::{Global, SecretsAt};
 use crate::output::time::rfc3339;
-use crate::place::Inbox;
+use crate::target::Deployment;
 use crate::verbs::quarantine::Keys;
 
 /// Rows that are read at once.
@@ -43,10 +43,10 @@ pub(super) struct Used {
 
 /// The live secrets of every source.
 pub(super) async fn live(
-    inbox: &Inbox,
+    inbox: &Deployment,
     global: &Global,
     at: &SecretsAt,
-    now: Millis,
+    now: UnixMillis,
 ) -> anyhow::Result<BTreeMap<String, Live>> {
     let keys = Keys::read(inbox, global, at, now).await?;
     let sources = inbox.config.sources();
@@ -109,7 +109,7 @@ impl Used {
         }
     }
 
-    fn count(&mut self, at: Millis) {
+    fn count(&mut self, at: UnixMillis) {
         self.proved += 1;
         if self.last.is_none_or(|last| last < at.0) {
             self.last = Some(at.0);

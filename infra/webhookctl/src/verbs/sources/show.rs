@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Row, State, Waiting};
 use shared::sources::{SecretStore, Source};
 use shared::webhook::event::Via;
@@ -18,12 +18,12 @@ use super::traffic::{self, Count, MOST};
 use super::upkeep::{Upkeep, outage_lines};
 use super::{Known, find, list, preset, reveal};
 use crate::cli::{Global, SourcesShowArgs};
-use crate::outage::Outage;
+use crate::outage_tolerance::Outage;
 use crate::output::table::{aligned, thousands};
 use crate::output::time::{age, duration};
 use crate::output::{Exit, Printer};
-use crate::place::Inbox;
-use crate::preset_words as words;
+use crate::preset_text as words;
+use crate::target::Deployment;
 
 /// A source whole: what is configured, and what the inbox says of it.
 #[derive(Serialize)]
@@ -85,7 +85,7 @@ pub(super) async fn show(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let known = Known::open(&args.at, global)?;
     let source = find(known.config(), &args.source)?;
     let mut shown = configured(source);
@@ -143,11 +143,11 @@ fn configured(source: &Source) -> Shown {
 }
 
 async fn see(
-    inbox: &Inbox,
+    inbox: &Deployment,
     source: &Source,
     args: &SourcesShowArgs,
     global: &Global,
-    now: Millis,
+    now: UnixMillis,
 ) -> anyhow::Result<(Seen, Option<anyhow::Error>)> {
     let name = &source.name;
     let (events, more) = traffic::last_day(&inbox.ledger, name, now, MOST).await?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use bytes::Bytes;
 use shared::aws::secrets::{Secret, Secrets};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{AuditAction, FlagKind, Row};
 use shared::sources::Source;
 use shared::webhook::event::EventKey;
@@ -18,14 +18,14 @@ use shared::webhook::verify::{Arrival, Verifier};
 
 use super::{api_url, find};
 use crate::cli::{Global, SourcesTestArgs};
+use crate::identity::who;
 use crate::output::table::thousands;
 use crate::output::time::duration;
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
 use crate::samples::{self, Draft, Signed, Signer};
+use crate::target::Deployment;
 use crate::verbs::quarantine::reach;
 use crate::verbs::send::{post, target};
-use crate::who::who;
 use step::{Step, Tested, text};
 
 /// How long one answer may take: as long as the gateway waits.
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The source from both ends: what its provider signs with, and what the inbox has stored.
 struct Ends<'e> {
-    inbox: &'e Inbox,
+    inbox: &'e Deployment,
     source: &'e Source,
     scheme: &'e Scheme,
     http: reqwest::Client,
@@ -57,7 +57,7 @@ pub(super) async fn test(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     inbox.may_write("send test events")?;
     let source = find(&inbox.config, &args.source)?;
     let base = api_url(Some(&inbox), &args.api_at);
@@ -93,7 +93,7 @@ pub(super) async fn test(
 
 impl<'e> Ends<'e> {
     async fn find(
-        inbox: &'e Inbox,
+        inbox: &'e Deployment,
         source: &'e Source,
         store: &Secrets,
         base: &str,
@@ -101,7 +101,7 @@ impl<'e> Ends<'e> {
         let verifier = &source.verifier;
         let scheme = verifier.preset.scheme(&verifier.variant);
         let scheme = scheme.context("a source was checked")?;
-        let live = store.live(&source.secret, Millis::now()).await?;
+        let live = store.live(&source.secret, UnixMillis::now()).await?;
         let no_secret = || {
             CliError::failed(
                 "sources.no_secret",
@@ -137,7 +137,7 @@ impl<'e> Ends<'e> {
         let host = self.url.split('/').nth(2).unwrap_or_default();
         match self.http.get(&self.url).send().await {
             Ok(response) => {
-                let words = certificate::words(&response, Millis::now());
+                let words = certificate::words(&response, UnixMillis::now());
                 Step::pass("DNS, TLS", format!("{host}, {words}"))
             }
             Err(error) => Step::fail("DNS, TLS", format!("{host}: {}", said(error))),
@@ -148,7 +148,7 @@ impl<'e> Ends<'e> {
     async fn deliver(&self, steps: &mut Vec<Step>) -> anyhow::Result<Option<String>> {
         let draft = self.draft()?;
         let signed = self.sign(&draft, &self.signer)?;
-        let (since, began) = (Millis::now(), Instant::now());
+        let (since, began) = (UnixMillis::now(), Instant::now());
         let answer = self.post(&signed).await?;
         steps.push(Step::of(
             "good request",
@@ -205,7 +205,7 @@ impl<'e> Ends<'e> {
     }
 
     /// The row of the event when it has come to its end, or as it is after a while.
-    async fn ended(&self, key: &EventKey, since: Millis) -> anyhow::Result<Option<Row>> {
+    async fn ended(&self, key: &EventKey, since: UnixMillis) -> anyhow::Result<Option<Row>> {
         let deadline = Instant::now() + PATIENCE;
         let paused = FlagKind::Pause(&self.source.name);
         let waits = self.inbox.ledger.flag(paused).await?.is_some();
@@ -248,7 +248,7 @@ impl<'e> Ends<'e> {
     }
 
     async fn refused(&self) -> anyhow::Result<u32> {
-        let (name, now) = (&self.source.name, Millis::now());
+        let (name, now) = (&self.source.name, UnixMillis::now());
         let tally = self.inbox.quarantine.tally(name, now).await?;
         Ok(tally.map_or(0, |tally| tally.requests))
     }
@@ -273,7 +273,7 @@ impl<'e> Ends<'e> {
             &verifier.variant,
             None,
             None,
-            Millis::now(),
+            UnixMillis::now(),
         )
     }
 
@@ -281,12 +281,12 @@ impl<'e> Ends<'e> {
         let Verifier {
             preset, variant, ..
         } = &self.source.verifier;
-        draft.sign(preset, variant, signer, &self.signed_url, Millis::now())
+        draft.sign(preset, variant, signer, &self.signed_url, UnixMillis::now())
     }
 
     /// What the catcher calls the event.
     fn key(&self, signed: &Signed) -> Option<EventKey> {
-        let envelope = signed.envelope(Millis::now());
+        let envelope = signed.envelope(UnixMillis::now());
         match self.source.verifier.verify(&envelope, &self.stored) {
             Ok(Arrival::Event(event)) => Some(event.key().clone()),
             _ => None,
@@ -325,13 +325,13 @@ impl<'e> Ends<'e> {
             selection: row.key.to_string(),
             count: 1,
         };
-        self.inbox.ledger.log(&deed, Millis::now()).await
+        self.inbox.ledger.log(&deed, UnixMillis::now()).await
     }
 }
 
 /// The pair that `dev` has made. That of a provider is the provider's alone.
 async fn key_pair(
-    inbox: &Inbox,
+    inbox: &Deployment,
     source: &Source,
 ) -> anyhow::Result<shared::webhook::sign::KeyPair> {
     let pair = match &inbox.local {

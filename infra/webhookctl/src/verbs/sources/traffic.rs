@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join_all, try_join_all};
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Ledger, Listed, Waiting};
 
 use crate::output::table::thousands;
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 const HOUR_MS: i64 = 3_600_000;
 const HOURS: i64 = 24;
@@ -39,7 +39,7 @@ impl std::fmt::Display for Count {
 pub(super) async fn last_day(
     ledger: &Ledger,
     source: &str,
-    now: Millis,
+    now: UnixMillis,
     most: usize,
 ) -> anyhow::Result<(Vec<Listed>, bool)> {
     let mut found = Vec::new();
@@ -57,13 +57,13 @@ pub(super) async fn last_day(
 }
 
 /// The hours of the last day as the index has them, newest first.
-fn hours(now: Millis) -> Vec<(Millis, Millis)> {
+fn hours(now: UnixMillis) -> Vec<(UnixMillis, UnixMillis)> {
     let begin = now.0 - HOURS * HOUR_MS;
     let mut hours = Vec::new();
     let mut to = now.0;
     while to > begin {
         let from = (to.div_euclid(HOUR_MS) * HOUR_MS).max(begin);
-        hours.push((Millis(from), Millis(to)));
+        hours.push((UnixMillis(from), UnixMillis(to)));
         to = from - 1;
     }
     hours
@@ -72,9 +72,9 @@ fn hours(now: Millis) -> Vec<(Millis, Millis)> {
 /// How many events of each source are open, or dead letters. Where the bound is reached, each
 /// number is the least that it is.
 pub(super) async fn waiting(
-    inbox: &Inbox,
+    inbox: &Deployment,
     what: Waiting,
-    now: Millis,
+    now: UnixMillis,
 ) -> anyhow::Result<(BTreeMap<String, usize>, bool)> {
     let ledger = &inbox.ledger;
     let (mut found, mut more) = (BTreeSet::new(), false);
@@ -111,11 +111,11 @@ mod tests {
 
     #[test]
     fn a_day_is_read_hour_by_hour_and_no_moment_twice() {
-        let now = Millis(100 * HOUR_MS + 17);
+        let now = UnixMillis(100 * HOUR_MS + 17);
         let hours = hours(now);
         assert_eq!(hours.len(), 25);
-        assert_eq!(hours.first(), Some(&(Millis(100 * HOUR_MS), now)));
-        assert_eq!(hours.last().unwrap().0, Millis(76 * HOUR_MS + 17));
+        assert_eq!(hours.first(), Some(&(UnixMillis(100 * HOUR_MS), now)));
+        assert_eq!(hours.last().unwrap().0, UnixMillis(76 * HOUR_MS + 17));
         for pair in hours.windows(2) {
             assert_eq!(pair[1].1.0 + 1, pair[0].0.0);
         }

@@ -1,13 +1,13 @@
 //! What `sources show` says of a source's rhythm, its sync, and the outages that it survives.
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::sources::Source;
 
-use crate::outage::Outage;
+use crate::outage_tolerance::Outage;
 use crate::output::table::thousands;
 use crate::output::time::age;
-use crate::place::Inbox;
+use crate::target::Deployment;
 use crate::verbs::sync::facts::{Facts, Silence, percent, standing};
 
 #[derive(Serialize)]
@@ -28,7 +28,11 @@ struct SyncNow {
 }
 
 impl Upkeep {
-    pub(super) async fn read(inbox: &Inbox, source: &Source, now: Millis) -> anyhow::Result<Self> {
+    pub(super) async fn read(
+        inbox: &Deployment,
+        source: &Source,
+        now: UnixMillis,
+    ) -> anyhow::Result<Self> {
         let facts = Facts::read(&inbox.ledger, source, now).await?;
         let state = facts.state.as_ref();
         let sync = source.sync.is_some().then(|| SyncNow {

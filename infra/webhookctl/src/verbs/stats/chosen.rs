@@ -1,12 +1,12 @@
 //! What is counted: sources, types and a span of time.
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use crate::cli::SelectionArgs;
 use crate::glob;
 use crate::output::CliError;
 use crate::output::time::{duration, rfc3339};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 const DAY_MS: i64 = 24 * 3600 * 1000;
 
@@ -17,12 +17,16 @@ pub(super) struct Chosen {
     pub(super) sources: Vec<String>,
     kinds: Vec<String>,
     /// Inclusive, both of them.
-    pub(super) from: Millis,
-    pub(super) to: Millis,
+    pub(super) from: UnixMillis,
+    pub(super) to: UnixMillis,
 }
 
 impl Chosen {
-    pub(super) fn of(args: &SelectionArgs, inbox: &Inbox, now: Millis) -> Result<Self, CliError> {
+    pub(super) fn of(
+        args: &SelectionArgs,
+        inbox: &Deployment,
+        now: UnixMillis,
+    ) -> Result<Self, CliError> {
         can_be_counted(args)?;
         let from = args
             .received
@@ -64,8 +68,8 @@ impl Chosen {
         Ok(Self {
             sources,
             kinds: args.event_type.clone(),
-            from: Millis(from),
-            to: Millis(to),
+            from: UnixMillis(from),
+            to: UnixMillis(to),
         })
     }
 
@@ -82,7 +86,7 @@ impl Chosen {
     }
 
     /// `last 24h`, or from when until when.
-    pub(super) fn said(&self, now: Millis) -> String {
+    pub(super) fn said(&self, now: UnixMillis) -> String {
         let mut said = if self.to == now {
             format!("last {}", span((now.0 - self.from.0) / 1000))
         } else {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use shared::base::calendar::Hour;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Cost, State, Waiting};
 use shared::monitoring::hours::Arrived;
 use shared::monitoring::hours::{Brief, HourCount};
@@ -18,7 +18,7 @@ use shared::monitoring::silence::Quiet;
 use super::chosen::Chosen;
 use super::is_finer;
 use crate::cli::By;
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// Hours of a source that are counted here: a day, for an inbox whose hours nobody counts.
 const MOST_LIVE: usize = 26;
@@ -74,14 +74,14 @@ pub(super) struct Waits {
 pub(super) struct Sample {
     pub(super) source: String,
     pub(super) kind: String,
-    pub(super) received_at: Millis,
+    pub(super) received_at: UnixMillis,
     /// How long it took, of one that is done.
     pub(super) lag: Option<Duration>,
 }
 
 impl Gathered {
     /// For each source, since when its oldest open event has waited.
-    pub(super) fn oldest(&self) -> BTreeMap<&str, Millis> {
+    pub(super) fn oldest(&self) -> BTreeMap<&str, UnixMillis> {
         let mut oldest = BTreeMap::new();
         for brief in &self.open.briefs {
             let since = oldest.entry(brief.key.source());
@@ -93,10 +93,10 @@ impl Gathered {
 }
 
 pub(super) async fn gather(
-    inbox: &Inbox,
+    inbox: &Deployment,
     chosen: &Chosen,
     by: By,
-    now: Millis,
+    now: UnixMillis,
 ) -> anyhow::Result<Gathered> {
     let (arrived, uncounted, mut spent) = arrivals(inbox, chosen).await?;
     let (open, cost) = open(inbox, chosen, now).await?;
@@ -123,7 +123,7 @@ pub(super) async fn gather(
     })
 }
 
-async fn arrivals(inbox: &Inbox, chosen: &Chosen) -> anyhow::Result<(Arrivals, usize, Cost)> {
+async fn arrivals(inbox: &Deployment, chosen: &Chosen) -> anyhow::Result<(Arrivals, usize, Cost)> {
     let (first, last) = (Hour::of(chosen.from), Hour::of(chosen.to));
     let (counted, mut spent) = inbox.ledger.hour_counts(first, last).await?;
     let counted: BTreeMap<Hour, HourCount> = counted.into_iter().map(|c| (c.hour, c)).collect();
@@ -131,7 +131,7 @@ async fn arrivals(inbox: &Inbox, chosen: &Chosen) -> anyhow::Result<(Arrivals, u
     let mut live = Vec::new();
     for hour in first.up_to(last).rev() {
         let span = within(chosen, hour);
-        let whole = span == (hour.begins(), Millis(hour.ends().0 - 1));
+        let whole = span == (hour.begins(), UnixMillis(hour.ends().0 - 1));
         match counted.get(&hour).filter(|_| whole) {
             None => live.push((hour, span)),
             Some(count) => arrived.extend(
@@ -171,12 +171,16 @@ async fn arrivals(inbox: &Inbox, chosen: &Chosen) -> anyhow::Result<(Arrivals, u
 }
 
 /// What of an hour is in the span.
-fn within(chosen: &Chosen, hour: Hour) -> (Millis, Millis) {
-    let end = Millis(hour.ends().0 - 1);
+fn within(chosen: &Chosen, hour: Hour) -> (UnixMillis, UnixMillis) {
+    let end = UnixMillis(hour.ends().0 - 1);
     (hour.begins().max(chosen.from), end.min(chosen.to))
 }
 
-async fn open(inbox: &Inbox, chosen: &Chosen, now: Millis) -> anyhow::Result<(Waits, Cost)> {
+async fn open(
+    inbox: &Deployment,
+    chosen: &Chosen,
+    now: UnixMillis,
+) -> anyhow::Result<(Waits, Cost)> {
     let ledger = &inbox.ledger;
     let (mut keys, more, mut spent) = ledger.all_waiting(Waiting::Open, OPEN).await?;
     keys.retain(|key| chosen.has_source(key.source()));
@@ -196,7 +200,7 @@ async fn open(inbox: &Inbox, chosen: &Chosen, now: Millis) -> anyhow::Result<(Wa
     Ok((Waits::new(briefs, more), spent))
 }
 
-async fn dead(inbox: &Inbox, chosen: &Chosen, each: bool) -> anyhow::Result<(Waits, Cost)> {
+async fn dead(inbox: &Deployment, chosen: &Chosen, each: bool) -> anyhow::Result<(Waits, Cost)> {
     let ledger = &inbox.ledger;
     let (mut keys, more, mut spent) = ledger.all_waiting(Waiting::Dead, DEAD).await?;
     keys.retain(|key| chosen.has_source(key.source()));
@@ -230,7 +234,7 @@ impl Waits {
 }
 
 async fn samples(
-    inbox: &Inbox,
+    inbox: &Deployment,
     chosen: &Chosen,
     arrived: &Arrivals,
 ) -> anyhow::Result<(Vec<Sample>, Cost)> {
@@ -280,9 +284,9 @@ impl Sample {
 }
 
 async fn silent(
-    inbox: &Inbox,
+    inbox: &Deployment,
     chosen: &Chosen,
-    now: Millis,
+    now: UnixMillis,
     spent: &mut Cost,
 ) -> anyhow::Result<BTreeSet<String>> {
     let mut silent = BTreeSet::new();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use shared::base::calendar::Hour;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::State;
 use shared::monitoring::hours::Brief;
 
@@ -76,7 +76,7 @@ struct Sum {
     failed: Count,
     dead: Count,
     lags: Vec<Duration>,
-    oldest: Option<Millis>,
+    oldest: Option<UnixMillis>,
     silent: bool,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn rows(
     chosen: &Chosen,
     by: By,
     limit: Duration,
-    now: Millis,
+    now: UnixMillis,
 ) -> Vec<StatRow> {
     let mut sums = BTreeMap::new();
     if by == By::Source {
@@ -166,7 +166,7 @@ fn wait(sums: &mut BTreeMap<About, Sum>, gathered: &Gathered, chosen: &Chosen, b
     }
 }
 
-fn row(about: About, sum: Sum, limit: Duration, now: Millis) -> StatRow {
+fn row(about: About, sum: Sum, limit: Duration, now: UnixMillis) -> StatRow {
     let health = sum.health(limit, now);
     let lags = Lags::new(sum.lags);
     let (half, most) = (lags.within(50), lags.within(95));
@@ -198,7 +198,7 @@ fn row(about: About, sum: Sum, limit: Duration, now: Millis) -> StatRow {
 
 impl Sum {
     /// The worst that is to be said.
-    fn health(&self, limit: Duration, now: Millis) -> &'static str {
+    fn health(&self, limit: Duration, now: UnixMillis) -> &'static str {
         let many = self.failed.count * 100 > self.received.count;
         let late = self.oldest.is_some_and(|since| now.since(since) > limit);
         match self {
@@ -239,7 +239,7 @@ pub(super) fn columns(by: By, now: i64) -> Vec<Column<'static, StatRow>> {
 mod tests {
     use super::*;
 
-    const NOW: Millis = Millis(1_795_169_681_000);
+    const NOW: UnixMillis = UnixMillis(1_795_169_681_000);
 
     fn sum(received: u64, failed: u64, dead: u64, waits: u64, silent: bool) -> Sum {
         let count = |count| Count {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use shared::base::calendar::Hour;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use super::gather::Arrivals;
 
@@ -16,7 +16,7 @@ const HOUR_MS: i64 = 3_600_000;
 const MOST: i64 = 48;
 
 /// `per hour ▁▁▂▅▇▃`, the newest last; nothing where nothing came.
-pub(super) fn line(arrived: &Arrivals, from: Millis, to: Millis) -> Option<String> {
+pub(super) fn line(arrived: &Arrivals, from: UnixMillis, to: UnixMillis) -> Option<String> {
     let minutes = to.0 - from.0 <= MOST * MINUTE_MS;
     let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
     for ((_, hour), arrived) in arrived {
@@ -65,7 +65,7 @@ mod tests {
 
     fn arrivals(counts: &[(i64, u64)]) -> Arrivals {
         let one = |(hour, events): &(i64, u64)| {
-            let hour = Hour::of(Millis(hour * HOUR_MS));
+            let hour = Hour::of(UnixMillis(hour * HOUR_MS));
             let arrived = Arrived {
                 events: *events,
                 ..Arrived::default()
@@ -78,23 +78,23 @@ mod tests {
     #[test]
     fn a_bar_is_as_high_as_its_share_of_the_highest() {
         let arrived = arrivals(&[(100, 1), (101, 70), (103, 35)]);
-        let to = Millis(103 * HOUR_MS + 10);
-        let line = line(&arrived, Millis(100 * HOUR_MS), to);
+        let to = UnixMillis(103 * HOUR_MS + 10);
+        let line = line(&arrived, UnixMillis(100 * HOUR_MS), to);
         assert_eq!(line.as_deref(), Some("per hour ▂█▁▅"));
     }
 
     #[test]
     fn a_long_span_has_bars_of_several_hours_and_a_short_one_of_minutes() {
         let arrived = arrivals(&[(100, 1)]);
-        let week = line(&arrived, Millis(0), Millis(168 * HOUR_MS)).unwrap();
+        let week = line(&arrived, UnixMillis(0), UnixMillis(168 * HOUR_MS)).unwrap();
         assert!(week.starts_with("per 4 hours "), "{week}");
         assert!(week.chars().count() <= 12 + 48, "{week}");
         let mut one = Arrived::default();
-        one.add(Millis(30_000), "t");
-        one.add(Millis(150_000), "t");
-        let arrived = Arrivals::from([(("s".to_owned(), Hour::of(Millis(0))), one)]);
-        let minutes = line(&arrived, Millis(0), Millis(179_999));
+        one.add(UnixMillis(30_000), "t");
+        one.add(UnixMillis(150_000), "t");
+        let arrived = Arrivals::from([(("s".to_owned(), Hour::of(UnixMillis(0))), one)]);
+        let minutes = line(&arrived, UnixMillis(0), UnixMillis(179_999));
         assert_eq!(minutes.as_deref(), Some("per minute █▁█"));
-        assert_eq!(line(&Arrivals::new(), Millis(0), Millis(1)), None);
+        assert_eq!(line(&Arrivals::new(), UnixMillis(0), UnixMillis(1)), None);
     }
 }

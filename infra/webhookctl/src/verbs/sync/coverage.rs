@@ -3,7 +3,7 @@
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use shared::base::calendar::Day;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Ledger;
 use shared::monitoring::coverage::DayCount;
 use shared::monitoring::coverage::{Delays, Gap};
@@ -17,7 +17,7 @@ use crate::cli::{Global, SyncSpanArgs};
 use crate::output::table::{Weight, thousands};
 use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// Rows that are read at once.
 const AT_ONCE: usize = 16;
@@ -59,8 +59,8 @@ pub(super) async fn coverage(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
-    let now = Millis::now();
+    let inbox = Deployment::open(&global.target)?;
+    let now = UnixMillis::now();
     let days = Span::of(&args, now.0)?.days();
     let mut items = Vec::new();
     for name in super::sources(&inbox, &args.source)? {
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
     use crate::output::Format;
 
-    const DAY: Millis = Millis(1_795_169_681_000);
+    const DAY: UnixMillis = UnixMillis(1_795_169_681_000);
 
     fn counted(counts: Counts) -> CoverageRow {
         let count = DayCount {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use shared::base::calendar::Day;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::SYNC_EVERY;
 use shared::inbox::ledger::{Ledger, SyncState};
 use shared::monitoring::coverage::Counts;
@@ -40,7 +40,7 @@ impl Facts {
     pub(in crate::verbs) async fn read(
         ledger: &Ledger,
         source: &Source,
-        now: Millis,
+        now: UnixMillis,
     ) -> anyhow::Result<Self> {
         let name = &source.name;
         let state = match &source.sync {
@@ -71,7 +71,7 @@ impl Facts {
 
 impl Silence {
     /// As of the watch's last look: what came since then nobody has looked for.
-    fn of(source: &Source, rhythm: &ArrivalGaps, why: Option<Why>, now: Millis) -> Self {
+    fn of(source: &Source, rhythm: &ArrivalGaps, why: Option<Why>, now: UnixMillis) -> Self {
         let looked = rhythm.looked.unwrap_or(now).min(now);
         let silent = match rhythm.judge(source.quiet_after, looked) {
             Quiet::Silent { silent, .. } => Some(silent.as_secs()),
@@ -122,7 +122,7 @@ impl Silence {
 pub(in crate::verbs) fn standing(
     state: Option<&SyncState>,
     configured: bool,
-    now: Millis,
+    now: UnixMillis,
 ) -> &'static str {
     let Some(state) = state else {
         return if configured { "never ran" } else { "no sync" };
@@ -154,13 +154,13 @@ mod tests {
 
     use super::*;
 
-    const NOW: Millis = Millis(1_795_169_681_000);
+    const NOW: UnixMillis = UnixMillis(1_795_169_681_000);
 
     #[test]
     fn a_sync_stands_in_one_of_six_ways() {
         let state = |ago: Option<u64>, lease: Option<i64>, paused: bool| SyncState {
             cursor: ago.map(|ago| NOW - Duration::from_secs(ago)),
-            lease: lease.map(|left| ("backup-sync/1".to_owned(), Millis(NOW.0 + left))),
+            lease: lease.map(|left| ("backup-sync/1".to_owned(), UnixMillis(NOW.0 + left))),
             paused: paused.then_some((NOW, NOW)),
             ..SyncState::default()
         };

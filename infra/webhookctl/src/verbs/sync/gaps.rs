@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use shared::base::calendar::Day;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Ledger, Lost};
 use shared::monitoring::coverage::Gap;
 use shared::webhook::event::EventKey;
@@ -14,7 +14,7 @@ use crate::inspect::later;
 use crate::output::table::{Weight, thousands};
 use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// An event that only the sync found, or a span that it cannot find anything of.
 #[derive(Serialize)]
@@ -46,8 +46,8 @@ pub(super) async fn gaps(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
-    let now = Millis::now();
+    let inbox = Deployment::open(&global.target)?;
+    let now = UnixMillis::now();
     let span = Span::of(&args, now.0)?;
     let mut items = Vec::new();
     let (mut named, mut missed) = (0, 0);
@@ -191,9 +191,9 @@ mod tests {
 
     #[test]
     fn of_a_day_that_is_cut_only_what_is_named_is_claimed() {
-        let day = Day::of(Millis(1_795_169_681_000));
-        let span = |from: Millis, to: Millis| Span { from, to };
-        let noon = Millis(day.begins().0 + 12 * 3_600_000);
+        let day = Day::of(UnixMillis(1_795_169_681_000));
+        let span = |from: UnixMillis, to: UnixMillis| Span { from, to };
+        let noon = UnixMillis(day.begins().0 + 12 * 3_600_000);
         let whole = span(day.begins(), day.ends());
         assert_eq!(missed_of(day, whole, 900, 50), 900);
         assert_eq!(missed_of(day, span(noon, day.ends()), 900, 7), 7);

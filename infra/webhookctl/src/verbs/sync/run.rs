@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use crate::cli::{Global, SyncRunArgs};
 use crate::output::{CliError, Exit, Printer};
-use crate::place::Inbox;
 use crate::run_task::run_task;
+use crate::target::Deployment;
 
 /// Missing events that people are shown of a source; scripts are given all.
 const SHOWN: usize = 20;
@@ -52,12 +52,12 @@ pub(super) async fn run(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
+    let inbox = Deployment::open(&global.target)?;
     if !args.dry_run {
         inbox.may_write("put events into the inbox")?;
     }
     synced(&inbox, args.source.as_deref())?;
-    let now = Millis::now().0;
+    let now = UnixMillis::now().0;
     let lookback = args
         .lookback
         .map(|when| (now - when.millis(now)).max(0) / 1000);
@@ -76,7 +76,7 @@ pub(super) async fn run(
 }
 
 /// A source that is named has to have a sync.
-fn synced(inbox: &Inbox, only: Option<&str>) -> Result<(), CliError> {
+fn synced(inbox: &Deployment, only: Option<&str>) -> Result<(), CliError> {
     let mut with_sync = inbox
         .config
         .sources()

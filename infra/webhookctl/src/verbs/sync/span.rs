@@ -1,7 +1,7 @@
 //! The days that a command looks at.
 
 use shared::base::calendar::Day;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use crate::cli::SyncSpanArgs;
 use crate::output::CliError;
@@ -17,8 +17,8 @@ const MOST_DAYS: usize = 180;
 /// A span of time, from the first to before the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
-    pub(super) from: Millis,
-    pub(super) to: Millis,
+    pub(super) from: UnixMillis,
+    pub(super) to: UnixMillis,
 }
 
 impl Span {
@@ -26,8 +26,8 @@ impl Span {
         let from = args.since.map_or(now - USUAL, |when| when.millis(now));
         let to = args.until.map_or(now, |when| when.millis(now));
         let span = Self {
-            from: Millis(from),
-            to: Millis(to),
+            from: UnixMillis(from),
+            to: UnixMillis(to),
         };
         if span.to <= span.from {
             return Err(
@@ -47,7 +47,7 @@ impl Span {
     /// The days of it, the newest first.
     pub(super) fn days(self) -> Vec<Day> {
         let first = Day::of(self.from);
-        let mut day = Day::of(Millis(self.to.0 - 1));
+        let mut day = Day::of(UnixMillis(self.to.0 - 1));
         let mut days = Vec::new();
         while day >= first && days.len() <= MOST_DAYS {
             days.push(day);
@@ -56,11 +56,11 @@ impl Span {
         days
     }
 
-    pub(super) fn has(self, at: Millis) -> bool {
+    pub(super) fn has(self, at: UnixMillis) -> bool {
         self.from <= at && at < self.to
     }
 
-    pub(super) fn touches(self, from: Millis, to: Millis) -> bool {
+    pub(super) fn touches(self, from: UnixMillis, to: UnixMillis) -> bool {
         from < self.to && self.from < to
     }
 }

@@ -1,7 +1,7 @@
 //! `sync status`
 
 use serde::Serialize;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::sources::Source;
 
 use super::facts::{Facts, Silence, percent, said, standing};
@@ -9,7 +9,7 @@ use crate::cli::{Global, SyncStatusArgs};
 use crate::output::table::{Weight, thousands};
 use crate::output::time::{age, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
-use crate::place::Inbox;
+use crate::target::Deployment;
 
 /// Where the sync of a source stands.
 #[derive(Serialize)]
@@ -53,8 +53,8 @@ pub(super) async fn status(
     global: &Global,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let inbox = Inbox::open(&global.target)?;
-    let now = Millis::now();
+    let inbox = Deployment::open(&global.target)?;
+    let now = UnixMillis::now();
     let mut items = Vec::new();
     for name in super::sources(&inbox, &args.source)? {
         let Some(source) = inbox.config.source(name) else {
@@ -85,7 +85,7 @@ pub(super) async fn status(
 }
 
 impl StatusRow {
-    fn new(source: &Source, facts: Facts, now: Millis) -> Self {
+    fn new(source: &Source, facts: Facts, now: UnixMillis) -> Self {
         let state = facts.state.as_ref();
         let cursor = state.and_then(|state| state.cursor);
         let ended = state.and_then(|state| state.ended);

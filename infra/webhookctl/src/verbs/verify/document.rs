@@ -6,7 +6,7 @@ use shared::webhook::event::Sha;
 use shared::webhook::preset::Location;
 use shared::webhook::verify::{Arrival, Compared, Message, Time, Tried};
 
-use super::{Answer, mask, words};
+use super::{Answer, mask, wording};
 
 #[derive(Serialize)]
 pub(super) struct Document {
@@ -136,7 +136,7 @@ pub(super) fn document(answer: &Answer) -> Document {
             secret: near.secret.clone(),
         }),
         reason: answer.reason().map(shared::webhook::verify::Reason::as_str),
-        verdict: words::verdict(answer),
+        verdict: wording::verdict(answer),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Requests as they were kept: refused ones whole, events in part.
 
 use bytes::Bytes;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::Row;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::event::Via;
@@ -10,7 +10,7 @@ use shared::webhook::verify::Verifier;
 use super::request::NOWHERE;
 use crate::cli::VerifyArgs;
 use crate::output::{CliError, Exit};
-use crate::place::Inbox;
+use crate::target::Deployment;
 use crate::verbs::quarantine::inspect;
 
 /// A header of an event may have been cut from so many bytes on.
@@ -27,9 +27,9 @@ pub(super) struct Kept {
 /// A refused request, or an event, by its id.
 pub(super) async fn kept(
     args: &VerifyArgs,
-    inbox: &Inbox,
+    inbox: &Deployment,
     id: &str,
-    now: Millis,
+    now: UnixMillis,
 ) -> anyhow::Result<Kept> {
     let is_not_found = |error: &anyhow::Error| {
         let ours = error.downcast_ref::<CliError>();
@@ -86,7 +86,7 @@ pub(super) async fn kept(
     })
 }
 
-async fn body(args: &VerifyArgs, inbox: &Inbox, row: &Row) -> anyhow::Result<Bytes> {
+async fn body(args: &VerifyArgs, inbox: &Deployment, row: &Row) -> anyhow::Result<Bytes> {
     let ledger = args.bodies_at.ledger(inbox)?;
     let body = ledger.event_body(&row.key).await?;
     let body = body.and_then(Result::ok).map(|body| body.0);
@@ -106,7 +106,7 @@ pub(super) fn again(
     args: &VerifyArgs,
     verifier: &Verifier,
     kept: &Kept,
-    now: Millis,
+    now: UnixMillis,
 ) -> Result<Envelope, CliError> {
     let mut envelope = kept.envelope.clone();
     match &args.url {
@@ -115,7 +115,7 @@ pub(super) fn again(
         None => {}
     }
     if let Some(when) = args.at {
-        envelope.received_at = Millis(when.millis(now.0));
+        envelope.received_at = UnixMillis(when.millis(now.0));
     }
     if !kept.event {
         return Ok(envelope);

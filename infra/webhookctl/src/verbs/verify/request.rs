@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use bytes::Bytes;
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::sources::{Config, EMBEDDED};
 use shared::webhook::envelope::Envelope;
 use shared::webhook::preset::Preset;
@@ -18,7 +18,7 @@ use super::secrets::{Secrets, secrets};
 use crate::cli::{Global, SecretFrom, VerifyArgs};
 use crate::output::CliError;
 use crate::output::error::nearest;
-use crate::place::{Chosen, Inbox, Local};
+use crate::target::{Chosen, Deployment, Local};
 
 /// Stands for a URL that nobody knows and nothing reads.
 pub(super) const NOWHERE: &str = "https://unknown.invalid/";
@@ -34,7 +34,7 @@ pub(super) struct Question {
 pub(super) async fn question(
     args: &VerifyArgs,
     global: &Global,
-    now: Millis,
+    now: UnixMillis,
 ) -> anyhow::Result<Question> {
     one_reader_of_stdin(args)?;
     let inbox = inbox(args, global)?;
@@ -86,11 +86,11 @@ fn one_reader_of_stdin(args: &VerifyArgs) -> Result<(), CliError> {
 }
 
 /// The inbox, where one is needed or named; without it all has to be given.
-fn inbox(args: &VerifyArgs, global: &Global) -> anyhow::Result<Option<Inbox>> {
+fn inbox(args: &VerifyArgs, global: &Global) -> anyhow::Result<Option<Deployment>> {
     let named = Chosen::is_named(&global.target)?;
     let wanted = args.source.is_some() && (named || Local::find()?.is_some());
     if args.id.is_some() || wanted {
-        return Inbox::open(&global.target).map(Some);
+        return Deployment::open(&global.target).map(Some);
     }
     Ok(None)
 }
@@ -108,7 +108,7 @@ fn no_secret(args: &VerifyArgs) -> CliError {
 fn verifier(
     args: &VerifyArgs,
     source: Option<&str>,
-    inbox: Option<&Inbox>,
+    inbox: Option<&Deployment>,
 ) -> anyhow::Result<Verifier> {
     let built_in;
     let config = if let Some(inbox) = inbox {
@@ -195,7 +195,7 @@ fn no_source(name: &str, config: &Config) -> CliError {
     }
 }
 
-fn given(args: &VerifyArgs, verifier: &Verifier, now: Millis) -> anyhow::Result<Envelope> {
+fn given(args: &VerifyArgs, verifier: &Verifier, now: UnixMillis) -> anyhow::Result<Envelope> {
     if args.body.is_none() && args.header.is_empty() {
         return Err(CliError::usage(
             "verify.no_request",
@@ -244,6 +244,6 @@ fn given(args: &VerifyArgs, verifier: &Verifier, now: Millis) -> anyhow::Result<
             .map(|(name, value)| (name, value.as_str()))
             .collect(),
         body,
-        received_at: args.at.map_or(now, |when| Millis(when.millis(now.0))),
+        received_at: args.at.map_or(now, |when| UnixMillis(when.millis(now.0))),
     })
 }

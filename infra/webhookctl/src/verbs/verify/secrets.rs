@@ -9,7 +9,7 @@ use shared::webhook::verify::{Of, Other};
 
 use crate::cli::{Global, SecretFrom, VerifyArgs};
 use crate::output::CliError;
-use crate::place::Inbox;
+use crate::target::Deployment;
 use crate::verbs::quarantine::reach;
 
 /// What follows the name of a secret, where there are several of one sender.
@@ -34,7 +34,7 @@ pub(super) struct Secrets {
 pub(super) async fn secrets(
     args: &VerifyArgs,
     global: &Global,
-    inbox: Option<&Inbox>,
+    inbox: Option<&Deployment>,
     source: &str,
 ) -> anyhow::Result<Option<Secrets>> {
     let given = |from: &SecretFrom| {
@@ -108,7 +108,7 @@ fn read(from: &SecretFrom) -> anyhow::Result<Secret> {
             (format!("file:{}", path.display()), text)
         }
         SecretFrom::Env(name) => {
-            let text = shared::base::env::variable(name);
+            let text = shared::base::env::env_var(name);
             let text = text.with_context(|| format!("{name} is not set"))?;
             (format!("env:{name}"), text)
         }

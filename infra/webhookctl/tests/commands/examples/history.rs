@@ -9,11 +9,11 @@ use bytes::Bytes;
 use futures::future::join_all;
 use serde_json::json;
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{Claim, EffectRow, EffectState, Settlement};
-use shared::inbox::quarantine::{Kept, Quarantine, Refused};
 use shared::inbox::queue::{Queue, WorkMessage};
+use shared::inbox::rejected::{NewRejection, RejectedRequests, StoreResult};
 use shared::sources::{Config, Source};
 use shared::webhook::envelope::{Envelope, Headers};
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
@@ -216,18 +216,18 @@ impl World {
 
     /// Keeps a request apart, as the catcher would.
     async fn kept_apart(&self, source: &Source, envelope: &Envelope, reason: Reason) {
-        let refused = Refused {
+        let refused = NewRejection {
             source,
             envelope,
             reason,
             secrets: &[],
         };
         // One process keeps few at once, so each is kept by another.
-        let quarantine = Quarantine::new(self.stack.clients().dynamodb, self.table());
+        let quarantine = RejectedRequests::new(self.stack.clients().dynamodb, self.table());
         let kept = quarantine
-            .keep(&refused, self.now, Duration::from_secs(10))
+            .store(&refused, self.now, Duration::from_secs(10))
             .await;
-        assert!(matches!(kept, Ok(Kept::Here(_))), "{kept:?}");
+        assert!(matches!(kept, Ok(StoreResult::Stored(_))), "{kept:?}");
     }
 }
 
@@ -237,7 +237,7 @@ struct Died {
     preset: &'static str,
     kind: &'static str,
     id: String,
-    received_at: Millis,
+    received_at: UnixMillis,
     /// How long it was worked on.
     after: Duration,
     error: &'static str,
@@ -247,7 +247,7 @@ struct Died {
 
 fn request(
     source: &str,
-    received_at: Millis,
+    received_at: UnixMillis,
     own: &[(&str, &str)],
     body: impl Into<Bytes>,
 ) -> Envelope {

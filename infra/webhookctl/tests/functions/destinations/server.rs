@@ -14,7 +14,7 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 pub(super) struct Server {
     pub(super) url: String,
@@ -35,7 +35,7 @@ struct Told {
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub(super) place: String,
-    pub(super) at: Millis,
+    pub(super) at: UnixMillis,
     headers: HeaderMap,
     body: Bytes,
 }
@@ -179,7 +179,7 @@ async fn answer(
         let key = text("idempotency-key");
         told.seen.push(Seen {
             place: place.clone(),
-            at: Millis::now(),
+            at: UnixMillis::now(),
             headers,
             body,
         });

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use shared::aws::secrets::Secret;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::preset::{Location, Scheme};
 use shared::webhook::sign::{can_sign, signed};
@@ -33,13 +33,13 @@ pub(super) fn again(vector: &Vector) -> Again {
     if !is_bound(scheme) || !vector.is_signed() {
         return Again::No;
     }
-    let now = Millis::now();
+    let now = UnixMillis::now();
     let index = vector.expect["matched_secret"].as_u64().unwrap_or(0);
     let index = usize::try_from(index).unwrap();
     let (true, Some(secret)) = (can_sign(scheme), vector.secrets.get(index)) else {
         return Again::Cannot;
     };
-    let at = |secret: &str, at: Millis| {
+    let at = |secret: &str, at: UnixMillis| {
         let draft = draft(scheme, &vector.post, at);
         let signed = signed(scheme, &Secret::new("again", secret), draft, at).ok()?;
         Some(post(&vector.post.method, &signed))
@@ -69,7 +69,7 @@ fn is_bound(scheme: &Scheme) -> bool {
 }
 
 /// The request without what proves it.
-fn draft(scheme: &Scheme, post: &Post, at: Millis) -> Envelope {
+fn draft(scheme: &Scheme, post: &Post, at: UnixMillis) -> Envelope {
     let mut proofs = names(&scheme.sig.from);
     proofs.extend(scheme.sig.also.iter().flat_map(names));
     proofs.extend(scheme.ts.iter().flat_map(|ts| names(&ts.from)));

@@ -1,7 +1,7 @@
 //! Providers that list what has changed since a time.
 
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use super::super::play::{Answer, Asked, KEY, Page, Play, Skip, time};
 use super::{is_basic, refused};
@@ -80,7 +80,7 @@ pub(crate) fn notion() -> Play {
         },
         item: |event| {
             // The time of the minute.
-            let minute = Millis(event.at.0.div_euclid(60_000) * 60_000);
+            let minute = UnixMillis(event.at.0.div_euclid(60_000) * 60_000);
             json!({"object": "page", "id": event.id, "last_edited_time": minute.rfc3339()})
         },
         page: |page| {
@@ -105,7 +105,7 @@ pub(crate) fn hubspot() -> Play {
             );
             let since = filter["value"].as_str().unwrap().parse().unwrap();
             Ok(Asked {
-                since: Some(Millis(since)),
+                since: Some(UnixMillis(since)),
                 skip: Skip::count(body["after"].as_str()),
             })
         },
@@ -138,7 +138,7 @@ pub(crate) fn jira() -> Play {
                 .and_then(|jql| jql.split_once('m'));
             let minutes: i64 = ago.unwrap().0.parse().unwrap();
             Ok(Asked {
-                since: Some(Millis(Millis::now().0 - minutes * 60_000)),
+                since: Some(UnixMillis(UnixMillis::now().0 - minutes * 60_000)),
                 skip: Skip::count(request.query("nextPageToken")),
             })
         },

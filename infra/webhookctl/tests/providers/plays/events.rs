@@ -1,7 +1,7 @@
 //! Providers that list their events.
 
 use serde_json::{Value, json};
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 
 use super::super::play::{Answer, Asked, Happened, KEY, Play, Request, Skip, Webhook, secs, time};
 use super::{form, is_basic, refused};
@@ -40,7 +40,7 @@ pub(crate) fn workos() -> Play {
         asked: |request| {
             refused(request.is("GET", "/events"), request.is_bearer(KEY))?;
             // Created after this date.
-            let since = time(request.query("range_start")).map(|at| Millis(at.0 + 1));
+            let since = time(request.query("range_start")).map(|at| UnixMillis(at.0 + 1));
             let skip = Skip::after(request.query("after"));
             Ok(Asked { since, skip })
         },
@@ -212,7 +212,7 @@ pub(crate) fn chargebee() -> Play {
             // Later than this second.
             let since = secs(request.query("occurred_at[after]"));
             Ok(Asked {
-                since: since.map(|at| Millis(at.0 + 1_000)),
+                since: since.map(|at| UnixMillis(at.0 + 1_000)),
                 skip: Skip::count(request.query("offset")),
             })
         },
@@ -270,7 +270,7 @@ pub(crate) fn mailgun() -> Play {
             json!({"items": page.items, "paging": {"next": next, "previous": next}}).into()
         },
         webhook: Some((SECRET, |happened| {
-            let now = Millis::now().secs().to_string();
+            let now = UnixMillis::now().secs().to_string();
             let signature = json!({"timestamp": now, "token": happened.id, "signature": ""});
             Webhook::json(
                 &[],

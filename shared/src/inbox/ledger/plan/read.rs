@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::write::{VERSION, month};
 use super::{KEEP_PLAN, Plan, PlanEvent, PlanLeftOut, PlanState, pk};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, Ledger, item};
 use crate::webhook::event::EventKey;
 
@@ -19,8 +19,8 @@ impl Ledger {
     /// The ids of the plans that were made from `since` until `now`, newest first, at most `limit`.
     pub async fn plan_ids(
         &self,
-        since: Millis,
-        now: Millis,
+        since: UnixMillis,
+        now: UnixMillis,
         limit: usize,
     ) -> anyhow::Result<Vec<String>> {
         let oldest = since.max(now - KEEP_PLAN);
@@ -98,7 +98,7 @@ impl Ledger {
 }
 
 /// The partitions of the months from one time to another, newest first.
-fn months(from: Millis, to: Millis) -> Vec<String> {
+fn months(from: UnixMillis, to: UnixMillis) -> Vec<String> {
     let day = std::time::Duration::from_secs(24 * 3600);
     let mut months = Vec::new();
     let mut at = to;
@@ -160,10 +160,10 @@ fn event(line: &str) -> anyhow::Result<PlanEvent> {
         let (epoch, run) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         let until = match parts.next()? {
             "-" => None,
-            at => Some(Millis(at.parse().ok()?)),
+            at => Some(UnixMillis(at.parse().ok()?)),
         };
         Some(PlanEvent {
-            received_at: Millis(parts.next()?.parse().ok()?),
+            received_at: UnixMillis(parts.next()?.parse().ok()?),
             key: EventKey::from_pk(parts.next()?)?,
             epoch,
             run,
@@ -178,7 +178,7 @@ fn left_out(line: &str) -> anyhow::Result<PlanLeftOut> {
     let mut read = || {
         Some(PlanLeftOut {
             why: parts.next()?.to_owned(),
-            received_at: Millis(parts.next()?.parse().ok()?),
+            received_at: UnixMillis(parts.next()?.parse().ok()?),
             key: EventKey::from_pk(parts.next()?)?,
         })
     };
@@ -192,10 +192,10 @@ mod tests {
 
     #[test]
     fn events_are_read_as_they_were_written() {
-        for until in [None, Some(Millis(9))] {
+        for until in [None, Some(UnixMillis(9))] {
             let written = PlanEvent {
                 key: EventKey::new("stripe-main", "evt_1"),
-                received_at: Millis(7),
+                received_at: UnixMillis(7),
                 epoch: 3,
                 run: 1,
                 until,
@@ -204,7 +204,7 @@ mod tests {
         }
         let written = PlanLeftOut {
             key: EventKey::new("stripe-main", "a b"),
-            received_at: Millis(7),
+            received_at: UnixMillis(7),
             why: "done".to_owned(),
         };
         assert_eq!(left_out(&left_out_line(&written)).unwrap(), written);
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn each_month_of_a_span_is_asked_once() {
         // 2026-11-20 and 2027-01-03.
-        let (from, to) = (Millis(1_795_169_681_000), Millis(1_798_934_400_000));
+        let (from, to) = (UnixMillis(1_795_169_681_000), UnixMillis(1_798_934_400_000));
         let months = months(from, to);
         assert_eq!(months, ["PLANS#202701", "PLANS#202612", "PLANS#202611"]);
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{KEEP_PLAN, Plan, PlanEvent, PlanLeftOut, pk, text};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, Ledger, Write, item};
 
 /// The version of plans that this code writes.
@@ -63,7 +63,7 @@ impl Ledger {
         id: &str,
         kind: char,
         lines: &[String],
-        expires: Millis,
+        expires: UnixMillis,
     ) -> anyhow::Result<()> {
         for (number, chunk) in lines.chunks(CHUNK).enumerate() {
             let mut text = String::new();
@@ -82,7 +82,7 @@ impl Ledger {
     }
 }
 
-fn row(plan: &Plan, expires: Millis) -> anyhow::Result<Item> {
+fn row(plan: &Plan, expires: UnixMillis) -> anyhow::Result<Item> {
     Ok(Item::from([
         ("pk".to_owned(), item::s(pk(&plan.id))),
         ("sk".to_owned(), item::s("M")),
@@ -98,7 +98,7 @@ fn row(plan: &Plan, expires: Millis) -> anyhow::Result<Item> {
     ]))
 }
 
-fn listed(plan: &Plan, expires: Millis) -> Item {
+fn listed(plan: &Plan, expires: UnixMillis) -> Item {
     let sk = format!("{:013}#{}", plan.made_at.0, plan.id);
     Item::from([
         ("pk".to_owned(), item::s(month(plan.made_at))),
@@ -108,7 +108,7 @@ fn listed(plan: &Plan, expires: Millis) -> Item {
 }
 
 /// Where the plans of a month are listed.
-pub(super) fn month(at: Millis) -> String {
+pub(super) fn month(at: UnixMillis) -> String {
     let hour = at.hour();
     format!("PLANS#{}", hour.get(..6).unwrap_or(&hour))
 }

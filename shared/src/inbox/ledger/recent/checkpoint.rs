@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::base::calendar::Hour;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::timing::{LAST_LOOK, MARKS_FROM};
 use crate::inbox::ledger::transition;
 use crate::inbox::ledger::{Item, Ledger, SCHEMA, item};
@@ -18,7 +18,7 @@ const SK: &str = "FRESH";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SweepCheckpoint {
     /// All that was received until then was looked at.
-    pub at: Millis,
+    pub at: UnixMillis,
     /// The first hour of which it is not known whether all of it was seen.
     pub hour: Hour,
     /// What was seen of each hour since.
@@ -27,7 +27,7 @@ pub struct SweepCheckpoint {
     sources: BTreeSet<String>,
     /// Those that are configured no more, and when that was seen. What came for them is still
     /// looked at.
-    gone: BTreeMap<String, Millis>,
+    gone: BTreeMap<String, UnixMillis>,
 }
 
 /// A fingerprint of some events, in any order: of the same events it is the same, and of others,
@@ -37,7 +37,7 @@ pub struct Checksum(u64);
 
 impl SweepCheckpoint {
     /// Where an inbox begins that was never swept so.
-    pub fn new(now: Millis) -> Self {
+    pub fn new(now: UnixMillis) -> Self {
         Self {
             at: now - MARKS_FROM,
             hour: Hour::of(now - MARKS_FROM),
@@ -51,7 +51,7 @@ impl SweepCheckpoint {
     pub fn sources<'s>(
         &mut self,
         configured: impl Iterator<Item = &'s str>,
-        now: Millis,
+        now: UnixMillis,
     ) -> Vec<String> {
         let configured: BTreeSet<String> = configured.map(str::to_owned).collect();
         for source in self.sources.difference(&configured) {
@@ -86,7 +86,7 @@ impl SweepCheckpoint {
         });
         let gone = item.get("gone").and_then(|gone| gone.as_m().ok());
         let gone = gone.into_iter().flatten().filter_map(|(source, since)| {
-            Some((source.clone(), Millis(since.as_n().ok()?.parse().ok()?)))
+            Some((source.clone(), UnixMillis(since.as_n().ok()?.parse().ok()?)))
         });
         let sources = item.get("src").and_then(|sources| sources.as_l().ok());
         let sources = sources.into_iter().flatten();
@@ -151,7 +151,7 @@ impl Ledger {
     }
 
     /// Stores where the sweep of an inbox begins, unless another sweep has begun, and returns it.
-    pub async fn begin_sweep_checkpoint(&self, now: Millis) -> anyhow::Result<SweepCheckpoint> {
+    pub async fn begin_sweep_checkpoint(&self, now: UnixMillis) -> anyhow::Result<SweepCheckpoint> {
         let marks = SweepCheckpoint::new(now);
         let absent = ("attribute_not_exists(pk)", Item::new());
         self.put("store where the sweep begins", marks.write(), Some(absent))
@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    const NOW: Millis = Millis(1_795_219_195_000);
+    const NOW: UnixMillis = UnixMillis(1_795_219_195_000);
 
     #[test]
     fn marks_are_read_as_they_were_written() {

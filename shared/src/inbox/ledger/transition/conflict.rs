@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::{Change, dead_partition, work_partition};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
 use crate::inbox::ledger::{Moment, Row, SCHEMA, State, item};
 
@@ -12,7 +12,7 @@ use crate::inbox::ledger::{Moment, Row, SCHEMA, State, item};
 const SEEN_QUARANTINED: &str = "epoch = :seen AND st = :quarantined";
 
 /// quarantined → received: it is worked on like any event, under the key that it was kept under.
-pub fn release(row: &Row, told: [&Moment; 2], now: Millis) -> Change {
+pub fn release(row: &Row, told: [&Moment; 2], now: UnixMillis) -> Change {
     Change::new(
         "release an event that was kept apart",
         SEEN_QUARANTINED,
@@ -27,7 +27,7 @@ pub fn release(row: &Row, told: [&Moment; 2], now: Millis) -> Change {
 }
 
 /// quarantined → dead letter: nobody works on it.
-pub fn discard(row: &Row, told: [&Moment; 2], now: Millis) -> Change {
+pub fn discard(row: &Row, told: [&Moment; 2], now: UnixMillis) -> Change {
     Change::new(
         "discard an event that was kept apart",
         SEEN_QUARANTINED,
@@ -43,7 +43,7 @@ pub fn discard(row: &Row, told: [&Moment; 2], now: Millis) -> Change {
 
 /// A copy of an event that is quarantined arrived once more. The item names the row that the copy
 /// stands in, which was durable before the item was written.
-pub fn count_copy(now: Millis, expires: Millis) -> Change {
+pub fn count_copy(now: UnixMillis, expires: UnixMillis) -> Change {
     Change::new(
         "count a copy of a quarantined event",
         "attribute_exists(ek)",
@@ -57,7 +57,7 @@ pub fn count_copy(now: Millis, expires: Millis) -> Change {
 }
 
 /// The row of a quarantined event is durable: its copies are counted from now on.
-pub fn expect_copies(pk: &str, expires: Millis) -> Change {
+pub fn expect_copies(pk: &str, expires: UnixMillis) -> Change {
     Change::new(
         "note where copies of a quarantined event are counted",
         // Of two that arrive at the same time the first one is named.
@@ -72,7 +72,7 @@ pub fn expect_copies(pk: &str, expires: Millis) -> Change {
 }
 
 /// One more quarantined event of a day, while there are fewer than `most`.
-pub fn count_conflict(most: u32, expires: Millis) -> Change {
+pub fn count_conflict(most: u32, expires: UnixMillis) -> Change {
     Change::new(
         "count a quarantined event",
         "attribute_not_exists(n) OR n < :most",

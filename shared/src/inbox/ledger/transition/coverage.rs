@@ -1,12 +1,17 @@
 //! The changes of a day's figures, and of what is known of a source's rhythm.
 
 use super::Change;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, item};
 
 /// A day that is counted up to `seen` → the same with the minutes behind it. Whoever has counted
 /// them in the meantime has moved `upto`, and this is refused. `figures` holds the new `upto`.
-pub fn count_day(seen: Option<Millis>, owner: &str, figures: Item, expires: Millis) -> Change {
+pub fn count_day(
+    seen: Option<UnixMillis>,
+    owner: &str,
+    figures: Item,
+    expires: UnixMillis,
+) -> Change {
     let condition = match seen {
         None => "attribute_not_exists(upto)",
         Some(_) => "upto = :seen",
@@ -20,7 +25,7 @@ pub fn count_day(seen: Option<Millis>, owner: &str, figures: Item, expires: Mill
 }
 
 /// A rhythm that was `looked` for then → the same with what was heard since, once.
-pub fn rhythm(looked: Option<Millis>, facts: Item) -> Change {
+pub fn rhythm(looked: Option<UnixMillis>, facts: Item) -> Change {
     let condition = match looked {
         None => "attribute_not_exists(looked)",
         Some(_) => "looked = :seen",
@@ -39,7 +44,7 @@ fn sets(attributes: &Item) -> String {
 
 impl Change {
     /// The values of [`sets`], and that of the condition.
-    fn set(self, attributes: Item, seen: Option<Millis>) -> Self {
+    fn set(self, attributes: Item, seen: Option<UnixMillis>) -> Self {
         let change = attributes.into_iter().fold(self, |change, (name, value)| {
             change.with(&format!(":{name}"), value)
         });

@@ -1,7 +1,7 @@
 //! Every change of a notice, and the one of a row that slept because of it.
 
 use super::Change;
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::operator_flag::OperatorFlag;
 use crate::inbox::ledger::{SCHEMA, State, item};
 
@@ -34,7 +34,7 @@ pub fn clear(id: &str) -> Change {
 
 /// An open row that nobody is at work on and that has nothing to wait for → looked at by the next
 /// sweep.
-pub fn look_now(seen: Millis, now: Millis) -> Change {
+pub fn look_now(seen: UnixMillis, now: UnixMillis) -> Change {
     Change::new(
         "call an event up",
         // What a sweep has rung for since has another time to be looked at.

@@ -1,7 +1,7 @@
 //! Every change of what is noted of an entity's order, and the one of a row that waits for it.
 
 use super::{Change, Fence, SYNC_FENCE};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::timing::{CLOCK_MARGIN, KEEP_ORDER};
 use crate::inbox::ledger::{State, item};
 use crate::sources::ordering::Version;
@@ -11,7 +11,7 @@ use crate::sources::ordering::Version;
 pub const WAITS: &str = "it waits for another event of its entity";
 
 /// Free, or its lease over → held. The epoch grows, as that of a row.
-pub fn lock(owner: &str, now: Millis, until: Millis) -> Change {
+pub fn lock(owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     Change::new(
         "lock an entity",
         "attribute_not_exists(lu) OR lu < :over",
@@ -32,7 +32,7 @@ pub fn unlock(fence: Fence<'_>) -> Change {
 /// The guard: the newest version that was worked on, which never goes back. It says nothing of
 /// the lock, because what a worker without one can do to it is harmless: name an event that is
 /// newer, and open.
-pub fn advance_version(version: &Version, event: &str, now: Millis) -> Change {
+pub fn advance_version(version: &Version, event: &str, now: UnixMillis) -> Change {
     Change::new(
         "note the version of an entity",
         "attribute_not_exists(ver) OR ver <= :ver",
@@ -45,7 +45,7 @@ pub fn advance_version(version: &Version, event: &str, now: Millis) -> Change {
 }
 
 /// failed, because it waits → failed, and due now.
-pub fn wake(now: Millis) -> Change {
+pub fn wake(now: UnixMillis) -> Change {
     Change::new(
         "call an event up",
         "st = :failed AND due > :now AND err = :waits",
@@ -57,7 +57,7 @@ pub fn wake(now: Millis) -> Change {
 }
 
 impl Change {
-    fn kept(self, now: Millis) -> Self {
+    fn kept(self, now: UnixMillis) -> Self {
         self.with(":ttl", item::n((now + KEEP_ORDER).secs()))
             .named("#ttl", "ttl")
     }

@@ -3,13 +3,13 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::{Change, Fence, SYNC_FENCE};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::timing::CLOCK_MARGIN;
 use crate::inbox::ledger::item;
 
 /// planned and still good, or begun before, and nobody is at it → running. The epoch grows, as that
 /// of a row, and the run is added to those of the plan.
-pub fn begin(owner: &str, run: AttributeValue, now: Millis, until: Millis) -> Change {
+pub fn begin(owner: &str, run: AttributeValue, now: UnixMillis, until: UnixMillis) -> Change {
     Change::new(
         "take the lease of a replay",
         "(st = :running OR (st = :planned AND good > :now)) AND (attribute_not_exists(lu) OR lu < :over)",
@@ -28,7 +28,7 @@ pub fn begin(owner: &str, run: AttributeValue, now: Millis, until: Millis) -> Ch
 }
 
 /// Held by us → held for longer, and further. Refused when somebody has cancelled it.
-pub fn checkpoint(fence: Fence<'_>, next: usize, until: Millis) -> Change {
+pub fn checkpoint(fence: Fence<'_>, next: usize, until: UnixMillis) -> Change {
     Change::new(
         "note how far a replay is",
         &format!("st = :running AND {SYNC_FENCE}"),
@@ -61,7 +61,7 @@ pub fn finish(
     place: usize,
     run: AttributeValue,
     outcome: &str,
-    now: Millis,
+    now: UnixMillis,
 ) -> Change {
     Change::new(
         "finish a replay",
@@ -82,7 +82,7 @@ pub fn finish(
 }
 
 /// planned or running → cancelled. Who is at it hears of it at the next checkpoint.
-pub fn cancel(who: &str, now: Millis) -> Change {
+pub fn cancel(who: &str, now: UnixMillis) -> Change {
     Change::new(
         "cancel a replay",
         "st IN (:planned, :running)",

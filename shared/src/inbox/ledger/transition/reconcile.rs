@@ -1,12 +1,12 @@
 //! Every change of what is noted of a comparison of the provider's objects with ours.
 
 use super::{Change, Fence, SYNC_FENCE, turn};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::base::timing::CLOCK_MARGIN;
 use crate::inbox::ledger::item;
 
 /// Free, or its lease over → held. The epoch grows, as that of a row.
-pub fn lease(owner: &str, now: Millis, until: Millis) -> Change {
+pub fn lease(owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     turn("take the lease of a reconcile", owner, now, until)
 }
 
@@ -32,7 +32,7 @@ pub fn repair(repair: &str) -> Change {
 
 /// The cursor of a sync, while no run is at it: back to an earlier time, and where a run stopped
 /// is forgotten.
-pub fn rewind(before: Millis, now: Millis) -> Change {
+pub fn rewind(before: UnixMillis, now: UnixMillis) -> Change {
     Change::new(
         "send a sync back",
         "cur > :cur AND (attribute_not_exists(lu) OR lu < :over)",

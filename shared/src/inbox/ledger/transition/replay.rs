@@ -3,7 +3,7 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::{Change, work_partition};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, Row, State, item};
 
 /// The states of a plan's event.
@@ -21,8 +21,8 @@ pub fn replay(
     seen: u64,
     plan: &str,
     new_effects: bool,
-    look: Millis,
-    now: Millis,
+    look: UnixMillis,
+    now: UnixMillis,
 ) -> Change {
     let (forget, next) = if new_effects {
         (", fx = :none", ", gen :one")
@@ -56,7 +56,7 @@ pub fn replay(
 }
 
 /// planned → applied: a plan takes an event up once.
-pub fn apply(now: Millis) -> Change {
+pub fn apply(now: UnixMillis) -> Change {
     Change::new(
         "note an event as replayed",
         "st = :planned",

@@ -1,19 +1,25 @@
 //! The changes of a sync's cursor.
 
 use super::{Change, Fence, SYNC_FENCE, turn};
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::item;
 
 /// One sync run at a time holds the cursor. When it began is noted whatever becomes of it: the source
 /// served longest ago comes first in the next run.
-pub fn lease(owner: &str, now: Millis, until: Millis) -> Change {
+pub fn lease(owner: &str, now: UnixMillis, until: UnixMillis) -> Change {
     let mut change = turn("take the sync lease", owner, now, until);
     change.update = change.update.replacen("SET ", "SET srv = :srv, ", 1);
     change.with(":srv", item::ms(now))
 }
 
 /// All events of a page are in the ledger: the next run may go on behind it.
-pub fn page(fence: Fence<'_>, page: &str, from: Millis, started: Millis, until: Millis) -> Change {
+pub fn page(
+    fence: Fence<'_>,
+    page: &str,
+    from: UnixMillis,
+    started: UnixMillis,
+    until: UnixMillis,
+) -> Change {
     Change::new(
         "note a page of the sync",
         SYNC_FENCE,
@@ -27,7 +33,7 @@ pub fn page(fence: Fence<'_>, page: &str, from: Millis, started: Millis, until: 
 }
 
 /// The run is complete: its start becomes the cursor, which never goes back.
-pub fn advance(fence: Fence<'_>, cursor: Millis, now: Millis) -> Change {
+pub fn advance(fence: Fence<'_>, cursor: UnixMillis, now: UnixMillis) -> Change {
     Change::new(
         "advance the sync cursor",
         &format!("{SYNC_FENCE} AND (attribute_not_exists(cur) OR cur <= :cur)"),
@@ -39,7 +45,7 @@ pub fn advance(fence: Fence<'_>, cursor: Millis, now: Millis) -> Change {
 }
 
 /// The same, with the place in the provider's list that the next run goes on from.
-pub fn advance_to(fence: Fence<'_>, cursor: Millis, mark: &str, now: Millis) -> Change {
+pub fn advance_to(fence: Fence<'_>, cursor: UnixMillis, mark: &str, now: UnixMillis) -> Change {
     Change::new(
         "advance the sync cursor",
         &format!("{SYNC_FENCE} AND (attribute_not_exists(cur) OR cur <= :cur)"),

@@ -17,7 +17,7 @@ fn event(body: &[u8]) -> Event {
         body: Bytes::copy_from_slice(body),
         sha: Sha::of(body),
         content: Sha::of(b"what stays"),
-        received_at: Millis(1_795_169_681_118),
+        received_at: UnixMillis(1_795_169_681_118),
         via: Via::Webhook,
         proven: Proven::Fields,
         secret: Some("previous".to_owned()),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::webhook::preset::Locations;
 
 /// When an item happened.
@@ -41,7 +41,7 @@ pub enum TimeUnit {
 
 impl TimeUnit {
     /// Reads a time of an item.
-    pub fn read(self, text: &str) -> Option<Millis> {
+    pub fn read(self, text: &str) -> Option<UnixMillis> {
         match self {
             Self::S => {
                 let (secs, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -51,18 +51,18 @@ impl TimeUnit {
                 }
                 let ms: String = fraction.chars().chain("000".chars()).take(3).collect();
                 let secs = secs.parse::<i64>().ok()?.checked_mul(1000)?;
-                Some(Millis(secs.checked_add(ms.parse().ok()?)?))
+                Some(UnixMillis(secs.checked_add(ms.parse().ok()?)?))
             }
-            Self::Ms => text.parse().ok().map(Millis),
+            Self::Ms => text.parse().ok().map(UnixMillis),
             Self::Rfc3339 => {
                 let time: jiff::Timestamp = text.parse().ok()?;
-                Some(Millis(time.as_millisecond()))
+                Some(UnixMillis(time.as_millisecond()))
             }
             Self::MinutesAgo => None,
         }
     }
 
-    fn written(self, at: Millis, now: Millis) -> String {
+    fn written(self, at: UnixMillis, now: UnixMillis) -> String {
         match self {
             Self::S => at.secs().to_string(),
             Self::Ms => at.0.to_string(),
@@ -82,7 +82,7 @@ impl TimeUnit {
 
 impl Since {
     /// `{since}`: the earliest time that is asked for.
-    pub fn from(self, at: Millis, now: Millis) -> String {
+    pub fn from(self, at: UnixMillis, now: UnixMillis) -> String {
         let at = if self.exclusive {
             at - self.unit.one()
         } else {
@@ -92,7 +92,7 @@ impl Since {
     }
 
     /// `{until}`: never before `at`.
-    pub fn until(self, at: Millis, now: Millis) -> String {
+    pub fn until(self, at: UnixMillis, now: UnixMillis) -> String {
         self.unit.written(at + self.unit.one(), now)
     }
 }
@@ -103,15 +103,15 @@ mod tests {
 
     #[test]
     fn times_are_read_in_the_forms_of_providers() {
-        let at = Some(Millis(1_521_472_262_908));
+        let at = Some(UnixMillis(1_521_472_262_908));
         assert_eq!(TimeUnit::S.read("1521472262.908181"), at);
         assert_eq!(
             TimeUnit::S.read("1521472262"),
-            Some(Millis(1_521_472_262_000))
+            Some(UnixMillis(1_521_472_262_000))
         );
         assert_eq!(
             TimeUnit::S.read("1521472262.9"),
-            Some(Millis(1_521_472_262_900))
+            Some(UnixMillis(1_521_472_262_900))
         );
         assert_eq!(TimeUnit::Ms.read("1521472262908"), at);
         assert_eq!(TimeUnit::Rfc3339.read("2018-03-19T15:11:02.908Z"), at);
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn an_exclusive_filter_is_asked_for_one_earlier() {
-        let (at, now) = (Millis(1_000_000_500), Millis(1_000_060_501));
+        let (at, now) = (UnixMillis(1_000_000_500), UnixMillis(1_000_060_501));
         let since = |unit, exclusive| Since { unit, exclusive }.from(at, now);
         assert_eq!(since(TimeUnit::S, false), "1000000");
         assert_eq!(since(TimeUnit::S, true), "999999");

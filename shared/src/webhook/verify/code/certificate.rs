@@ -9,7 +9,7 @@ use rustls_pki_types::{
 };
 use webpki::{EndEntityCert, KeyUsage, ring as algs};
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::webhook::verify::{Reason, Rejected, Trust};
 
 /// What may sign a certificate.
@@ -40,7 +40,7 @@ pub(super) struct Signed<'s> {
     pub(super) names: &'s [&'s str],
     pub(super) alg: &'static dyn SignatureVerificationAlgorithm,
     pub(super) signature: &'s [u8],
-    pub(super) now: Millis,
+    pub(super) now: UnixMillis,
 }
 
 /// Whether one of the messages was signed with the certificate: its index. The certificate must

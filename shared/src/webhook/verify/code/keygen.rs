@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use jiff::fmt::rfc2822::DateTimeParser;
 use sha2::{Digest as _, Sha256};
 
-use crate::base::clock::Millis;
+use crate::base::clock::UnixMillis;
 use crate::webhook::envelope::Envelope;
 use crate::webhook::preset::{Encoding, Kind};
 use crate::webhook::secret::Secret;
@@ -118,7 +118,7 @@ fn time(date: &str) -> Option<i64> {
 }
 
 /// Both ends of the window are inside it.
-fn in_time(at: i64, now: Millis) -> Result<(), Rejected> {
+fn in_time(at: i64, now: UnixMillis) -> Result<(), Rejected> {
     if at.abs_diff(now.secs()) <= WINDOW {
         Ok(())
     } else if at < now.secs() {

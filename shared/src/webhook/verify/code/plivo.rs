@@ -72,7 +72,7 @@ fn sorted(fields: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::clock::Millis;
+    use crate::base::clock::UnixMillis;
 
     #[test]
     fn url_query_and_form_are_glued_as_plivo_glues_them() {
@@ -82,7 +82,7 @@ mod tests {
                 url: url.into(),
                 headers: crate::webhook::envelope::Headers::default(),
                 body: body.into(),
-                received_at: Millis(0),
+                received_at: UnixMillis(0),
             };
             String::from_utf8(message(&envelope, "12345")).unwrap()
         };

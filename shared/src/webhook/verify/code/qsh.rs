@@ -53,7 +53,7 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::clock::Millis;
+    use crate::base::clock::UnixMillis;
 
     fn of(url: &str, base: &str) -> Option<String> {
         let envelope = Envelope {
@@ -61,7 +61,7 @@ mod tests {
             url: url.into(),
             headers: crate::webhook::envelope::Headers::default(),
             body: bytes::Bytes::new(),
-            received_at: Millis(0),
+            received_at: UnixMillis(0),
         };
         canonical(&envelope, base)
     }

@@ -125,7 +125,7 @@ mod tests {
                 .into_iter()
                 .collect(),
             body: "{}".into(),
-            received_at: crate::base::clock::Millis(0),
+            received_at: crate::base::clock::UnixMillis(0),
         };
         let absent = |preset: &str| verifier(preset).absent_headers(&envelope);
         assert_eq!(

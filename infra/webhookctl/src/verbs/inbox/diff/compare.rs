@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::verbatim::{Json, Key};
+use crate::raw_json::{Json, Key};
 
 /// What differs between two documents.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::inspect::{EventView, document};
 use crate::output::CliError;
 use crate::output::format::{csv_line, csv_text};
 use crate::output::safe::inert_json;
-use crate::verbatim::Json;
+use crate::raw_json::Json;
 
 /// What stands where something was.
 const REDACTED: &str = "[redacted]";

@@ -1,6 +1,6 @@
 //! What happened to an event between two looks at its row.
 
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Moment, Row};
 
 use super::Line;
@@ -15,7 +15,7 @@ pub(super) struct Known {
     epoch: u64,
     run: u64,
     /// When the last thing happened that its history tells.
-    last: Millis,
+    last: UnixMillis,
 }
 
 impl Known {
@@ -25,7 +25,7 @@ impl Known {
             received_at: row.received_at.0,
             epoch: row.epoch,
             run: row.run,
-            last: row.history.last().map_or(Millis(0), |moment| moment.at),
+            last: row.history.last().map_or(UnixMillis(0), |moment| moment.at),
         }
     }
 
@@ -74,7 +74,7 @@ pub(super) fn changes(before: Option<&Known>, row: &Row, view: &EventView, now: 
         ));
         status = Status::Received;
     }
-    let last = before.map_or(Millis(0), |before| before.last);
+    let last = before.map_or(UnixMillis(0), |before| before.last);
     for moment in row.history.iter().filter(|moment| moment.at > last) {
         let Ok(to) = moment.what.parse::<Status>() else {
             continue;

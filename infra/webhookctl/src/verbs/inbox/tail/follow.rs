@@ -8,8 +8,8 @@ use shared::webhook::event::EventKey;
 use super::Line;
 use super::changes::{Known, changes};
 use crate::inspect::view;
-use crate::place::Inbox;
 use crate::selection::Selection;
+use crate::target::Deployment;
 
 /// An index shows an event a moment after it was stored, and a catcher has a budget of seconds.
 const LATE_MS: i64 = 30_000;
@@ -33,7 +33,7 @@ const MOST_KNOWN: usize = 100_000;
 
 pub(super) struct Follow<'a> {
     selection: &'a Selection,
-    inbox: &'a Inbox,
+    inbox: &'a Deployment,
     /// What was received before is not told of as new.
     began: i64,
     looked: Option<i64>,
@@ -46,7 +46,7 @@ pub(super) struct Follow<'a> {
 }
 
 impl<'a> Follow<'a> {
-    pub(super) fn new(selection: &'a Selection, inbox: &'a Inbox) -> Self {
+    pub(super) fn new(selection: &'a Selection, inbox: &'a Deployment) -> Self {
         Self {
             selection,
             inbox,

@@ -7,7 +7,7 @@ use shared::webhook::verify::{Rejected, Verifier};
 use super::*;
 use crate::samples::{self, Signer};
 
-const NOW: Millis = Millis(1_795_169_681_000);
+const NOW: UnixMillis = UnixMillis(1_795_169_681_000);
 const URL: &str = "https://in.example.test/in/s";
 const RSA: &str = include_str!("../../../../../../shared/tests/data/rsa-test-key.pem");
 

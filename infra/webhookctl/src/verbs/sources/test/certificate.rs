@@ -2,14 +2,14 @@
 
 use reqwest::Response;
 use reqwest::tls::TlsInfo;
-use shared::base::clock::Millis;
+use shared::base::clock::UnixMillis;
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
 
 const DAY_SECONDS: i64 = 24 * 3600;
 
 /// `certificate good for 61 days`. It was accepted, or there would be no answer.
-pub(super) fn words(response: &Response, now: Millis) -> String {
+pub(super) fn words(response: &Response, now: UnixMillis) -> String {
     let info = response.extensions().get::<TlsInfo>();
     let days = info
         .and_then(TlsInfo::peer_certificate)
@@ -22,7 +22,7 @@ pub(super) fn words(response: &Response, now: Millis) -> String {
 }
 
 /// Whole days, of a certificate in DER. Whether it is right was decided before.
-fn days_left(certificate: &[u8], now: Millis) -> Option<i64> {
+fn days_left(certificate: &[u8], now: UnixMillis) -> Option<i64> {
     let certificate = Certificate::from_der(certificate).ok()?;
     let end = certificate.tbs_certificate().validity().not_after;
     let end = i64::try_from(end.to_unix_duration().as_secs()).ok()?;
@@ -60,11 +60,11 @@ mod tests {
             (end, Some(0)),
             (end + 1000, None),
         ] {
-            assert_eq!(days_left(&certificate, Millis(now)), expected);
+            assert_eq!(days_left(&certificate, UnixMillis(now)), expected);
         }
         for cut in 0..certificate.len() {
-            assert_eq!(days_left(&certificate[..cut], Millis(0)), None, "{cut}");
+            assert_eq!(days_left(&certificate[..cut], UnixMillis(0)), None, "{cut}");
         }
-        assert_eq!(days_left(b"no certificate", Millis(0)), None);
+        assert_eq!(days_left(b"no certificate", UnixMillis(0)), None);
     }
 }

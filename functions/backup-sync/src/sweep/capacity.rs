@@ -1,0 +1,279 @@
+//! How many messages the queues still take.
+//!
+//! A place is counted when it is given to a row, before its message is on its way: rows are looked at
+//! many at a time, and each would otherwise see the same room.
+
+use std::collections::VecDeque;
+
+use shared::base::timing::{BACKLOG_BATCH, DEPTH_LAG};
+use shared::inbox::ledger::{Capacity, CapacityRequest};
+use shared::inbox::queue::QueueName;
+use tokio::time::Instant;
+
+/// The sweep never raises a queue above this many messages. Ringing on into a backlog was
+/// simulated: it multiplies messages and the queue never drains.
+pub(super) const DEPTH: u64 = 1_000;
+
+/// What the sweep knows of the two queues.
+pub(super) struct SendCapacity {
+    live: QueueFill,
+    backlog: QueueFill,
+}
+
+/// How far a queue is filled.
+struct QueueFill {
+    /// Messages that may be added.
+    left: u64,
+    /// Messages that waited before and belong to none of the rows that were looked at.
+    unclaimed: u64,
+    /// When places were given a moment ago: the depth does not show their messages yet.
+    given: VecDeque<Instant>,
+}
+
+impl QueueFill {
+    fn new(depth: u64, unclaimed: u64) -> Self {
+        Self {
+            left: DEPTH.saturating_sub(depth),
+            unclaimed,
+            given: VecDeque::new(),
+        }
+    }
+
+    /// The queue was asked for its depth again.
+    fn renew(&mut self, depth: u64, now: Instant) {
+        while self.given.front().is_some_and(|at| now - *at >= DEPTH_LAG) {
+            self.given.pop_front();
+        }
+        let unseen = self.given.len() as u64;
+        self.left = DEPTH.saturating_sub(depth.saturating_add(unseen));
+    }
+
+    fn give(&mut self, now: Instant) {
+        self.left = self.left.saturating_sub(1);
+        self.given.push_back(now);
+    }
+
+    fn give_back(&mut self) {
+        self.left = (self.left + 1).min(DEPTH);
+        self.given.pop_back();
+    }
+}
+
+/// A place in a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reservation {
+    pub(super) there: QueueName,
+    /// A message that comes later takes no room now.
+    counted: bool,
+}
+
+impl SendCapacity {
+    pub(super) fn new(live: u64, backlog: u64) -> Self {
+        Self {
+            live: QueueFill::new(live, live),
+            // An event that is old now was young when its message was sent.
+            backlog: QueueFill::new(backlog, live.saturating_add(backlog)),
+        }
+    }
+
+    /// A pass begins: each message that waits may be that of any row.
+    pub(super) fn begin(&mut self, live: u64, backlog: u64, now: Instant) {
+        self.renew(live, backlog, now);
+        self.live.unclaimed = live;
+        self.backlog.unclaimed = live.saturating_add(backlog);
+    }
+
+    /// The queues were asked again.
+    pub(super) fn renew(&mut self, live: u64, backlog: u64, now: Instant) {
+        self.live.renew(live, now);
+        self.backlog.renew(backlog, now);
+    }
+
+    /// When a depth shows what was sent first of what none shows yet.
+    pub(super) fn shows_at(&self) -> Option<Instant> {
+        let given = [&self.live, &self.backlog].map(|queue| queue.given.front());
+        let first = given.into_iter().flatten().min()?;
+        Some(*first + DEPTH_LAG)
+    }
+
+    /// How many rows may be looked at that came a moment ago.
+    pub(super) fn for_recent(&self) -> u64 {
+        self.live.left
+    }
+
+    /// And how many of those that came long ago.
+    pub(super) fn for_old(&self) -> u64 {
+        let among_those_of_now = (self.live.left + BACKLOG_BATCH).saturating_sub(DEPTH);
+        self.backlog.left + among_those_of_now
+    }
+
+    /// A place for a row, if there is one. Also the first message for a retry, for which no other can
+    /// be waiting, is not sent to a queue that is full.
+    pub(super) fn admit(&mut self, wanted: CapacityRequest, now: Instant) -> Option<Reservation> {
+        let there = self.lane(wanted.lane);
+        // What is old is never let in among those of now without bound.
+        let counted = wanted.delay.is_zero() || there != wanted.lane;
+        let own = self.of(wanted.lane);
+        let waits = own.unclaimed > 0;
+        if counted {
+            own.unclaimed = own.unclaimed.saturating_sub(1);
+        }
+        let space = match (self.of(there).left, waits && !wanted.first) {
+            (0, _) => Capacity::Full,
+            (_, true) => Capacity::Saturated,
+            _ => Capacity::Free,
+        };
+        if !space.takes(wanted.sends) {
+            return None;
+        }
+        if counted {
+            self.of(there).give(now);
+        }
+        Some(Reservation { there, counted })
+    }
+
+    /// No message was sent for a place.
+    pub(super) fn give_back(&mut self, place: Reservation) {
+        if place.counted {
+            self.of(place.there).give_back();
+        }
+    }
+
+    fn of(&mut self, lane: QueueName) -> &mut QueueFill {
+        match lane {
+            QueueName::Main => &mut self.live,
+            QueueName::Backlog => &mut self.backlog,
+        }
+    }
+
+    /// The queue for a message. A few for old events go to the queue of those that came a moment ago,
+    /// while hardly any wait there: the backlog would cost each of them a second message.
+    fn lane(&self, lane: QueueName) -> QueueName {
+        match lane {
+            QueueName::Backlog if self.live.left + BACKLOG_BATCH > DEPTH => QueueName::Main,
+            lane => lane,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn wanted(lane: QueueName, sends: u32) -> CapacityRequest {
+        CapacityRequest {
+            lane,
+            sends,
+            first: false,
+            delay: Duration::ZERO,
+        }
+    }
+
+    fn there(room: &mut SendCapacity, wanted: CapacityRequest) -> Option<QueueName> {
+        room.admit(wanted, Instant::now()).map(|place| place.there)
+    }
+
+    #[test]
+    fn a_row_that_was_rung_for_waits_for_its_message() {
+        let mut room = SendCapacity::new(2 + BACKLOG_BATCH, 1);
+        // It may be one of those that wait.
+        for _ in 0..2 + BACKLOG_BATCH {
+            assert_eq!(there(&mut room, wanted(QueueName::Main, 1)), None);
+        }
+        assert_eq!(
+            there(&mut room, wanted(QueueName::Main, 1)),
+            Some(QueueName::Main)
+        );
+        // An old row's message may wait in either queue.
+        for _ in 0..3 + BACKLOG_BATCH {
+            assert_eq!(there(&mut room, wanted(QueueName::Backlog, 1)), None);
+        }
+        let old = there(&mut room, wanted(QueueName::Backlog, 1));
+        assert_eq!(old, Some(QueueName::Backlog));
+    }
+
+    #[test]
+    fn a_row_that_was_never_rung_for_need_not_wait() {
+        let mut room = SendCapacity::new(100, 0);
+        assert_eq!(
+            there(&mut room, wanted(QueueName::Main, 0)),
+            Some(QueueName::Main)
+        );
+        let first = CapacityRequest {
+            first: true,
+            ..wanted(QueueName::Main, 7)
+        };
+        assert_eq!(there(&mut room, first), Some(QueueName::Main));
+    }
+
+    #[test]
+    fn what_is_old_goes_among_those_of_now_while_these_are_few() {
+        let mut room = SendCapacity::new(BACKLOG_BATCH - 2, 0);
+        for _ in 0..2 {
+            let old = there(&mut room, wanted(QueueName::Backlog, 0));
+            assert_eq!(old, Some(QueueName::Main));
+        }
+        let old = there(&mut room, wanted(QueueName::Backlog, 0));
+        assert_eq!(old, Some(QueueName::Backlog));
+        assert_eq!(
+            there(&mut room, wanted(QueueName::Main, 0)),
+            Some(QueueName::Main)
+        );
+        assert_eq!(SendCapacity::new(0, 0).for_old(), DEPTH + BACKLOG_BATCH);
+        assert_eq!(SendCapacity::new(BACKLOG_BATCH, 0).for_old(), DEPTH);
+        assert_eq!(SendCapacity::new(2 * DEPTH, DEPTH).for_old(), 0);
+    }
+
+    #[test]
+    fn a_queue_is_filled_up_to_its_depth() {
+        let mut room = SendCapacity::new(DEPTH - 1, DEPTH);
+        assert_eq!(
+            there(&mut room, wanted(QueueName::Main, 0)),
+            Some(QueueName::Main)
+        );
+        assert_eq!((room.for_recent(), room.for_old()), (0, 0));
+        let first = CapacityRequest {
+            first: true,
+            ..wanted(QueueName::Main, 0)
+        };
+        for wanted in [
+            wanted(QueueName::Main, 0),
+            wanted(QueueName::Backlog, 0),
+            first,
+        ] {
+            assert_eq!(there(&mut room, wanted), None, "{wanted:?}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_counted_before_its_message_is_sent() {
+        let mut room = SendCapacity::new(DEPTH - 1, DEPTH);
+        let now = Instant::now();
+        let place = room.admit(wanted(QueueName::Main, 0), now).unwrap();
+        assert_eq!(room.admit(wanted(QueueName::Main, 0), now), None);
+        room.give_back(place);
+        assert_eq!(room.for_recent(), 1);
+        let late = CapacityRequest {
+            delay: Duration::from_secs(9),
+            ..wanted(QueueName::Main, 0)
+        };
+        assert!(room.admit(late, now).is_some());
+        assert_eq!(room.for_recent(), 1, "it takes no room now");
+    }
+
+    #[test]
+    fn a_depth_that_lags_behind_opens_no_room() {
+        let (mut room, now) = (SendCapacity::new(0, 0), Instant::now());
+        for _ in 0..DEPTH {
+            assert!(room.admit(wanted(QueueName::Main, 0), now).is_some());
+        }
+        room.renew(0, 0, now + DEPTH_LAG / 2);
+        assert_eq!(room.for_recent(), 0);
+        room.renew(0, 0, now + DEPTH_LAG);
+        assert_eq!(room.for_recent(), DEPTH);
+        room.renew(DEPTH - 3, 0, now + DEPTH_LAG);
+        assert_eq!(room.for_recent(), 3);
+    }
+}

@@ -1,0 +1,117 @@
+//! Names that commands have shown, kept on this machine: completions offer them, and ask nobody.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use etcetera::BaseStrategy as _;
+use serde::{Deserialize, Serialize};
+use shared::base::env::env_var;
+
+/// No more names of a kind are kept.
+const MOST: usize = 50;
+
+/// What a name is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Fingerprint of an error.
+    Error,
+    /// Id of a replay plan.
+    Plan,
+}
+
+/// By context and kind, the newest first.
+type Names = BTreeMap<String, BTreeMap<Kind, Vec<String>>>;
+
+/// Keeps names that are being shown. It is a convenience: nothing fails because it cannot be done.
+pub fn keep(context: &str, kind: Kind, shown: &[String]) {
+    if let Some(file) = file() {
+        let _ = keep_in(&file, context, kind, shown);
+    }
+}
+
+/// The names that were shown, the newest first.
+pub fn names(context: &str, kind: Kind) -> Vec<String> {
+    let kept = file().map(|file| read(&file)).unwrap_or_default();
+    let of_context = kept.get(context).and_then(|kinds| kinds.get(&kind));
+    of_context.cloned().unwrap_or_default()
+}
+
+/// Of this user, or what `WEBHOOKCTL_CACHE` names.
+fn file() -> Option<PathBuf> {
+    let given = env_var("WEBHOOKCTL_CACHE").map(PathBuf::from);
+    let folder = given.or_else(|| {
+        let home = etcetera::base_strategy::Xdg::new().ok()?;
+        Some(home.cache_dir().join("webhookctl"))
+    })?;
+    Some(folder.join("names.json"))
+}
+
+fn read(file: &Path) -> Names {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// Whether a shell takes it for a word, whatever it is part of.
+fn is_word(name: &str) -> bool {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    !name.is_empty() && name.bytes().all(fits)
+}
+
+fn keep_in(file: &Path, context: &str, kind: Kind, shown: &[String]) -> std::io::Result<()> {
+    // A shell takes what completes for a word of the command: nothing else gets there.
+    let mut names: Vec<String> = shown.iter().filter(|name| is_word(name)).cloned().collect();
+    let mut kept = read(file);
+    let of_kind = kept.entry(context.to_owned()).or_default();
+    let of_kind = of_kind.entry(kind).or_default();
+    let before = of_kind.clone();
+    names.extend(before.iter().filter(|name| !shown.contains(name)).cloned());
+    names.truncate(MOST);
+    if names == before {
+        return Ok(());
+    }
+    *of_kind = names;
+    if let Some(folder) = file.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    // Two that write at the same time leave what one of them wrote, whole.
+    let aside = file.with_extension(format!("{}.tmp", std::process::id()));
+    std::fs::write(&aside, serde_json::to_vec(&kept)?)?;
+    std::fs::rename(aside, file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    #[test]
+    fn the_newest_come_first_and_only_words_are_kept() -> std::io::Result<()> {
+        let folder = std::env::temp_dir().join(format!("mitt-recent-{}", std::process::id()));
+        let file = folder.join("names.json");
+        keep_in(&file, "prod", Kind::Plan, &words(&["rpl_1"]))?;
+        keep_in(&file, "prod", Kind::Plan, &words(&["rpl_3", "rpl_2"]))?;
+        keep_in(
+            &file,
+            "prod",
+            Kind::Plan,
+            &words(&["rpl_1", "$(rm)", "a b", ""]),
+        )?;
+        keep_in(&file, "test", Kind::Error, &words(&["e_1"]))?;
+        let kept = read(&file);
+        assert_eq!(
+            kept["prod"][&Kind::Plan],
+            words(&["rpl_1", "rpl_3", "rpl_2"])
+        );
+        assert_eq!(kept["test"][&Kind::Error], words(&["e_1"]));
+        let many: Vec<String> = (0..100).map(|number| format!("e_{number}")).collect();
+        keep_in(&file, "test", Kind::Error, &many)?;
+        assert_eq!(read(&file)["test"][&Kind::Error], many[..MOST]);
+        std::fs::write(&file, "{ this is no")?;
+        assert!(read(&file).is_empty());
+        std::fs::remove_dir_all(folder)
+    }
+}

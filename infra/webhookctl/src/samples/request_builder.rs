@@ -1,0 +1,336 @@
+//! A request in the making: values are put where a preset looks for them.
+
+use anyhow::Context;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use shared::base::json_path::JsonPath;
+use shared::webhook::preset::{Location, Part, Preset, Scheme};
+
+use super::build::{Known, is_form};
+use super::draft::Draft;
+use super::fill::{Filler, random_hex};
+
+/// The parts of a request that are not signed yet.
+pub(super) struct RequestBuilder {
+    headers: Vec<(String, String)>,
+    query: Vec<(String, String)>,
+    body: Body,
+    /// The list of a batch.
+    batch: Option<JsonPath>,
+    /// The field of a form that holds the batch.
+    batch_field: Option<String>,
+}
+
+enum Body {
+    Json(Value),
+    Form(Vec<(String, String)>),
+}
+
+impl RequestBuilder {
+    pub(super) fn new(
+        preset: &Preset,
+        scheme: &Scheme,
+        known: &Known,
+        filler: &Filler,
+    ) -> anyhow::Result<Self> {
+        let (content_type, body) = if is_form(scheme) {
+            let fields = known.form.as_deref().map(|form| fields(&filler.fill(form)));
+            (
+                "application/x-www-form-urlencoded",
+                Body::Form(fields.unwrap_or_default()),
+            )
+        } else {
+            let json = known
+                .json
+                .as_deref()
+                .map(|json| serde_json::from_str(&filler.fill(json)));
+            let json = json
+                .transpose()
+                .with_context(|| format!("the json of {} in samples/drafts.toml", preset.id))?;
+            ("application/json", Body::Json(json.unwrap_or_default()))
+        };
+        let batch = preset.event.batch.clone().or(scheme.for_each.clone());
+        Ok(Self {
+            headers: vec![("content-type".to_owned(), content_type.to_owned())],
+            query: Vec::new(),
+            body,
+            batch,
+            batch_field: preset.event.batch_field.clone(),
+        })
+    }
+
+    /// Puts the type there, and says what it is then: where the preset knows one type only, it
+    /// is that one, and where this request has no such place, there is none.
+    pub(super) fn put_type(&mut self, at: &[Location], kind: String) -> String {
+        for at in at {
+            if let Location::Const(fixed) = at {
+                return fixed.clone();
+            }
+            if self.put(at, &kind) {
+                return kind;
+            }
+        }
+        String::new()
+    }
+
+    /// Puts a value at the first of these places that this request has.
+    pub(super) fn put_first(&mut self, at: &[Location], value: &str) -> bool {
+        at.iter().any(|at| self.put(at, value))
+    }
+
+    /// Puts a value there; `false` where the request has no such place.
+    pub(super) fn put(&mut self, at: &Location, value: &str) -> bool {
+        match (at, &mut self.body) {
+            (Location::Header(names), _) => {
+                let Some(name) = names.first() else {
+                    return false;
+                };
+                replace(&mut self.headers, name, value);
+                true
+            }
+            (Location::Query(name), _) => {
+                replace(&mut self.query, name, value);
+                true
+            }
+            (Location::Form(name), Body::Form(fields)) => {
+                replace(fields, name, value);
+                true
+            }
+            (Location::Item(path), Body::Form(fields)) => {
+                let (Some(batch), Some(field)) = (&self.batch, &self.batch_field) else {
+                    return false;
+                };
+                let mut json = list(fields, field);
+                let items = batch.places(&mut json).into_iter();
+                let there = write(items.flat_map(|item| path.places(item)).collect(), value);
+                replace(fields, field, &json.to_string());
+                there
+            }
+            (Location::FormXml(name, tag), Body::Form(fields)) => {
+                let text = with_element(&document(fields, name), tag, value);
+                replace(fields, name, &STANDARD.encode(text));
+                true
+            }
+            (Location::Json(path), Body::Json(json)) => write(path.places(json), value),
+            (Location::Item(path), Body::Json(json)) => {
+                let Some(batch) = &self.batch else {
+                    return false;
+                };
+                let items = batch.places(json).into_iter();
+                write(items.flat_map(|item| path.places(item)).collect(), value)
+            }
+            _ => false,
+        }
+    }
+
+    fn has(&mut self, at: &Location) -> bool {
+        let there = |pairs: &[(String, String)], name: &String| pairs.iter().any(|p| p.0 == *name);
+        match (at, &self.body) {
+            (Location::Header(names), _) => names.iter().any(|name| there(&self.headers, name)),
+            (Location::Query(name), _) => there(&self.query, name),
+            (Location::Form(name), Body::Form(fields)) => there(fields, name),
+            (Location::Item(path), Body::Form(fields)) => {
+                let (Some(batch), Some(field)) = (&self.batch, &self.batch_field) else {
+                    return true;
+                };
+                let mut json = list(fields, field);
+                let items = batch.places(&mut json);
+                items.iter().all(|item| is_in(path, item))
+            }
+            (Location::FormXml(name, tag), Body::Form(fields)) => {
+                document(fields, name).contains(&format!("<{tag}>"))
+            }
+            (Location::Json(path), Body::Json(json)) => is_in(path, json),
+            (Location::Item(path), Body::Json(json)) => {
+                let Some(batch) = &self.batch else {
+                    return true;
+                };
+                let mut json = json.clone();
+                let items = batch.places(&mut json);
+                items.iter().all(|item| is_in(path, item))
+            }
+            _ => true,
+        }
+    }
+
+    /// Where nothing of the provider's names the event, its body still is one of a kind.
+    pub(super) fn add_id(&mut self, id: &str) {
+        let item = |batch: JsonPath, json: &mut Value| {
+            for place in batch.places(json) {
+                if place.is_null() {
+                    *place = serde_json::json!({ "id": id });
+                }
+            }
+        };
+        match (&mut self.body, self.batch.clone()) {
+            (Body::Form(fields), _) if fields.is_empty() => replace(fields, "id", id),
+            (Body::Form(fields), _) => {
+                for (_, text) in fields.iter_mut() {
+                    let bytes = STANDARD.decode(&*text).unwrap_or_default();
+                    if bytes.starts_with(b"<") {
+                        let xml = String::from_utf8_lossy(&bytes);
+                        *text = STANDARD.encode(with_element(&xml, "id", id));
+                    }
+                }
+            }
+            (Body::Json(json), Some(batch)) => item(batch, json),
+            (Body::Json(json), None) if json.is_null() => *json = serde_json::json!({ "id": id }),
+            _ => {}
+        }
+    }
+
+    /// All else that the preset reads: what names the event together, its time, whose it is,
+    /// and what is signed beside the body.
+    pub(super) fn rest(
+        &mut self,
+        preset: &Preset,
+        scheme: &Scheme,
+        filler: &Filler,
+    ) -> anyhow::Result<()> {
+        let at = &preset.event;
+        for place in [&at.time, &at.account, &at.delivery] {
+            if !place.0.iter().any(|at| self.has(at)) {
+                let first = place.0.iter().find(|at| fits(at, &self.body));
+                self.fill_in(first, filler)?;
+            }
+        }
+        for part in &at.composite {
+            self.fill_in(Some(part), filler)?;
+        }
+        let signed_time = scheme.ts.as_ref().map(|ts| &ts.from);
+        for part in &scheme.message.0 {
+            let inner = match part {
+                Part::Optional(parts) => parts.as_slice(),
+                part => std::slice::from_ref(part),
+            };
+            for part in inner {
+                if let Part::At(at) | Part::Lower(at) = part
+                    && signed_time != Some(at)
+                {
+                    self.fill_in(Some(at), filler)?;
+                }
+            }
+        }
+        for name in &scheme.require_signed {
+            let at = Location::Header(vec![name.clone()]);
+            if signed_time != Some(&at) {
+                self.fill_in(Some(&at), filler)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_in(&mut self, at: Option<&Location>, filler: &Filler) -> anyhow::Result<()> {
+        let Some(at) = at.filter(|at| !self.has(at)) else {
+            return Ok(());
+        };
+        let name = at.to_string().to_lowercase();
+        let is_time = ["time", "date", "created", "occurred", "_at", "-at", "_ts"];
+        let value = if is_time.iter().any(|part| name.contains(part)) {
+            filler.fill("{rfc3339}")
+        } else {
+            random_hex(8)?
+        };
+        self.put(at, &value);
+        Ok(())
+    }
+
+    pub(super) fn finish(self, preset: &Preset, id: String, kind: String) -> Draft {
+        let body = match self.body {
+            Body::Json(json) => json.to_string(),
+            Body::Form(fields) => {
+                let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+                let pairs = fields
+                    .iter()
+                    .map(|(name, value)| format!("{}={}", name, encoded(value)));
+                pairs.collect::<Vec<_>>().join("&")
+            }
+        };
+        Draft {
+            preset: preset.id.clone(),
+            kind,
+            id,
+            headers: self.headers,
+            query: self.query,
+            body: body.into(),
+        }
+    }
+}
+
+/// The JSON that stands in a field of a form; a list of one where there is none.
+fn list(fields: &[(String, String)], name: &str) -> Value {
+    let field = fields.iter().find(|(field, _)| field == name);
+    field
+        .and_then(|(_, text)| serde_json::from_str(text).ok())
+        .unwrap_or_else(|| serde_json::json!([{}]))
+}
+
+/// The XML that stands as base64 in a field of a form; an empty one where there is none.
+fn document(fields: &[(String, String)], name: &str) -> String {
+    let field = fields.iter().find(|(field, _)| field == name);
+    field
+        .and_then(|(_, text)| String::from_utf8(STANDARD.decode(text).ok()?).ok())
+        .unwrap_or_else(|| "<notification></notification>".to_owned())
+}
+
+/// The same with this element right below the root, in place of one of its name.
+fn with_element(xml: &str, tag: &str, text: &str) -> String {
+    let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));
+    let mut xml = xml.to_owned();
+    if let (Some(from), Some(to)) = (xml.find(&open), xml.find(&close)) {
+        xml.replace_range(from..to + close.len(), "");
+    }
+    let end = xml.rfind("</").unwrap_or(xml.len());
+    xml.insert_str(end, &format!("{open}{text}{close}"));
+    xml
+}
+
+fn fits(at: &Location, body: &Body) -> bool {
+    match at {
+        Location::Json(_) | Location::Item(_) => matches!(body, Body::Json(_)),
+        Location::Form(_) | Location::FormXml(..) => matches!(body, Body::Form(_)),
+        Location::Header(_) | Location::Query(_) => true,
+        _ => false,
+    }
+}
+
+fn is_in(path: &JsonPath, json: &Value) -> bool {
+    let text = json.to_string();
+    let found = path.raw(text.as_bytes());
+    found.is_ok_and(|raw| raw.is_some_and(|raw| raw.get() != "null"))
+}
+
+/// A number where the text is one: most providers write times and many ids so.
+fn write(places: Vec<&mut Value>, value: &str) -> bool {
+    let there = !places.is_empty();
+    for place in places {
+        let number = serde_json::from_str::<serde_json::Number>(value).ok();
+        let number = number.filter(|number| number.to_string() == value);
+        *place = number.map_or_else(|| Value::String(value.to_owned()), Value::Number);
+    }
+    there
+}
+
+fn replace(pairs: &mut Vec<(String, String)>, name: &str, value: &str) {
+    pairs.retain(|(known, _)| known != name);
+    pairs.push((name.to_owned(), value.to_owned()));
+}
+
+/// The fields of a form, decoded.
+fn fields(form: &str) -> Vec<(String, String)> {
+    let decoded = |text: &str| {
+        let text = text.replace('+', " ");
+        percent_encoding::percent_decode_str(&text)
+            .decode_utf8_lossy()
+            .into_owned()
+    };
+    let pairs = form.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decoded(name), decoded(value))
+        })
+        .collect()
+}

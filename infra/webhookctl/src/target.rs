@@ -1,0 +1,236 @@
+//! Where a command finds the inbox that it talks about: the local stack that is running, or a
+//! deployment.
+
+mod clients;
+mod credentials;
+mod file;
+mod managed;
+mod names;
+mod options;
+mod resolve;
+mod running;
+mod write;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use local::Endpoints;
+use serde::{Deserialize, Serialize};
+use shared::aws::secrets::Secrets;
+use shared::inbox::keyring::Keyring;
+use shared::inbox::ledger::Ledger;
+use shared::inbox::rejected::RejectedRequests;
+use shared::sources::{Config, EMBEDDED};
+
+pub use clients::aws;
+pub use credentials::Profile;
+pub use file::Contexts;
+pub use managed::{Labelled, ManagedSecret};
+pub use names::Names;
+pub use options::TargetOptions;
+pub use resolve::{Chosen, Deployed};
+pub(crate) use write::{Entry, added, chosen_by_default};
+
+/// Where `dev` tells other commands of itself, below the folder it was started in.
+const FILE: &str = ".mitt/local.json";
+
+/// What a running `dev` says of itself.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Local {
+    pub pid: u32,
+    /// `{url}/in/{source}` takes webhooks.
+    pub url: String,
+    pub dynamodb: String,
+    pub sqs: String,
+    pub s3: String,
+    pub ssm: String,
+    #[serde(default)]
+    pub secrets_manager: String,
+    pub table: String,
+    pub bucket: String,
+    /// Where messages ring.
+    pub queue_url: String,
+    /// SSM path of the catcher's secrets.
+    pub secrets_path: String,
+    pub sources: PathBuf,
+    /// Where Lambda is.
+    #[serde(default)]
+    pub lambda: Option<String>,
+    /// The name of backup-sync.
+    #[serde(default)]
+    pub backup_sync: Option<String>,
+    /// What else there is.
+    #[serde(default)]
+    pub names: Names,
+}
+
+/// An inbox, and what is known of its sources.
+pub struct Deployment {
+    /// The name of the context, for documents and footers.
+    pub name: String,
+    pub ledger: Ledger,
+    pub quarantine: RejectedRequests,
+    /// The public keys that were fetched.
+    pub keyring: Keyring,
+    pub config: Config,
+    pub local: Option<Local>,
+    /// Without it the inbox is the local one.
+    pub deployed: Option<Deployed>,
+}
+
+impl Local {
+    pub fn endpoints(&self) -> Endpoints {
+        Endpoints {
+            dynamodb: self.dynamodb.clone(),
+            sqs: self.sqs.clone(),
+            s3: self.s3.clone(),
+            ssm: self.ssm.clone(),
+            secrets_manager: self.secrets_manager.clone(),
+        }
+    }
+
+    /// Tells of a running `dev`; the file goes when the guard does.
+    pub fn announce(&self) -> anyhow::Result<Announced> {
+        let path = PathBuf::from(FILE);
+        let folder = path.parent().unwrap_or(Path::new("."));
+        std::fs::create_dir_all(folder).with_context(|| format!("make {}", folder.display()))?;
+        std::fs::write(&path, serde_json::to_string_pretty(self)?)
+            .with_context(|| format!("write {}", path.display()))?;
+        Ok(Announced(path))
+    }
+
+    /// The `dev` that runs in this folder, if one does.
+    pub fn find() -> anyhow::Result<Option<Self>> {
+        let text = match std::fs::read_to_string(FILE) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).context(FILE),
+        };
+        let local: Self = serde_json::from_str(&text)
+            .with_context(|| format!("{FILE} is not what dev writes"))?;
+        Ok(local.is_running().then(|| local.with_names()))
+    }
+
+    /// The same; one that an older `dev` wrote has fewer names.
+    fn with_names(mut self) -> Self {
+        let known = Names {
+            url: Some(self.url.clone()),
+            table: Some(self.table.clone()),
+            bucket: Some(self.bucket.clone()),
+            queue_url: Some(self.queue_url.clone()),
+            secrets_path: Some(self.secrets_path.clone()),
+            backup_sync: self.backup_sync.clone(),
+            ..Names::default()
+        };
+        self.names = known.or(&self.names);
+        self
+    }
+
+    /// A killed `dev` leaves its file behind. Where there is no /proc to look at, the first
+    /// call will tell.
+    fn is_running(&self) -> bool {
+        let proc = Path::new("/proc");
+        !proc.join("self").exists() || proc.join(self.pid.to_string()).exists()
+    }
+
+    fn config(&self) -> anyhow::Result<Config> {
+        let text = std::fs::read_to_string(&self.sources)
+            .with_context(|| format!("read the sources of dev, {}", self.sources.display()))?;
+        Config::parse(&text).with_context(|| self.sources.display().to_string())
+    }
+
+    /// The secrets of the sources.
+    pub fn secrets(&self) -> Secrets {
+        Secrets::new(self.endpoints().clients().ssm, &self.secrets_path)
+    }
+}
+
+/// The file that tells of a running `dev`.
+pub struct Announced(PathBuf);
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        // Who is not there any more must not be found; a file that stays is recognised by its pid.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+impl Deployment {
+    /// The inbox that options, environment and files name; without any of them the running `dev`.
+    pub fn open(target: &TargetOptions) -> anyhow::Result<Self> {
+        match Chosen::find(target)? {
+            Chosen::Local(local) => Self::local(*local),
+            Chosen::Deployed(deployed) => Self::deployed(*deployed),
+        }
+    }
+
+    /// That of a running `dev`.
+    pub(crate) fn local(local: Local) -> anyhow::Result<Self> {
+        let clients = local.endpoints().clients();
+        let quarantine = RejectedRequests::new(clients.dynamodb.clone(), &local.table);
+        let keyring = Keyring::new(clients.dynamodb.clone(), &local.table);
+        let ledger = Ledger::new(
+            clients.dynamodb,
+            &local.table,
+            Some((clients.s3, local.bucket.clone())),
+        );
+        let config = local.config()?;
+        Ok(Self {
+            name: "local".to_owned(),
+            ledger: ledger.keeping(config.retentions()).ordering(&config),
+            quarantine,
+            keyring,
+            config,
+            local: Some(local),
+            deployed: None,
+        })
+    }
+
+    fn deployed(deployed: Deployed) -> anyhow::Result<Self> {
+        let aws = deployed.aws(shared::aws::CallPolicy::LONG)?;
+        let table = deployed.names.table.clone().unwrap_or_default();
+        let config = match &deployed.sources {
+            None => Config::parse(EMBEDDED)?,
+            Some(file) => {
+                let text = std::fs::read_to_string(file)
+                    .with_context(|| format!("read the sources {}", file.display()))?;
+                Config::parse(&text).with_context(|| file.display().to_string())?
+            }
+        };
+        let bucket = deployed.names.bucket.clone();
+        let bodies = bucket.map(|bucket| (aws.s3(), bucket));
+        Ok(Self {
+            name: deployed.name.clone(),
+            ledger: Ledger::new(aws.dynamodb(), &table, bodies)
+                .keeping(config.retentions())
+                .ordering(&config),
+            quarantine: RejectedRequests::new(aws.dynamodb(), &table),
+            keyring: Keyring::new(aws.dynamodb(), &table),
+            config,
+            local: None,
+            deployed: Some(deployed),
+        })
+    }
+
+    /// The Region of a deployment.
+    pub fn region(&self) -> Option<&str> {
+        self.deployed.as_ref()?.region.as_deref()
+    }
+
+    /// The other inboxes that are known by name.
+    pub fn others(&self) -> Vec<String> {
+        // This one was found; files that have become unreadable since name none.
+        let contexts = Contexts::read().unwrap_or_default().all;
+        let local = matches!(Local::find(), Ok(Some(_))).then(|| "local".to_owned());
+        let names = contexts.into_keys().chain(local);
+        names.filter(|name| *name != self.name).collect()
+    }
+
+    /// The names of the sources that are configured.
+    pub fn sources(&self) -> Vec<&str> {
+        self.config
+            .sources()
+            .map(|source| source.name.as_str())
+            .collect()
+    }
+}

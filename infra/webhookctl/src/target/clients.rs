@@ -1,0 +1,222 @@
+//! The clients that commands need beside the ledger, made when they are asked for.
+
+use anyhow::{Context as _, ensure};
+use aws_credential_types::Credentials;
+use local::Clients;
+use local::names::{ACCESS_KEY, REGION, SECRET_KEY};
+use shared::aws::secrets::{Managed, Secrets};
+use shared::aws::{Aws, CallPolicy};
+use shared::base::env::env_var;
+use shared::inbox::Inbox as Door;
+use shared::inbox::ledger::Ledger;
+use shared::inbox::queue::Queue;
+
+use super::file::{Context, Contexts};
+use super::{Chosen, Deployment, Local, ManagedSecret, Names, TargetOptions, resolve};
+use crate::output::{CliError, Exit};
+
+/// How AWS is called for the inbox that the options name.
+pub fn aws(target: &TargetOptions, patience: CallPolicy) -> anyhow::Result<Aws> {
+    if let Ok(Chosen::Deployed(deployed)) = Chosen::find(target) {
+        return Ok(deployed.aws(patience)?);
+    }
+    Ok(aws_for("none", &Context::default(), target, patience)?)
+}
+
+/// The same for a context that is not written down yet.
+pub(super) fn aws_for(
+    name: &str,
+    context: &Context,
+    target: &TargetOptions,
+    patience: CallPolicy,
+) -> Result<Aws, CliError> {
+    let profile = resolve::profile(target, context);
+    let region = resolve::region(target, context, profile.as_ref());
+    resolve::aws(name, region, profile, target.endpoint_url.clone(), patience)
+}
+
+impl Deployment {
+    /// What its parts are called.
+    pub fn names(&self) -> &Names {
+        match (&self.local, &self.deployed) {
+            (Some(local), _) => &local.names,
+            (None, Some(deployed)) => &deployed.names,
+            (None, None) => &NO_NAMES,
+        }
+    }
+
+    pub fn dynamodb(&self) -> anyhow::Result<aws_sdk_dynamodb::Client> {
+        self.client(|clients| clients.dynamodb, Aws::dynamodb)
+    }
+
+    pub fn sqs(&self) -> anyhow::Result<aws_sdk_sqs::Client> {
+        self.client(|clients| clients.sqs, Aws::sqs)
+    }
+
+    pub fn ssm(&self) -> anyhow::Result<aws_sdk_ssm::Client> {
+        self.client(|clients| clients.ssm, Aws::ssm)
+    }
+
+    pub fn s3(&self) -> anyhow::Result<aws_sdk_s3::Client> {
+        self.client(|clients| clients.s3, Aws::s3)
+    }
+
+    /// Lambda, for calls of as long as `patience` says.
+    pub fn lambda(&self, patience: CallPolicy) -> anyhow::Result<aws_sdk_lambda::Client> {
+        let aws = match &self.local {
+            None => self.aws(patience)?,
+            Some(local) => local.aws(local.lambda.as_deref().unwrap_or_default(), patience)?,
+        };
+        Ok(aws_sdk_lambda::Client::new(&aws.sdk_config("LAMBDA")))
+    }
+
+    /// How AWS is called for a deployment. The local stack has no such thing.
+    pub fn aws(&self, patience: CallPolicy) -> anyhow::Result<Aws> {
+        let deployed = self.deployed.as_ref();
+        let deployed = deployed.context("the local stack is not in AWS")?;
+        Ok(deployed.aws(patience)?)
+    }
+
+    /// The secrets of one kind: `ingress`, `egress`, `provider-api`.
+    pub fn secrets(&self, kind: &str) -> anyhow::Result<Secrets> {
+        let path = self
+            .names()
+            .secrets(kind)
+            .ok_or_else(|| self.unnamed("secrets_path", "SecretsPath", "where the secrets are"))?;
+        let secrets = Secrets::new(self.ssm()?, path);
+        Ok(if kind == "ingress" {
+            secrets.with_managed(self.managed())
+        } else {
+            secrets
+        })
+    }
+
+    /// The senders' secrets that are kept in Secrets Manager.
+    pub fn managed(&self) -> Managed {
+        let prefix = self.names().secrets_manager_prefix.as_deref();
+        Managed::new(self.config.managed_secrets(), prefix)
+    }
+
+    /// A secret of this name in Secrets Manager, to be changed.
+    pub fn managed_secret(&self, id: String) -> anyhow::Result<ManagedSecret> {
+        let aws = match &self.local {
+            None => self.aws(CallPolicy::LONG)?,
+            Some(local) => local.aws(&local.secrets_manager, CallPolicy::LONG)?,
+        };
+        Ok(ManagedSecret::new(&aws, id))
+    }
+
+    /// The ledger of a deployment with another bucket for large bodies.
+    pub fn ledger_with(&self, bucket: &str) -> anyhow::Result<Ledger> {
+        let table = self.names().table.clone().unwrap_or_default();
+        let bodies = Some((self.s3()?, bucket.to_owned()));
+        Ok(Ledger::new(self.dynamodb()?, table, bodies)
+            .keeping(self.config.retentions())
+            .ordering(&self.config))
+    }
+
+    /// The queue of messages.
+    pub fn queue(&self) -> anyhow::Result<Queue> {
+        let names = self.names();
+        let url = names.queue_url.as_deref();
+        let url = url.ok_or_else(|| self.unnamed("queue_url", "QueueUrl", "its queue"))?;
+        let queue = Queue::new(self.sqs()?, url);
+        Ok(queue.with_backlog(names.backlog_queue_url.clone()))
+    }
+
+    /// The door that everything enters by.
+    pub fn door(&self) -> anyhow::Result<Door> {
+        if self.names().bucket.is_none() {
+            return Err(self.unnamed("bucket", "BodyBucket", "its bucket").into());
+        }
+        Ok(Door {
+            ledger: self.ledger.clone(),
+            queue: self.queue()?,
+        })
+    }
+
+    /// Whether what is let in from the quarantine needs its count, as a replay does everywhere.
+    pub fn is_protected(&self) -> bool {
+        self.deployed.as_ref().is_some_and(|it| it.protected)
+    }
+
+    /// Every command that changes something asks here first. `what` completes "may not".
+    pub fn may_write(&self, what: &str) -> Result<(), CliError> {
+        let by_environment = env_var("WEBHOOKCTL_READ_ONLY").is_some_and(|it| it != "0");
+        let by_context = self.deployed.as_ref().is_some_and(|it| it.read_only);
+        let why = match (by_environment, by_context) {
+            (false, false) => return Ok(()),
+            (true, _) => "WEBHOOKCTL_READ_ONLY is set".to_owned(),
+            (false, true) => format!("context {} says read_only = true", self.name),
+        };
+        let message = format!(
+            "{} is read-only: may not {what}; nothing was changed",
+            self.name
+        );
+        let error = CliError::new("context.read_only", Exit::Refused, message).note(why);
+        Err(if by_environment {
+            error.tip("unset WEBHOOKCTL_READ_ONLY")
+        } else {
+            error
+        })
+    }
+
+    fn unnamed(&self, word: &str, output: &str, what: &str) -> CliError {
+        let message = format!("{} does not say {what}", self.name);
+        CliError::usage("context.no_names", message)
+            .note(format!(
+                "`{word}` of a context, the output {output} of the stack"
+            ))
+            .tip("webhookctl context add NAME --stack STACK")
+    }
+
+    fn client<C>(
+        &self,
+        local: impl FnOnce(Clients) -> C,
+        deployed: impl FnOnce(&Aws) -> C,
+    ) -> anyhow::Result<C> {
+        match &self.local {
+            Some(stack) => Ok(local(stack.endpoints().clients())),
+            None => Ok(deployed(&self.aws(CallPolicy::LONG)?)),
+        }
+    }
+}
+
+impl Local {
+    /// How the service behind a URL of it is called.
+    fn aws(&self, url: &str, patience: CallPolicy) -> anyhow::Result<Aws> {
+        let pid = self.pid;
+        ensure!(
+            !url.is_empty(),
+            "the running dev (pid {pid}) is of an older version; start it again"
+        );
+        let keys = Credentials::from_keys(ACCESS_KEY, SECRET_KEY, None);
+        let (region, url) = (REGION.to_owned(), Some(url.to_owned()));
+        Ok(Aws::new(region, keys, url, patience))
+    }
+}
+
+static NO_NAMES: Names = Names {
+    url: None,
+    table: None,
+    bucket: None,
+    queue_url: None,
+    backlog_queue_url: None,
+    work_dead_letters_url: None,
+    spill_queue_url: None,
+    ops_dead_letters_url: None,
+    secrets_path: None,
+    secrets_manager_prefix: None,
+    catcher: None,
+    processor: None,
+    backup_sync: None,
+};
+
+impl Contexts {
+    /// How AWS is called for a context of this name, which may be new.
+    pub(crate) fn aws(&self, name: &str, target: &TargetOptions) -> Result<Aws, CliError> {
+        let nothing = Context::default();
+        let context = self.all.get(name).unwrap_or(&nothing);
+        aws_for(name, context, target, CallPolicy::LONG)
+    }
+}

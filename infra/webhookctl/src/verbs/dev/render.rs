@@ -1,0 +1,332 @@
+//! What `dev` says while it starts, of the demo, and while it stays.
+
+use std::time::Duration;
+
+use local::Stack;
+use serde::Serialize;
+use serde_json::json;
+use shared::base::clock::UnixMillis;
+use shared::inbox::ledger::Ledger;
+use shared::sources::Config;
+
+use super::chaos;
+use crate::cli::{Chaos, DevArgs};
+use crate::demo::Fate;
+use crate::demo::downstream::Seen;
+use crate::inspect::view;
+use crate::inspect::{EventRow, columns};
+use crate::output::format::short_id;
+use crate::output::{CliError, Exit, List, Printer, style, time};
+use crate::target::Local;
+use crate::verbs::send::Sent;
+
+/// Columns of what is explained.
+const TEXT_WIDTH: usize = 86;
+
+/// Says what happens, for people or as one object a line.
+pub(super) struct Teller<'o> {
+    pub(super) out: &'o mut Printer,
+    pub(super) took: Duration,
+}
+
+#[derive(Serialize)]
+struct FateLine<'f> {
+    event: &'static str,
+    at: String,
+    case: &'f str,
+    preset: &'f str,
+    #[serde(rename = "type")]
+    kind: &'f str,
+    status: Option<u16>,
+    took_ms: u128,
+    end: &'f str,
+    detail: &'f str,
+    key: Option<String>,
+    wrong: &'f [String],
+}
+
+impl Teller<'_> {
+    pub(super) fn ready(
+        &mut self,
+        local: &Local,
+        args: &DevArgs,
+        stack: &Stack,
+    ) -> anyhow::Result<()> {
+        let took = self.took;
+        if self.out.format.is_json() {
+            return self.out.json_line(
+                &json!({"event": "ready", "url": local.url, "took_ms": took.as_millis()}),
+            );
+        }
+        let state = match &args.state {
+            Some(folder) => format!(
+                "{}  kept for next time; --reset empties it",
+                folder.display()
+            ),
+            None => "in memory  gone when this ends; --state DIR keeps it".to_owned(),
+        };
+        self.out.painted(&format!(
+            "webhookctl dev · everything on this machine, nothing in AWS\n\n\
+             \x20 ✓ table, queues, bucket, secrets  emulated in this process, as template.yaml says\n\
+             \x20 ✓ catcher, processor, backup-sync the Lambda binaries, unchanged; logs in {}\n\
+             \x20 Ready in {:.1}s\n\n\
+             \x20 ➜ webhooks  {}/in/<source>\n\
+             \x20 ➜ state     {state}\n\n",
+            stack.folder().join("logs").display(),
+            took.as_secs_f64(),
+            local.url,
+        ))
+    }
+
+    /// What is broken, and what to watch.
+    pub(super) fn chaos(&mut self, what: Chaos) -> anyhow::Result<()> {
+        let (name, breaks, watch) = (chaos::name(what), chaos::breaks(what), chaos::watch(what));
+        if self.out.format.is_json() {
+            return self.out.json_line(
+                &json!({"event": "chaos", "what": name, "breaks": breaks, "watch": watch}),
+            );
+        }
+        let indented = |text: &str| wrapped(text, TEXT_WIDTH).join("\n             ");
+        self.out.text(&format!(
+            "  ✗ chaos    {name}\n\
+             \x20   broken   {}\n\
+             \x20   watch    {}\n\n\
+             \x20 Now try, in another terminal:\n\
+             \x20   webhookctl send stripe -n 20\n\
+             \x20   webhookctl inbox inspect <ID> --full\n\
+             \x20   webhookctl quarantine list\n\n\
+             \x20 Ctrl-C stops it.\n\n",
+            indented(breaks),
+            indented(watch),
+        ))
+    }
+
+    /// A webhook went out.
+    pub(super) fn sent(&mut self, sent: &Sent) -> anyhow::Result<()> {
+        let now = UnixMillis::now();
+        if self.out.format.is_json() {
+            return self.out.json_line(&json!({
+                "event": "sent",
+                "at": now.rfc3339(),
+                "source": sent.source,
+                "type": sent.kind,
+                "status": sent.status,
+                "took_ms": sent.took_ms,
+                "quarantined": sent.quarantined,
+            }));
+        }
+        let kept = sent.quarantined.as_deref().map(|id| {
+            let id = short_id(id);
+            format!("  kept in the quarantine: webhookctl verify {id}")
+        });
+        self.out.text(&format!(
+            "{}  sent  {}  {}  {} in {}ms{}\n",
+            time::clock(now.0, now.0),
+            sent.source,
+            sent.kind,
+            sent.status,
+            sent.took_ms,
+            kept.unwrap_or_default(),
+        ))
+    }
+
+    /// The processor died over an event.
+    pub(super) fn crashed(&mut self) -> anyhow::Result<()> {
+        let now = UnixMillis::now();
+        if self.out.format.is_json() {
+            let line = json!({"event": "crash", "at": now.rfc3339(), "function": "processor"});
+            return self.out.json_line(&line);
+        }
+        self.out.text(&format!(
+            "{}  the destination has done the work, and the processor is killed\n",
+            time::clock(now.0, now.0)
+        ))
+    }
+
+    /// What was broken is mended, or broken again.
+    pub(super) fn turned(&mut self, is_on: bool) -> anyhow::Result<()> {
+        if self.out.format.is_json() {
+            return self.out.json_line(&json!({"event": "chaos", "on": is_on}));
+        }
+        let now = UnixMillis::now();
+        self.out.text(&format!(
+            "{}  it is {}\n",
+            time::clock(now.0, now.0),
+            if is_on { "broken again" } else { "mended" },
+        ))
+    }
+
+    /// What the destination saw of an event that is done.
+    pub(super) fn effects(&mut self, id: &str, seen: &Seen) -> anyhow::Result<()> {
+        if self.out.format.is_json() {
+            return self.out.json_line(&json!({
+                "event": "effects",
+                "id": id,
+                "requests": seen.requests,
+                "effects": seen.effects,
+            }));
+        }
+        self.out.text(&format!(
+            "              {}  requests to the destination {}, effects {}\n",
+            short_id(id),
+            seen.requests,
+            seen.effects,
+        ))
+    }
+
+    pub(super) fn fate(&mut self, fate: &Fate) -> anyhow::Result<()> {
+        if self.out.format.is_json() {
+            let line = FateLine {
+                event: "fate",
+                at: fate.at.rfc3339(),
+                case: fate.case,
+                preset: fate.preset,
+                kind: fate.kind,
+                status: fate.status,
+                took_ms: fate.took.as_millis(),
+                end: fate.end,
+                detail: &fate.detail,
+                key: fate.key.as_ref().map(ToString::to_string),
+                wrong: &fate.wrong,
+            };
+            return self.out.json_line(&line);
+        }
+        let (sign, word) = match fate.end {
+            "done" => ("●", "done"),
+            "dropped" => ("○", "dropped"),
+            "refused" => ("◇", "refused"),
+            _ => ("■", "dead letter"),
+        };
+        let status = fate
+            .status
+            .map_or("  -".to_owned(), |status| status.to_string());
+        let took = format!("{}ms", fate.took.as_millis());
+        let line = format!(
+            "  {}  {:<9}  {:<12}  {:<24}  {status}  {took:>6}  {sign} {word:<11}  {}\n",
+            time::clock(fate.at.0, fate.at.0),
+            fate.case,
+            fate.preset,
+            fate.kind,
+            fate.detail,
+        );
+        self.out.painted(&line)?;
+        for wrong in &fate.wrong {
+            let text = style::paint(
+                self.out.terminal.stdout.colour,
+                style::of_status("dead_letter"),
+                wrong,
+            );
+            self.out
+                .painted(&format!("                unexpected: {text}\n"))?;
+        }
+        Ok(())
+    }
+
+    /// What the ledger says of every event of the demo, read back.
+    pub(super) async fn table(
+        &mut self,
+        ledger: &Ledger,
+        config: &Config,
+        fates: &[Fate],
+    ) -> anyhow::Result<Exit> {
+        let now = UnixMillis::now().0;
+        let mut items = Vec::new();
+        for key in fates.iter().filter_map(|fate| fate.key.as_ref()) {
+            if let Some(row) = ledger.event(key).await? {
+                items.push(EventRow::new(&view(&row, config), now));
+            }
+        }
+        let count = |end: &str| fates.iter().filter(|fate| fate.end == end).count();
+        let wrong = fates.iter().filter(|fate| !fate.wrong.is_empty()).count();
+        let sent = fates.iter().filter(|fate| fate.status.is_some()).count();
+        let of = |case: &str| fates.iter().filter(|fate| fate.case == case).count();
+        let summary = format!(
+            "{sent} sent, {} never delivered, {} drifted · {} in the ledger · {} done · {} dropped · {} refused · {} dead · {wrong} unexpected",
+            of("missed"),
+            of("drift"),
+            items.len(),
+            count("done"),
+            count("dropped"),
+            count("refused"),
+            count("dead_letter"),
+        );
+        let example = items
+            .iter()
+            .find(|item| item.status == crate::inspect::Status::DeadLetter)
+            .map(|item| item.id.clone());
+        if self.out.format.is_json() {
+            self.out
+                .json_line(&json!({"event": "end", "unexpected": wrong, "summary": summary}))?;
+        } else {
+            self.out.painted("\n")?;
+            self.out.list(&List {
+                command: "dev.demo",
+                context: "local",
+                as_of: time::rfc3339(now),
+                columns: columns(now),
+                id: "id",
+                items,
+                next_cursor: None,
+                truncated: false,
+                footer: None,
+                empty: "The ledger is empty.".to_owned(),
+                tip: example.map(|id| format!("webhookctl inbox inspect {}", short_id(&id))),
+            })?;
+            self.out.painted(&format!("\n  {summary}\n"))?;
+        }
+        if wrong > 0 {
+            return Err(CliError::new(
+                "dev.demo",
+                Exit::No,
+                format!(
+                    "{wrong} of {} webhooks met a fate that they should not",
+                    fates.len()
+                ),
+            )
+            .into());
+        }
+        Ok(Exit::Done)
+    }
+
+    pub(super) fn staying(&mut self) -> anyhow::Result<()> {
+        if self.out.format.is_json() {
+            return Ok(());
+        }
+        self.out.painted(
+            "\n  Now try, in another terminal:\n\
+             \x20   webhookctl send stripe --wait\n\
+             \x20   webhookctl send github --tamper body\n\
+             \x20   webhookctl inbox list\n\
+             \x20   webhookctl quarantine list\n\
+             \x20   webhookctl listen -f :3000/webhooks\n\n\
+             \x20 Ctrl-C stops it.\n",
+        )
+    }
+}
+
+/// Lines of whole words, none longer than `width` unless a word is.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_broken_between_words() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("a longword b", 4), ["a", "longword", "b"]);
+        assert!(wrapped("", 4).is_empty());
+    }
+}

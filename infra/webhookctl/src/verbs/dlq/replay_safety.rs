@@ -1,0 +1,144 @@
+//! What is known of a dead letter's side effects, and so what working on it again would do.
+
+use serde::Serialize;
+use shared::inbox::ledger::Row;
+use shared::inbox::ledger::transition::DISCARDED;
+use shared::sources::Config;
+
+use crate::inspect::next_action::{Code, next_action};
+use crate::inspect::view;
+use crate::inspect::{EffectState, EventView};
+
+/// Whether it can be worked on again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum ReplaySafety {
+    /// What happened is known, and is skipped.
+    Safe,
+    /// What may have happened is repeated under the same key.
+    Guarded,
+    /// What may have happened would happen twice.
+    Unknown,
+    /// A human wanted no work on it.
+    Discarded,
+    /// There is nothing left to work on.
+    Erased,
+}
+
+/// How many of each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Standings {
+    pub(super) safe: usize,
+    pub(super) guarded: usize,
+    pub(super) unknown: usize,
+    pub(super) discarded: usize,
+    pub(super) erased: usize,
+}
+
+impl ReplaySafety {
+    pub(super) fn of(row: &Row, config: &Config, now: i64) -> Self {
+        match row.reason.as_deref() {
+            _ if row.erased_at.is_some() => Self::Erased,
+            Some(DISCARDED) => Self::Discarded,
+            _ => match next_action(&view(row, config), now).code {
+                Code::RetryGuarded => Self::Guarded,
+                Code::CheckDownstream => Self::Unknown,
+                _ => Self::Safe,
+            },
+        }
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Safe => "safe",
+            Self::Guarded => "guarded",
+            Self::Unknown => "unknown",
+            Self::Discarded => "discarded",
+            Self::Erased => "erased",
+        }
+    }
+}
+
+impl Standings {
+    pub(super) fn add(&mut self, standing: ReplaySafety) {
+        let count = match standing {
+            ReplaySafety::Safe => &mut self.safe,
+            ReplaySafety::Guarded => &mut self.guarded,
+            ReplaySafety::Unknown => &mut self.unknown,
+            ReplaySafety::Discarded => &mut self.discarded,
+            ReplaySafety::Erased => &mut self.erased,
+        };
+        *count += 1;
+    }
+
+    /// Those that somebody may want to work on again.
+    pub(super) fn open(&self) -> usize {
+        self.safe + self.guarded + self.unknown
+    }
+
+    /// `safe 38 · unknown 3`
+    pub(super) fn text(&self) -> String {
+        let all = [
+            (ReplaySafety::Safe, self.safe),
+            (ReplaySafety::Guarded, self.guarded),
+            (ReplaySafety::Unknown, self.unknown),
+            (ReplaySafety::Discarded, self.discarded),
+            (ReplaySafety::Erased, self.erased),
+        ];
+        let some = all.iter().filter(|(_, count)| *count > 0);
+        let texts = some.map(|(standing, count)| format!("{} {count}", standing.word()));
+        texts.collect::<Vec<_>>().join(" · ")
+    }
+
+    /// What to do about all of them.
+    pub(super) fn next_action(&self) -> String {
+        let again = self.safe + self.guarded;
+        match (again, self.unknown) {
+            (0, 0) => "none".to_owned(),
+            (_, 0) => "replay after fix".to_owned(),
+            (0, _) => "check downstream: nobody knows whether the effect happened".to_owned(),
+            (_, 1) => "replay after fix; 1 needs a look downstream".to_owned(),
+            (_, unknown) => format!("replay after fix; {unknown} need a look downstream"),
+        }
+    }
+}
+
+/// The worst that is known of the effects of one event.
+pub(super) fn effects(view: &EventView) -> &'static str {
+    let some = |states: &[EffectState]| view.effects.iter().any(|e| states.contains(&e.state));
+    if some(&[EffectState::Unknown, EffectState::Intent]) {
+        "unknown"
+    } else if some(&[EffectState::Committed]) {
+        "committed"
+    } else {
+        "not committed"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_told_without_what_there_is_none_of() {
+        let standings = Standings {
+            safe: 38,
+            unknown: 3,
+            ..Standings::default()
+        };
+        assert_eq!(standings.text(), "safe 38 · unknown 3");
+        assert_eq!(
+            standings.next_action(),
+            "replay after fix; 3 need a look downstream"
+        );
+        assert_eq!(Standings::default().next_action(), "none");
+        let mut one = Standings::default();
+        one.add(ReplaySafety::Unknown);
+        one.add(ReplaySafety::Discarded);
+        assert_eq!(
+            (one.text().as_str(), one.open()),
+            ("unknown 1 · discarded 1", 1)
+        );
+        assert!(one.next_action().starts_with("check downstream"));
+    }
+}

@@ -1,0 +1,343 @@
+//! A plan is applied: a few events first, the others at a rate, a checkpoint behind each batch.
+//!
+//! Whoever does this may be stopped at any call. An event is run again and noted as such in one
+//! transaction; a checkpoint only saves asking for those before it. So the next one goes on behind the
+//! last checkpoint, and finds what was run again already.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use shared::base::clock::UnixMillis;
+use shared::base::timing::BACKLOG_BATCH;
+use shared::inbox::ledger::{Again, Ledger, PlanEvent, PlanLease, PlanOutcome, Replayed};
+use shared::inbox::queue::{Queue, QueueName, WorkMessage};
+use shared::sources::Config;
+use tokio::time::Instant;
+
+use super::interrupt::Interrupt;
+use super::outcome::{Became, Failure, count, failures, look};
+use super::progress::Watch;
+
+/// For how long a plan is held without a sign of life.
+pub(super) const LEASE: Duration = Duration::from_secs(30);
+
+/// How often the lease is renewed while nothing else is to be written.
+const RENEW: Duration = Duration::from_secs(10);
+
+/// How often outcomes are looked at.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Events that are run again at the same time.
+const AT_ONCE: usize = 8;
+
+/// Events that are looked at in one go: looking does not hold up what is to be queued.
+const MOST_LOOKED_AT: usize = 256;
+
+/// Outcomes that have to be known before their share says anything.
+const ENOUGH: usize = 10;
+
+/// How it is applied.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pace {
+    /// Events a second.
+    pub(super) rate: u32,
+    pub(super) canary: usize,
+    /// Percent of failures above which it stops.
+    pub(super) stop_at: u32,
+    pub(super) wait: bool,
+    /// For how long outcomes are waited for.
+    pub(super) timeout: Duration,
+}
+
+/// Why it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// Each event has its outcome, or none was waited for.
+    Finished,
+    /// Too many failed again: of so many that were tried.
+    Failed {
+        failed: usize,
+        of: usize,
+    },
+    Interrupted,
+    TimedOut,
+    /// The lease is another's, or the plan was cancelled.
+    Lost,
+}
+
+pub(super) struct Engine<'e> {
+    pub(super) ledger: &'e Ledger,
+    pub(super) queue: &'e Queue,
+    pub(super) config: &'e Config,
+    pub(super) lease: PlanLease,
+    pub(super) events: Vec<PlanEvent>,
+    pub(super) pace: Pace,
+    pub(super) interrupt: Interrupt,
+    pub(super) watch: Watch,
+    /// What became of each event.
+    pub(super) became: Vec<Became>,
+    /// How many were looked at.
+    pub(super) next: usize,
+    /// Where this run began.
+    begun: usize,
+    /// Those that the plan had run again before.
+    applied: BTreeSet<String>,
+    renewed: Instant,
+    looked: Instant,
+    /// The places of those that are tried first, while they are.
+    trying: Option<Range<usize>>,
+    /// Where the next look begins.
+    look_from: usize,
+    /// Messages that could not be rung. The sweep rings for them.
+    pub(super) unrung: usize,
+}
+
+impl<'e> Engine<'e> {
+    pub(super) async fn new(
+        (ledger, queue, config): (&'e Ledger, &'e Queue, &'e Config),
+        lease: PlanLease,
+        events: Vec<PlanEvent>,
+        pace: Pace,
+        interrupt: Interrupt,
+        watch: Watch,
+    ) -> anyhow::Result<Self> {
+        let next = lease.plan.next.min(events.len());
+        let planned = ledger.planned(&lease.plan.id).await?;
+        let applied = planned.iter().filter(|event| event.applied_at.is_some());
+        let applied: BTreeSet<String> = applied.map(|event| event.key.pk()).collect();
+        let before = |(place, event): (usize, &PlanEvent)| {
+            if place >= next {
+                Became::NotYet
+            } else if applied.contains(&event.key.pk()) {
+                Became::Waiting
+            } else {
+                Became::Changed
+            }
+        };
+        Ok(Self {
+            became: events.iter().enumerate().map(before).collect(),
+            ledger,
+            queue,
+            config,
+            lease,
+            events,
+            pace,
+            interrupt,
+            watch,
+            next,
+            begun: next,
+            applied,
+            renewed: Instant::now(),
+            looked: Instant::now(),
+            trying: None,
+            look_from: 0,
+            unrung: 0,
+        })
+    }
+
+    /// Goes on with the plan until it ends.
+    pub(super) async fn run(&mut self) -> anyhow::Result<Stop> {
+        self.watch.begin(self.events.len());
+        if let Some(stop) = self.canary().await? {
+            return Ok(stop);
+        }
+        while self.next < self.events.len() {
+            let (size, began) = (self.batch_size(), Instant::now());
+            if let Some(stop) = self.batch(size).await? {
+                return Ok(stop);
+            }
+            if let Some(stop) = self.too_many(ENOUGH) {
+                return Ok(stop);
+            }
+            let due =
+                began + Duration::from_secs(1) * u32::try_from(size).unwrap_or(1) / self.pace.rate;
+            while self.next < self.events.len() {
+                if self.looked.elapsed() >= LOOK {
+                    self.look().await?;
+                }
+                if self.interrupt.is_set() {
+                    return Ok(Stop::Interrupted);
+                }
+                if Instant::now() >= due {
+                    break;
+                }
+                self.interrupt.sleep(LOOK.min(due - Instant::now())).await;
+            }
+        }
+        if !self.pace.wait {
+            return Ok(Stop::Finished);
+        }
+        let stop = self.outcomes(0).await?;
+        Ok(stop.unwrap_or(Stop::Finished))
+    }
+
+    pub(super) fn outcome(&self) -> PlanOutcome {
+        count(self.became.iter())
+    }
+
+    pub(super) fn failures(&self) -> Vec<Failure> {
+        failures(self.became.iter())
+    }
+
+    /// A few first: only when they are done come the others.
+    async fn canary(&mut self) -> anyhow::Result<Option<Stop>> {
+        let (from, tried) = (self.next, self.pace.canary);
+        if tried == 0 || self.events.len() - from <= tried {
+            return Ok(None);
+        }
+        let began = Instant::now();
+        self.trying = Some(from..from + tried);
+        self.show();
+        while self.next < from + tried {
+            let size = self.batch_size().min(from + tried - self.next);
+            if let Some(stop) = self.batch(size).await? {
+                return Ok(Some(stop));
+            }
+        }
+        let stop = self.outcomes(from).await?;
+        self.trying = None;
+        let tried = self.became.get(from..self.next).unwrap_or_default();
+        let outcome = count(tried.iter());
+        self.lease.run.canary = Some((tried.len(), outcome.done));
+        self.watch.canary(tried, began.elapsed());
+        Ok(stop.or_else(|| self.too_many(1)))
+    }
+
+    /// The next events, and a checkpoint behind them.
+    async fn batch(&mut self, size: usize) -> anyhow::Result<Option<Stop>> {
+        let (from, to) = (self.next, self.events.len().min(self.next + size));
+        let events = self.events.get(from..to).unwrap_or_default();
+        let now = UnixMillis::now();
+        let again = events.iter().zip(from..);
+        let again: Vec<_> = again
+            .map(|(event, place)| self.again(event, place, now))
+            .collect();
+        let became: Vec<(Became, bool)> =
+            stream::iter(again).buffered(AT_ONCE).try_collect().await?;
+        for (place, (became, rung)) in became.into_iter().enumerate() {
+            self.unrung += usize::from(!rung);
+            if let Some(slot) = self.became.get_mut(from + place) {
+                *slot = became;
+            }
+        }
+        self.next = to;
+        self.show();
+        self.renew().await
+    }
+
+    /// Runs one event again, and whether its message was rung. The first of a plan go among the
+    /// events of now, however old they are: somebody waits for them.
+    async fn again(
+        &self,
+        event: &PlanEvent,
+        place: usize,
+        now: UnixMillis,
+    ) -> anyhow::Result<(Became, bool)> {
+        let late = event.until.is_some_and(|until| now >= until);
+        if late && !self.applied.contains(&event.key.pk()) {
+            return Ok((Became::Changed, true));
+        }
+        let again = Again {
+            plan: &self.lease.plan.id,
+            seen: event.epoch,
+            new_effects: self.lease.plan.facts.new_effects,
+        };
+        match self.ledger.replay(&event.key, &again, now).await? {
+            // Who was here before may have died in front of the bell.
+            Replayed::Again | Replayed::Before => {
+                let bell = WorkMessage {
+                    key: event.key.clone(),
+                    run: event.run + 1,
+                };
+                let lane = if (place as u64) < BACKLOG_BATCH {
+                    QueueName::Main
+                } else {
+                    QueueName::of(event.received_at, now)
+                };
+                let rung = self.queue.send_to(lane, &bell, Duration::ZERO).await;
+                Ok((Became::Waiting, rung.is_ok()))
+            }
+            Replayed::Moved | Replayed::Gone => Ok((Became::Changed, true)),
+        }
+    }
+
+    /// Waits for the outcome of each event from `from` on that is queued.
+    async fn outcomes(&mut self, from: usize) -> anyhow::Result<Option<Stop>> {
+        let until = Instant::now() + self.pace.timeout;
+        loop {
+            self.look().await?;
+            let queued = self.became.get(from..self.next).unwrap_or_default();
+            if !queued.contains(&Became::Waiting) {
+                return Ok(None);
+            }
+            if self.interrupt.is_set() {
+                return Ok(Some(Stop::Interrupted));
+            }
+            if Instant::now() >= until {
+                return Ok(Some(Stop::TimedOut));
+            }
+            if self.renewed.elapsed() >= RENEW
+                && let Some(stop) = self.renew().await?
+            {
+                return Ok(Some(stop));
+            }
+            self.interrupt.sleep(LOOK).await;
+        }
+    }
+
+    /// Looks at what is not known to have come to an end.
+    async fn look(&mut self) -> anyhow::Result<()> {
+        let waiting =
+            |(place, became): (usize, &Became)| (*became == Became::Waiting).then_some(place);
+        let mut places: Vec<usize> = self.became.iter().enumerate().filter_map(waiting).collect();
+        let begin = places.partition_point(|place| *place < self.look_from);
+        places.rotate_left(begin);
+        places.truncate(MOST_LOOKED_AT);
+        self.look_from = places.last().map_or(0, |last| last + 1);
+        let events = places.iter().filter_map(|place| self.events.get(*place));
+        let seen = look(self.ledger, self.config, events).await?;
+        for (place, became) in places.into_iter().zip(seen) {
+            if let Some(slot) = self.became.get_mut(place) {
+                *slot = became;
+            }
+        }
+        self.looked = Instant::now();
+        self.show();
+        Ok(())
+    }
+
+    fn show(&mut self) {
+        let outcome = self.outcome();
+        self.watch.show(self.next, &outcome);
+        if let Some(trying) = self.trying.clone() {
+            let tried = self.became.get(trying).unwrap_or_default();
+            self.watch.trying(tried);
+        }
+    }
+
+    async fn renew(&mut self) -> anyhow::Result<Option<Stop>> {
+        let until = UnixMillis::now() + LEASE;
+        let held = self.ledger.checkpoint_plan(&self.lease, self.next, until);
+        let held = held.await?;
+        self.renewed = Instant::now();
+        Ok((!held).then_some(Stop::Lost))
+    }
+
+    /// Whether more failed in this run than may, of those whose outcome is known.
+    fn too_many(&self, enough: usize) -> Option<Stop> {
+        let of_this_run = self.became.get(self.begun..self.next).unwrap_or_default();
+        let PlanOutcome { done, failed, .. } = count(of_this_run.iter());
+        let of = done + failed;
+        // Behind the last one there is nothing to stop.
+        let left = self.next < self.events.len();
+        (left && of >= enough && failed * 100 > of * self.pace.stop_at as usize)
+            .then_some(Stop::Failed { failed, of })
+    }
+
+    /// Half a second's worth, so that a slow rate stays even.
+    fn batch_size(&self) -> usize {
+        (self.pace.rate as usize / 2).clamp(1, 25)
+    }
+}

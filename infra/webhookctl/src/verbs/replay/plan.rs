@@ -1,0 +1,307 @@
+//! `replay plan`: which events, frozen, and what would happen to each.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use clap::{Args as _, FromArgMatches as _};
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use serde_json::Value;
+use shared::base::clock::UnixMillis;
+use shared::inbox::ledger::{
+    BodyAt, Plan, PlanEvent, PlanFacts, PlanLeftOut, PlanState, Row, plan_digest, plan_id,
+};
+use shared::sources::ordering::{Mode, Order};
+
+use super::decision::{AtSource, Fate, LeftOut, Policy, Runs, fate};
+use super::{events, named, render};
+use crate::cli::{ReplayMode, ReplayPlanArgs, SelectionArgs};
+use crate::completion_cache::{self, Kind};
+use crate::identity::who;
+use crate::output::table::thousands;
+use crate::output::{CliError, Exit, Printer};
+use crate::selection::{Selection, Want};
+use crate::target::Deployment;
+
+/// Events that are counted beyond those that may be selected, to say how many there are.
+const COUNTED: usize = 10;
+
+/// Events that are looked at at the same time.
+const AT_ONCE: usize = 16;
+
+/// What a plan is to be made of.
+pub(super) struct Asked {
+    selection: Selection,
+    reason: String,
+    policy: Policy,
+    max: usize,
+    expires: Duration,
+    /// Whether the plan is printed; otherwise only what comes of it is.
+    shown: bool,
+}
+
+/// What is decided about the selected events.
+pub(super) struct Judged {
+    pub(super) rows: Vec<Row>,
+    pub(super) events: Vec<PlanEvent>,
+    pub(super) left_out: Vec<PlanLeftOut>,
+    pub(super) runs: BTreeMap<Runs, u64>,
+    pub(super) left: BTreeMap<LeftOut, u64>,
+}
+
+impl Asked {
+    pub(super) fn safe(selection: Selection, reason: &str, shown: bool) -> Self {
+        Self {
+            selection,
+            reason: reason.trim().to_owned(),
+            policy: Policy::default(),
+            max: 1000,
+            expires: Duration::from_secs(3600),
+            shown,
+        }
+    }
+}
+
+pub(super) async fn plan(
+    args: ReplayPlanArgs,
+    inbox: &Deployment,
+    out: &mut Printer,
+) -> anyhow::Result<Exit> {
+    if args.new_effect && args.mode != ReplayMode::Force {
+        return Err(CliError::usage(
+            "replay.new_effect",
+            "--new-effect makes happen again what has happened; that needs --mode force",
+        )
+        .into());
+    }
+    let now = UnixMillis::now();
+    let selection = match &args.like {
+        None => args.selection,
+        Some(like) => like_that(inbox, like, now).await?,
+    };
+    let asked = Asked {
+        selection: Selection::new(&selection, inbox, now.0)?,
+        reason: args.reason.trim().to_owned(),
+        policy: Policy {
+            mode: args.mode,
+            new_effects: args.new_effect,
+            duplicate_risk: args.accept_duplicate_risk,
+        },
+        max: args.max,
+        expires: Duration::from_secs(args.expires),
+        shown: true,
+    };
+    made(asked, inbox, out).await?;
+    Ok(Exit::Done)
+}
+
+/// Makes a plan and prints it; none when nothing would run again.
+pub(super) async fn made(
+    asked: Asked,
+    inbox: &Deployment,
+    out: &mut Printer,
+) -> anyhow::Result<Option<Plan>> {
+    inbox.may_write("store a plan")?;
+    let now = UnixMillis::now();
+    let shown = asked.shown;
+    let rows = selected(&asked, inbox).await?;
+    let judged = judge(rows, asked.policy, inbox, now).await?;
+    let committed = judged.runs.get(&Runs::Committed).copied().unwrap_or(0);
+    if committed > 0 && asked.reason.is_empty() {
+        let message = format!(
+            "--mode force runs {} whose side effect is committed; that needs --reason and --confirm {}",
+            events(committed),
+            judged.events.len()
+        );
+        return Err(CliError::new("replay.force", Exit::Refused, message).into());
+    }
+    let by = who(inbox).await?;
+    let mut plan = Plan {
+        id: plan_id()?,
+        facts: PlanFacts {
+            by,
+            cli: env!("CARGO_PKG_VERSION").to_owned(),
+            reason: asked.reason,
+            selection: asked.selection.document(),
+            words: asked.selection.words(),
+            mode: asked.policy.mode.as_str().to_owned(),
+            new_effects: asked.policy.new_effects,
+            duplicate_risk: asked.policy.duplicate_risk,
+            selected: judged.rows.len() as u64,
+            committed,
+            left_out: judged
+                .left
+                .iter()
+                .map(|(why, count)| (why.word().to_owned(), *count))
+                .collect(),
+            sha256: plan_digest(judged.events.iter()),
+        },
+        state: PlanState::Planned,
+        made_at: now,
+        good_until: now + asked.expires,
+        count: judged.events.len(),
+        next: 0,
+        runs: Vec::new(),
+        lease: None,
+        outcome: None,
+        cancelled_by: None,
+        ended_at: None,
+    };
+    let kept = !judged.events.is_empty();
+    if kept {
+        keep(&mut plan, &judged, inbox).await?;
+        completion_cache::keep(&inbox.name, Kind::Plan, std::slice::from_ref(&plan.id));
+    }
+    if shown || !kept {
+        render::print(&plan, &judged, kept, inbox, now, out)?;
+    }
+    Ok(kept.then_some(plan))
+}
+
+async fn selected(asked: &Asked, inbox: &Deployment) -> anyhow::Result<Vec<Row>> {
+    let want = Want {
+        limit: asked.max.saturating_mul(COUNTED).max(1),
+        reverse: true,
+        after: None,
+    };
+    let found = asked.selection.find(inbox, want).await?;
+    let count = found.rows.len();
+    if count <= asked.max && !found.more {
+        return Ok(found.rows);
+    }
+    let counted = thousands(count as u64);
+    let (said, tip) = if found.more {
+        (
+            format!("more than {counted} events match"),
+            "narrow the selection".to_owned(),
+        )
+    } else {
+        (
+            format!("{counted} events match"),
+            format!("narrow the selection, or say --max {count}"),
+        )
+    };
+    let message = format!("{said}, --max is {}", asked.max);
+    let error = CliError::new("replay.too_many", Exit::Refused, message);
+    Err(error.tip(tip).into())
+}
+
+async fn judge(
+    rows: Vec<Row>,
+    policy: Policy,
+    inbox: &Deployment,
+    now: UnixMillis,
+) -> anyhow::Result<Judged> {
+    let mut judged = Judged {
+        rows: Vec::new(),
+        events: Vec::new(),
+        left_out: Vec::new(),
+        runs: BTreeMap::new(),
+        left: BTreeMap::new(),
+    };
+    let looks: Vec<_> = rows.iter().map(|row| at_source(row, inbox)).collect();
+    let sources: Vec<Option<AtSource>> =
+        stream::iter(looks).buffered(AT_ONCE).try_collect().await?;
+    for (row, source) in rows.iter().zip(sources) {
+        match fate(row, policy, source, now) {
+            Fate::Runs { why, until } => {
+                *judged.runs.entry(why).or_default() += 1;
+                judged.events.push(PlanEvent {
+                    key: row.key.clone(),
+                    received_at: row.received_at,
+                    epoch: row.epoch,
+                    run: row.run,
+                    until,
+                });
+            }
+            Fate::LeftOut(why) => {
+                *judged.left.entry(why).or_default() += 1;
+                judged.left_out.push(PlanLeftOut {
+                    key: row.key.clone(),
+                    received_at: row.received_at,
+                    why: why.word().to_owned(),
+                });
+            }
+        }
+    }
+    judged.rows = rows;
+    Ok(judged)
+}
+
+/// What has to be read beside a row; nothing if its source is not configured any more.
+async fn at_source(row: &Row, inbox: &Deployment) -> anyhow::Result<Option<AtSource>> {
+    let Some(source) = inbox.config.source(row.key.source()) else {
+        return Ok(None);
+    };
+    let bodies = source.retention.bodies;
+    let order = source.order.as_ref();
+    let overtaken = match order.filter(|order| order.mode == Mode::LatestWins) {
+        Some(order) => is_overtaken(row, order, inbox).await?,
+        None => false,
+    };
+    Ok(Some(AtSource { bodies, overtaken }))
+}
+
+/// What cannot be told counts as not overtaken: the processor decides in the end.
+async fn is_overtaken(row: &Row, order: &Order, inbox: &Deployment) -> anyhow::Result<bool> {
+    // A deployment's bucket is not named here.
+    if matches!(row.body_at, BodyAt::Bucket(_)) && inbox.local.is_none() {
+        return Ok(false);
+    }
+    let Some(Ok(body)) = inbox.ledger.event_body(&row.key).await? else {
+        return Ok(false);
+    };
+    let place = order.place(row.key.source(), &row.headers, &body.0, row.received_at);
+    match place {
+        Some(place) => inbox.ledger.is_overtaken(&place).await,
+        None => Ok(false),
+    }
+}
+
+/// Keeps it, under another name when its own is taken.
+async fn keep(plan: &mut Plan, judged: &Judged, inbox: &Deployment) -> anyhow::Result<()> {
+    for _ in 0..3 {
+        let made = inbox
+            .ledger
+            .make_plan(plan, &judged.events, &judged.left_out);
+        if made.await? {
+            return Ok(());
+        }
+        plan.id = plan_id()?;
+    }
+    anyhow::bail!("no free name for the plan was found; nothing was planned")
+}
+
+/// What another plan selected.
+async fn like_that(
+    inbox: &Deployment,
+    like: &str,
+    now: UnixMillis,
+) -> anyhow::Result<SelectionArgs> {
+    let plan = named(inbox, like, now).await?;
+    let unclear = |what: &str| {
+        let message = format!("what {} selected cannot be selected again: {what}", plan.id);
+        CliError::new("replay.like", Exit::Refused, message)
+            .tip("say the selection again, without --like")
+    };
+    let mut line = vec!["selection".to_owned()];
+    for (name, value) in plan.facts.selection.as_object().into_iter().flatten() {
+        if name == "where" {
+            return Err(unclear("the values of --where are not kept").into());
+        }
+        let values = value
+            .as_array()
+            .map_or(std::slice::from_ref(value), Vec::as_slice);
+        for value in values {
+            let text = match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            line.push(format!("--{name}={text}"));
+        }
+    }
+    let flags = SelectionArgs::augment_args(clap::Command::new("selection"));
+    let read = flags
+        .try_get_matches_from(line)
+        .and_then(|found| SelectionArgs::from_arg_matches(&found));
+    Ok(read.map_err(|_| unclear("this version does not know all of it"))?)
+}

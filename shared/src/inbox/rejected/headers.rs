@@ -1,0 +1,106 @@
+//! Which headers of a refused request are kept: all that may decide when it is verified again.
+
+use super::NewRejection;
+use crate::webhook::envelope::{Envelope, Headers, is_credential};
+use crate::webhook::verify::{Arrival, Rejected};
+
+/// Of so many credentials it is asked whether the verification reads them; each costs one.
+const MOST_CREDENTIALS: usize = 8;
+
+/// Every header, without the credentials that the source's scheme does not read.
+pub(super) fn kept(refused: &NewRejection<'_>) -> Vec<(String, String)> {
+    let mut dropped: Vec<&str> = Vec::new();
+    for (name, _) in refused.envelope.headers.iter() {
+        let known = dropped.contains(&name);
+        if !known && is_credential(name) && !is_read(refused, name) {
+            dropped.push(name);
+        }
+    }
+    let headers = refused.envelope.headers.iter();
+    let headers = headers.filter(|(name, _)| !dropped.contains(name));
+    headers
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// Whether the verdict is another one without this header. It is asked like this, and not of the
+/// preset, because the verification is what will be asked again.
+fn is_read(refused: &NewRejection<'_>, name: &str) -> bool {
+    let all = &refused.envelope.headers;
+    let credentials = all.iter().filter(|(name, _)| is_credential(name)).count();
+    if credentials > MOST_CREDENTIALS {
+        return false;
+    }
+    let without: Headers = all.iter().filter(|(other, _)| *other != name).collect();
+    let without = Envelope {
+        headers: without,
+        ..refused.envelope.clone()
+    };
+    let verdict = |envelope: &Envelope| {
+        let verdict = refused.source.verifier.verify(envelope, refused.secrets);
+        match verdict {
+            Err(Rejected(reason)) => Some(reason),
+            Ok(Arrival::Event(_) | Arrival::Handshake(_)) => None,
+        }
+    };
+    verdict(&without) != verdict(refused.envelope)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aws::secrets::Secret;
+    use crate::base::clock::UnixMillis;
+    use crate::sources::Config;
+    use crate::webhook::verify::Reason;
+
+    fn names(params: &str, headers: &[(&str, &str)]) -> Vec<String> {
+        let file = format!(
+            "schema = 1\n[[source]]\nname = \"s\"\npreset = \"generic-hmac\"\nparams = {{ {params} }}\naction = [{{ kind = \"keep\" }}]"
+        );
+        let config = Config::parse(&file).unwrap();
+        let envelope = Envelope {
+            method: "POST".into(),
+            url: "https://hooks.example.test/in/s".into(),
+            headers: headers.iter().copied().collect(),
+            body: "{}".into(),
+            received_at: UnixMillis(1_795_169_681_000),
+        };
+        let refused = NewRejection {
+            source: config.source("s").unwrap(),
+            envelope: &envelope,
+            reason: Reason::BadSignature,
+            secrets: &[Secret::new("current.1", "a secret of ours")],
+        };
+        let kept = kept(&refused);
+        kept.into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn credentials_are_kept_only_where_the_scheme_reads_them() {
+        let zeros = "0".repeat(64);
+        let sent = [
+            ("x-signature", zeros.as_str()),
+            ("authorization", zeros.as_str()),
+            ("cookie", "session=1"),
+            ("x-api-key", "k"),
+            ("user-agent", "curl"),
+            ("user-agent", "again"),
+        ];
+        assert_eq!(
+            names("header = \"x-signature\"", &sent),
+            ["x-signature", "user-agent", "user-agent"]
+        );
+        assert_eq!(
+            names("header = \"authorization\"", &sent),
+            ["x-signature", "authorization", "user-agent", "user-agent"]
+        );
+    }
+
+    #[test]
+    fn more_credentials_than_anybody_needs_are_not_asked_about() {
+        let many: Vec<String> = (0..9).map(|n| format!("x-token-{n}")).collect();
+        let sent: Vec<(&str, &str)> = many.iter().map(|name| (name.as_str(), "x")).collect();
+        assert!(names("header = \"x-token-1\"", &sent).is_empty());
+    }
+}

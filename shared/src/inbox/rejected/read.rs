@@ -1,0 +1,92 @@
+//! Reads for people: a span of days of a source, or one request by its id.
+
+use anyhow::Context as _;
+
+use super::request::{RejectedRequest, SHARDS, partition};
+use super::{KEEP, RejectedRequests};
+use crate::base::clock::UnixMillis;
+use crate::inbox::ledger::{Item, item};
+use crate::webhook::event::EventId;
+
+const DAY_MS: i64 = 24 * 3_600_000;
+
+impl RejectedRequests {
+    /// The refused requests of a source received from `from` to `to`, both inclusive, newest
+    /// first. Nothing is kept longer than a week, so nothing older is looked for.
+    pub async fn held(
+        &self,
+        source: &str,
+        from: UnixMillis,
+        to: UnixMillis,
+        now: UnixMillis,
+    ) -> anyhow::Result<Vec<RejectedRequest>> {
+        // DynamoDB deletes late, so a day more.
+        let mut at = from.max(now - KEEP - std::time::Duration::from_millis(86_400_000));
+        let to = to.min(UnixMillis(now.0 + DAY_MS));
+        let mut held = Vec::new();
+        while at <= to {
+            let end = UnixMillis((at.0.div_euclid(DAY_MS) + 1) * DAY_MS - 1).min(to);
+            for shard in 0..SHARDS {
+                self.part(&partition(source, at, shard), at, end, &mut held)
+                    .await?;
+            }
+            at = UnixMillis(end.0 + 1);
+        }
+        held.sort_by(|a: &RejectedRequest, b: &RejectedRequest| b.id.cmp(&a.id));
+        Ok(held)
+    }
+
+    /// Those of the given sources whose id begins with `prefix`, which must name at least the
+    /// hour; newest first.
+    pub async fn with_id_prefix(
+        &self,
+        sources: &[&str],
+        prefix: &str,
+        now: UnixMillis,
+    ) -> anyhow::Result<Vec<RejectedRequest>> {
+        let Some((from, to)) = EventId::times(prefix) else {
+            return Ok(Vec::new());
+        };
+        let text = prefix.strip_prefix("evt_").unwrap_or(prefix);
+        let text = text.to_ascii_uppercase();
+        let mut found = Vec::new();
+        for source in sources {
+            let held = self.held(source, from, to, now).await?;
+            let named = held
+                .into_iter()
+                .filter(|held| held.id.as_str()[4..].starts_with(&text));
+            found.extend(named);
+        }
+        Ok(found)
+    }
+
+    async fn part(
+        &self,
+        pk: &str,
+        from: UnixMillis,
+        to: UnixMillis,
+        held: &mut Vec<RejectedRequest>,
+    ) -> anyhow::Result<()> {
+        let mut start: Option<Item> = None;
+        loop {
+            let answer = self
+                .dynamodb
+                .query()
+                .table_name(&self.table)
+                .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
+                .expression_attribute_values(":pk", item::s(pk))
+                .expression_attribute_values(":from", item::s(format!("{:013}", from.0.max(0))))
+                .expression_attribute_values(":to", item::s(format!("{:013}#~", to.0.max(0))))
+                .consistent_read(true)
+                .set_exclusive_start_key(start)
+                .send()
+                .await
+                .context("list the quarantine")?;
+            held.extend(answer.items().iter().filter_map(RejectedRequest::read));
+            start = answer.last_evaluated_key;
+            if start.is_none() {
+                return Ok(());
+            }
+        }
+    }
+}
