@@ -16,6 +16,7 @@ mod health;
 mod state;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,8 +42,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct Breakers {
     dynamodb: aws_sdk_dynamodb::Client,
     table: String,
-    /// Names this process in what it writes.
-    by: String,
+    /// A random id of this process. With the number of the write it names each write: two tasks
+    /// of one process can write equal values in the same millisecond.
+    process: String,
+    writes: AtomicU64,
     known: Mutex<HashMap<String, Known>>,
     /// Held while the table is read: a caller that comes meanwhile waits for what is read.
     reading: futures::lock::Mutex<()>,
@@ -85,13 +88,14 @@ pub enum CallResult {
 
 impl Breakers {
     pub fn new(dynamodb: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
-        let mut by = [0; 6];
+        let mut process = [0; 6];
         // Without randomness a write of ours may pass for another's: nobody probes for a while.
-        let _ = crate::base::random::fill(&mut by);
+        let _ = crate::base::random::fill(&mut process);
         Self {
             dynamodb,
             table: table.into(),
-            by: hex::encode(by),
+            process: hex::encode(process),
+            writes: AtomicU64::new(0),
             known: Mutex::default(),
             reading: futures::lock::Mutex::default(),
         }
@@ -228,7 +232,9 @@ impl Breakers {
         next: &BreakerState,
     ) -> anyhow::Result<bool> {
         let (condition, seen_rev) = seen.condition();
-        let mut values = next.values(&self.by);
+        let number = self.writes.fetch_add(1, Ordering::Relaxed);
+        let by = format!("{}-{number}", self.process);
+        let mut values = next.values(&by);
         values.extend(seen_rev);
         let request = self
             .dynamodb
@@ -253,8 +259,8 @@ impl Breakers {
                 Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
                     let stored = refused.item.clone().unwrap_or_default();
                     let standing = BreakerState::read(&stored);
-                    // Our own write, its answer lost.
-                    let ours = standing == *next && item::text(&stored, "by") == Some(&self.by);
+                    // The SDK repeated this write because its response was lost.
+                    let ours = standing == *next && item::text(&stored, "by") == Some(&by);
                     self.known(destination, |known| known.standing = standing);
                     Ok(ours)
                 }

@@ -95,6 +95,17 @@ async fn what_one_process_finds_out_spares_the_destination_from_all() {
 }
 
 #[tokio::test]
+async fn two_tasks_of_one_process_do_not_both_probe() {
+    let table = Table::fresh().await;
+    let breakers = table.breakers();
+    fail(&breakers, 5, NOW).await;
+    // Both tasks see the same revision and write equal values at the same time.
+    let passes = (0..8).map(|_| breakers.pass("d", at(30)));
+    let passes = futures::future::join_all(passes).await;
+    assert_eq!(probes(&passes), 1, "{passes:?}");
+}
+
+#[tokio::test]
 async fn a_prober_that_dies_is_followed_by_another_and_its_late_word_is_not_heard() {
     let table = Table::fresh().await;
     let (one, two) = (table.breakers(), table.breakers());
