@@ -239,7 +239,7 @@ async fn what_cannot_be_meant_is_answered() {
         (&["--id", "evt_none"], 3, "no event 'evt_none'"),
         (&["--since", "90d"], 2, "at most 31 days"),
         (&["--status", "dead"], 2, "did you mean 'dead_letter'?"),
-        (&["--via", "sync"], 2, "unknown way 'sync'"),
+        (&["--via", "sync"], 2, "unknown --via value 'sync'"),
         (&["--columns", "id,stat"], 2, "a list has no column 'stat'"),
         (&["--query", "items["], 2, "is not a JMESPath expression"),
     ] {

@@ -240,14 +240,14 @@ async fn a_key_mends_what_dev_has_broken_and_breaks_it_again() {
     let folder = folder("dev-chaos");
     let dev = ["dev", "--port", "0", "--chaos", "clock-skew"];
     let mut screen = Screen::of(command(&folder, &dev));
-    screen.shows("c mend it, or break it again").await;
+    screen.shows("c turn the fault off or on").await;
     screen.shows("401 in ").await;
     screen.types("c");
-    screen.shows("it is mended").await;
+    screen.shows("the fault is off").await;
     screen.types("s");
     screen.shows("200 in ").await;
     screen.types("c");
-    screen.shows("it is broken again").await;
+    screen.shows("the fault is on again").await;
     screen.types("s");
     screen.shows("401 in ").await;
     screen.types("q");

@@ -110,7 +110,7 @@ async fn an_event_whose_body_is_gone_says_so() {
     let row = inbox.row(&key).await;
     assert_eq!(row["st"], s("dead_letter"));
     let error = row["err"].as_s().unwrap();
-    assert!(error.contains("no longer there"), "{error}");
+    assert!(error.contains("no longer exists"), "{error}");
 }
 
 /// The one thing that the catcher may change of an event.

@@ -152,7 +152,7 @@ fn a_state_is_emptied_and_it_is_said_of_what() -> anyhow::Result<()> {
     let output = other.current_dir(&elsewhere).output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1), "{said}");
-    for words in ["nothing was thrown away", "[dev.reset]"] {
+    for words in ["nothing was deleted", "[dev.reset]"] {
         assert!(said.contains(words), "{said}");
     }
     assert_eq!(events()?["items"].as_array().map(Vec::len), Some(1));
@@ -164,7 +164,7 @@ fn a_state_is_emptied_and_it_is_said_of_what() -> anyhow::Result<()> {
     let said = folder.run(&reset)?.stderr;
     let said = String::from_utf8_lossy(&said).into_owned();
     for words in [
-        "Throwing away what state keeps, last written ",
+        "Deleting the state in state, last written ",
         " ago: the table (",
         "the secrets (1 file, ",
     ] {

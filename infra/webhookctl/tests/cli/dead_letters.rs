@@ -216,7 +216,7 @@ async fn one_error_is_explained() -> anyhow::Result<()> {
         ),
         (
             "next_action",
-            json!("replay after fix; 1 needs a look downstream"),
+            json!("replay after fix; 1 needs a check downstream"),
         ),
     ] {
         assert_eq!(shown[name], expected, "{name}");

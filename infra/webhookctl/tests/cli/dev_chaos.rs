@@ -179,8 +179,8 @@ fn a_person_is_told_what_breaks_and_what_to_watch() -> anyhow::Result<()> {
     }
     for words in [
         "✗ chaos    clock-skew",
-        "broken   The provider's clock is 10 minutes behind ours",
-        "watch    The webhook is refused with 401",
+        "fault    The provider's clock is 10 minutes behind",
+        "watch    The webhook is rejected with 401",
         "Ctrl-C stops it.",
         "  kept in the quarantine: webhookctl verify evt_",
     ] {
