@@ -101,7 +101,7 @@ chaos-ablations: test-build # The same with one protection removed: the check mu
 	$(CARGO) test --profile $(PROFILE) --workspace --locked --test chaos -- --ignored --nocapture --test-threads 1 without_
 
 dev-chaos: test-build # The scenarios of `dev --chaos` run to the end and match their descriptions
-	$(CARGO) test --workspace --locked --test dev_chaos -- --ignored --test-threads 3
+	$(CARGO) test --workspace --locked --test cli -- --ignored --test-threads 3 dev_chaos
 
 chaos-cells: test-build # Each call of the functions with each kind of fault, twenty times
 	$(CARGO) test --profile $(PROFILE) --workspace --locked --test chaos -- --ignored --nocapture each_call
@@ -138,7 +138,7 @@ second-opinion: test-build $(CHECK)/stamp $(MINISTACK)/stamp # The ledger and th
 	$(CHECK)/bin/python infra/tests/readme_on_ministack.py
 
 foreign-signers: test-build $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp # The providers' SDKs sign for the catcher and verify our signatures; needs Node 20
-	$(CARGO) test --workspace --locked --test functions -- --ignored foreign
+	$(CARGO) test --workspace --locked --test stack -- --ignored foreign
 
 # Builds everything first, so that no build runs beside a measurement.
 long-build: test-build .tools/bin/cargo-fuzz .tools/bin/cargo-mutants $(FOREIGN)/stamp $(SIGNERS)/node_modules/stamp

@@ -1,10 +1,10 @@
-"""Runs every Rust test, two programs at a time: half of the programs compute, the others mostly wait.
+"""Runs all Rust test programs, two at a time: half of them compute, the others mostly wait.
 
     python3 infra/tests/rust_tests.py
 
-As `cargo test --workspace` does, but for documentation tests, of which there are none. What a program
-prints is shown when it has ended. One that fails does not keep the others from being run. When all have ended, what
-the functions called is compared with what their roles permit.
+The script does the same as `cargo test --workspace`, except documentation tests, which do not exist. It prints the
+output of a program at its end. A failing program does not stop the others. At the end, the script compares the calls
+of the functions with the permissions of their roles.
 """
 
 import json
@@ -23,8 +23,8 @@ CARGO = os.environ.get("CARGO", "cargo")
 AT_ONCE = 2
 RECORD = ROOT / "target/rights"
 
-# Those that take a minute and more begin first, or the last one would run alone for as long.
-LONG = ["functions", "sync", "providers", "inbox", "commands", "ledger", "properties", "runs"]
+# Programs that take more than a minute start first, so that none of them runs alone at the end.
+LONG = ["stack", "cli", "sync", "providers", "commands", "ledger", "properties", "runs"]
 
 
 def main():
@@ -47,7 +47,7 @@ def main():
 
 
 def programs():
-    """Name, executable and folder of each program of tests, which are built if they are not."""
+    """Name, executable and folder of each test program; builds them if necessary."""
     command = [CARGO, "test", "--workspace", "--locked", "--no-run", "--message-format", "json-render-diagnostics"]
     built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     if built.returncode:
@@ -64,7 +64,7 @@ def run(name, executable, folder):
         [executable], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
     )
-    return name, ended.returncode, time.monotonic() - began, ended.stdout
+    return f"{folder.name} {name}", ended.returncode, time.monotonic() - began, ended.stdout
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    path::{Path, PathBuf},
     sync::{Arc, Mutex, Weak},
 };
 
@@ -19,17 +18,17 @@ use shared::inbox::ledger::Ledger;
 use shared::webhook::event::EventKey;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::rights;
+use crate::{programs, rights, root, template};
 
 /// The throw-away secret that the files of `infra/events` are signed with. As base64 it is a key
 /// of Standard Webhooks too.
-pub(crate) const DEMO_SECRET: &str = "bWl0dC1kZW1vLXNlY3JldA==";
+pub const DEMO_SECRET: &str = "bWl0dC1kZW1vLXNlY3JldA==";
 
 /// The secret of GitHub's published example.
-pub(crate) const EVERYBODY: &str = "It's a Secret to Everybody";
+pub const EVERYBODY: &str = "It's a Secret to Everybody";
 
 /// Throw-away keys in hex, as Adyen gives them.
-pub(crate) const ADYEN_KEYS: [&str; 2] = [
+pub const ADYEN_KEYS: [&str; 2] = [
     "6d6974742d64656d6f2d61647965e26e",
     "6d6974742d64656d6f2d61647965e26f",
 ];
@@ -55,20 +54,20 @@ const SECRETS: [(&str, &str, &str); 15] = [
 ];
 
 /// Headers as a sender gives them, repeated ones included.
-pub(crate) type Headers = Vec<(String, String)>;
+pub type Headers = Vec<(String, String)>;
 
-pub(crate) type Item = std::collections::HashMap<String, AttributeValue>;
+pub type Item = std::collections::HashMap<String, AttributeValue>;
 
 /// The stack with its secrets, and what must not be found in its logs.
-pub(crate) struct Inbox {
-    pub(crate) stack: Stack,
+pub struct Inbox {
+    pub stack: Stack,
     catcher: Mutex<Option<u32>>,
     canaries: Mutex<BTreeSet<String>>,
 }
 
 impl Inbox {
     /// The one that tests share while any of them runs.
-    pub(crate) async fn shared() -> Arc<Self> {
+    pub async fn shared() -> Arc<Self> {
         static SHARED: tokio::sync::Mutex<Weak<Inbox>> = tokio::sync::Mutex::const_new(Weak::new());
         let mut shared = SHARED.lock().await;
         if let Some(inbox) = shared.upgrade() {
@@ -79,7 +78,7 @@ impl Inbox {
         inbox
     }
 
-    pub(crate) async fn start(options: Options) -> Self {
+    pub async fn start(options: Options) -> Self {
         let stack = Stack::start(options).await.expect("the stack starts");
         let path = stack.secrets_path("Catcher").unwrap().to_owned();
         let ssm = stack.clients().ssm;
@@ -100,20 +99,20 @@ impl Inbox {
     }
 
     /// A word for a body, that is in no log.
-    pub(crate) fn canary(&self) -> String {
+    pub fn canary(&self) -> String {
         let word = format!("canary-{}", unique());
         self.must_not_log(&word);
         word
     }
 
-    pub(crate) fn must_not_log(&self, text: &str) {
+    pub fn must_not_log(&self, text: &str) {
         assert!(text.len() >= 8, "{text:?} may stand there by chance");
         self.canaries.lock().unwrap().insert(text.to_owned());
     }
 
     /// The catcher still is the process that it was at first, and no log tells a secret, a body
     /// or a signature.
-    pub(crate) fn is_unharmed(&self) {
+    pub fn is_unharmed(&self) {
         let now = self.stack.function_processes("Catcher").unwrap();
         let first = self.catcher.lock().unwrap();
         // None was noted where a test speaks to the socket itself.
@@ -124,7 +123,7 @@ impl Inbox {
     }
 
     /// No log tells a secret, a body or a signature.
-    pub(crate) fn tells_nothing(&self) {
+    pub fn tells_nothing(&self) {
         for function in ["Catcher", "Processor", "BackupSync"] {
             let log = self.stack.log_file(function).unwrap();
             let log = std::fs::read_to_string(log).unwrap_or_default();
@@ -139,17 +138,12 @@ impl Inbox {
     }
 
     /// Posts to a source over HTTP.
-    pub(crate) async fn post(
-        &self,
-        source: &str,
-        headers: &[(String, String)],
-        body: &[u8],
-    ) -> Answer {
+    pub async fn post(&self, source: &str, headers: &[(String, String)], body: &[u8]) -> Answer {
         self.request("POST", &format!("/in/{source}"), headers, body)
             .await
     }
 
-    pub(crate) async fn request(
+    pub async fn request(
         &self,
         method: &str,
         target: &str,
@@ -162,7 +156,7 @@ impl Inbox {
     }
 
     /// Hands an event to the catcher, past the HTTP front.
-    pub(crate) async fn catch(&self, event: &Value) -> Answer {
+    pub async fn catch(&self, event: &Value) -> Answer {
         let answer = self.invoke("Catcher", event).await.json().unwrap();
         Answer {
             status: answer["statusCode"].as_u64().unwrap().try_into().unwrap(),
@@ -176,14 +170,14 @@ impl Inbox {
         }
     }
 
-    pub(crate) async fn invoke(&self, function: &str, event: &Value) -> Invocation {
+    pub async fn invoke(&self, function: &str, event: &Value) -> Invocation {
         let invocation = self.stack.invoke(function, event).await.unwrap();
         self.note_process();
         invocation
     }
 
     /// The text of the error that the function answers with.
-    pub(crate) async fn error(&self, function: &str, event: &Value) -> String {
+    pub async fn error(&self, function: &str, event: &Value) -> String {
         match self.invoke(function, event).await.outcome {
             Outcome::Failed(error) => error.to_string(),
             Outcome::Answered(answer) => panic!("{event} was answered: {answer:?}"),
@@ -191,7 +185,7 @@ impl Inbox {
     }
 
     /// The next request meets a cold start.
-    pub(crate) async fn kill_catcher(&self) {
+    pub async fn kill_catcher(&self) {
         self.stack.kill_function_processes("Catcher").await.unwrap();
         *self.catcher.lock().unwrap() = None;
     }
@@ -203,7 +197,7 @@ impl Inbox {
     }
 
     /// A new event of GitHub, posted and kept.
-    pub(crate) async fn new_event(&self) -> EventKey {
+    pub async fn new_event(&self) -> EventKey {
         let id = unique();
         let body = format!(r#"{{"word":"{}"}}"#, self.canary());
         let headers = self.github(&id, body.as_bytes());
@@ -213,7 +207,7 @@ impl Inbox {
     }
 
     /// What a sender adds to a request to `github-main`.
-    pub(crate) fn github(&self, id: &str, body: &[u8]) -> Headers {
+    pub fn github(&self, id: &str, body: &[u8]) -> Headers {
         let signature = hex(DEMO_SECRET.as_bytes(), &[body]);
         self.must_not_log(&signature);
         headers(&[
@@ -225,7 +219,7 @@ impl Inbox {
     }
 
     /// The same for the sources whose scheme signs a time, whatever is given as one.
-    pub(crate) fn timed(&self, source: &str, id: &str, at: &str, body: &[u8]) -> Headers {
+    pub fn timed(&self, source: &str, id: &str, at: &str, body: &[u8]) -> Headers {
         let secret = DEMO_SECRET.as_bytes();
         let at_dot = format!("{at}.");
         let given = match source {
@@ -259,17 +253,17 @@ impl Inbox {
     }
 
     /// The exact bytes that were kept of an event.
-    pub(crate) async fn kept(&self, key: &EventKey) -> Option<Bytes> {
+    pub async fn kept(&self, key: &EventKey) -> Option<Bytes> {
         let body = self.ledger().event_body(key).await.unwrap()?;
         Some(body.expect("the body can be read").0)
     }
 
     /// The state row as it stands in the table.
-    pub(crate) async fn row(&self, key: &EventKey) -> Item {
+    pub async fn row(&self, key: &EventKey) -> Item {
         self.find(key).await.expect("the event has a row")
     }
 
-    pub(crate) async fn find(&self, key: &EventKey) -> Option<Item> {
+    pub async fn find(&self, key: &EventKey) -> Option<Item> {
         let get = self.stack.clients().dynamodb.get_item();
         let get = get
             .table_name(self.stack.table().unwrap())
@@ -278,7 +272,7 @@ impl Inbox {
         get.key("pk", pk).key("sk", sk).send().await.unwrap().item
     }
 
-    pub(crate) async fn put(&self, item: Item) {
+    pub async fn put(&self, item: Item) {
         let put = self.stack.clients().dynamodb.put_item();
         let put = put.table_name(self.stack.table().unwrap());
         put.set_item(Some(item)).send().await.unwrap();
@@ -294,29 +288,29 @@ impl Inbox {
 
 /// What a sender is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) headers: BTreeMap<String, String>,
-    pub(crate) body: Bytes,
+pub struct Answer {
+    pub status: u16,
+    pub headers: BTreeMap<String, String>,
+    pub body: Bytes,
 }
 
 impl Answer {
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(String::as_str)
     }
 
     /// The sender is asked to try again.
-    pub(crate) fn asks_for_another_try(&self) -> bool {
+    pub fn asks_for_another_try(&self) -> bool {
         self.status == 503 && self.header("retry-after").is_some()
     }
 }
 
 /// HTTP/1.1 on a socket, so that nothing is added to what is said here.
-pub(crate) async fn http(
+pub async fn http(
     front: &str,
     method: &str,
     target: &str,
@@ -358,7 +352,7 @@ pub(crate) async fn http(
 }
 
 /// A request as the HTTP API hands it to the catcher (payload format 2.0).
-pub(crate) fn request(method: &str, path: &str, headers: &[(String, String)]) -> Value {
+pub fn request(method: &str, path: &str, headers: &[(String, String)]) -> Value {
     let headers: BTreeMap<_, _> = headers.iter().cloned().collect();
     json!({
         "version": "2.0",
@@ -380,59 +374,35 @@ pub(crate) fn request(method: &str, path: &str, headers: &[(String, String)]) ->
     })
 }
 
-pub(crate) fn options() -> Options {
+pub fn options() -> Options {
     Options {
-        sources_file: Some(here().join("sources.toml")),
+        sources_file: Some(root().join("infra/testkit/sources.toml")),
         // Messages stay where they are; the tests ring themselves.
         mappings: false,
         // So that a restart shows.
         max_processes: 1,
         rights: Some(rights::enforced()),
-        ..Options::new(root().join("template.yaml"), binaries())
+        ..Options::new(template(), programs())
     }
 }
 
-pub(crate) fn here() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/functions")
-}
-
-pub(crate) fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Cargo builds the binaries of this package for its tests, but not those of the functions.
-pub(crate) fn binaries() -> PathBuf {
-    let folder = Path::new(env!("CARGO_BIN_EXE_webhookctl"))
-        .parent()
-        .unwrap();
-    for name in ["catcher", "processor", "backup-sync"] {
-        let path = folder.join(name);
-        assert!(
-            path.exists(),
-            "{} is missing: run `cargo build --workspace` first",
-            path.display()
-        );
-    }
-    folder.to_owned()
-}
-
-pub(crate) fn headers(headers: &[(&str, &str)]) -> Headers {
+pub fn headers(headers: &[(&str, &str)]) -> Headers {
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     headers.iter().map(owned).collect()
 }
 
 /// The headers with one of them changed, or added.
-pub(crate) fn with(mut headers: Headers, name: &str, value: &str) -> Headers {
+pub fn with(mut headers: Headers, name: &str, value: &str) -> Headers {
     headers.retain(|(known, _)| known != name);
     headers.push((name.to_owned(), value.to_owned()));
     headers
 }
 
-pub(crate) fn hex(key: &[u8], message: &[&[u8]]) -> String {
+pub fn hex(key: &[u8], message: &[&[u8]]) -> String {
     hex::encode(mac(key, message))
 }
 
-pub(crate) fn mac(key: &[u8], message: &[&[u8]]) -> Vec<u8> {
+pub fn mac(key: &[u8], message: &[&[u8]]) -> Vec<u8> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
     for piece in message {
         mac.update(piece);
@@ -441,20 +411,53 @@ pub(crate) fn mac(key: &[u8], message: &[&[u8]]) -> Vec<u8> {
 }
 
 /// The time in seconds, and so many later.
-pub(crate) fn seconds_from_now(later: i64) -> String {
+pub fn seconds_from_now(later: i64) -> String {
     (UnixMillis::now().secs() + later).to_string()
 }
 
-pub(crate) fn unique() -> String {
+pub fn unique() -> String {
     let mut bytes = [0; 8];
     getrandom::fill(&mut bytes).unwrap();
     hex::encode(bytes)
 }
 
-pub(crate) fn s(text: impl Into<String>) -> AttributeValue {
+pub fn s(text: impl Into<String>) -> AttributeValue {
     AttributeValue::S(text.into())
 }
 
-pub(crate) fn state_row(key: &EventKey) -> [AttributeValue; 2] {
+pub fn state_row(key: &EventKey) -> [AttributeValue; 2] {
     [s(key.pk()), s("M")]
+}
+
+/// The body of a message in the work queue.
+pub fn work_message(key: &EventKey) -> String {
+    json!({ "v": 1, "key": key.pk(), "run": 0 }).to_string()
+}
+
+pub fn record(id: &str, body: &str) -> Value {
+    json!({
+        "messageId": id,
+        "receiptHandle": "handle",
+        "body": body,
+        "attributes": { "ApproximateReceiveCount": "1", "SentTimestamp": UnixMillis::now().0.to_string() },
+        "messageAttributes": {},
+        "md5OfBody": "",
+        "eventSource": "aws:sqs",
+        "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:mitt-WorkQueue",
+        "awsRegion": "us-east-1",
+    })
+}
+
+/// The ids of the messages that the queue brings again.
+pub async fn failures(inbox: &Inbox, records: &[Value]) -> Vec<String> {
+    let answer = inbox
+        .invoke("Processor", &json!({ "Records": records }))
+        .await
+        .json()
+        .unwrap();
+    let failures = answer["batchItemFailures"].as_array().unwrap();
+    let ids = failures
+        .iter()
+        .map(|failure| failure["itemIdentifier"].as_str().unwrap().to_owned());
+    ids.collect()
 }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(crate) struct Screen {
+pub struct Screen {
     child: Child,
     pty: Arc<Pty>,
     shown: UnboundedReceiver<Vec<u8>>,
@@ -22,14 +22,14 @@ pub(crate) struct Screen {
     read: usize,
 }
 
-pub(crate) struct Ended {
-    pub(crate) exit: Option<i32>,
-    pub(crate) text: String,
+pub struct Ended {
+    pub exit: Option<i32>,
+    pub text: String,
 }
 
 impl Screen {
     /// Begins it at a terminal of a hundred columns.
-    pub(crate) fn of(mut command: Command) -> Self {
+    pub fn of(mut command: Command) -> Self {
         let (pty, pts) = open().unwrap();
         pty.resize(Size::new(30, 100)).unwrap();
         command.env("TERM", "xterm-256color");
@@ -56,7 +56,7 @@ impl Screen {
     }
 
     /// Waits until it shows these words, behind those that were waited for before.
-    pub(crate) async fn shows(&mut self, words: &str) {
+    pub async fn shows(&mut self, words: &str) {
         loop {
             let mut rest = self.all[self.read..].windows(words.len());
             if let Some(at) = rest.position(|part| part == words.as_bytes()) {
@@ -71,18 +71,18 @@ impl Screen {
         }
     }
 
-    pub(crate) fn types(&self, keys: &str) {
+    pub fn types(&self, keys: &str) {
         (&*self.pty).write_all(keys.as_bytes()).unwrap();
     }
 
     /// Whether keys are shown, and come by the line.
-    pub(crate) fn is_plain(&self) -> bool {
+    pub fn is_plain(&self) -> bool {
         let modes = tcgetattr(&*self.pty).unwrap().local_modes;
         modes.contains(LocalModes::ECHO | LocalModes::ICANON)
     }
 
     /// Waits until it has ended.
-    pub(crate) async fn ends(&mut self) -> Ended {
+    pub async fn ends(&mut self) -> Ended {
         loop {
             let more = tokio::time::timeout(PATIENCE, self.shown.recv()).await;
             assert!(more.is_ok(), "it does not end: {}", self.text());

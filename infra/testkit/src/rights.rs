@@ -7,7 +7,7 @@ use local::Rights;
 use shared::base::env::env_var;
 
 /// The policies of the template, and no other.
-pub(crate) fn enforced() -> Rights {
+pub fn enforced() -> Rights {
     Rights {
         managed: BTreeMap::new(),
         record: env_var("MITT_RIGHTS_RECORD").map(PathBuf::from),

@@ -3,10 +3,10 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-pub(crate) const WHO: &str = "arn:aws:sts::111122223333:assumed-role/operator/anna";
+pub const WHO: &str = "arn:aws:sts::111122223333:assumed-role/operator/anna";
 
 /// Serves until the test ends; the URL.
-pub(crate) async fn sts() -> anyhow::Result<String> {
+pub async fn sts() -> anyhow::Result<String> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let url = format!("http://{}", listener.local_addr()?);
     tokio::spawn(async move {

@@ -6,19 +6,19 @@ use bytes::Bytes;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
-pub(crate) type Socket = BufReader<TcpStream>;
+pub type Socket = BufReader<TcpStream>;
 
 /// A message whose length is told, as the SDKs and the emulators tell it.
 #[derive(Clone, Debug)]
-pub(crate) struct Message {
+pub struct Message {
     /// First line and headers, with the empty line.
-    pub(crate) head: String,
-    pub(crate) body: Bytes,
+    pub head: String,
+    pub body: Bytes,
 }
 
 impl Message {
     /// The next message; `None` when there is none any more.
-    pub(crate) async fn read(from: &mut Socket) -> Option<Self> {
+    pub async fn read(from: &mut Socket) -> Option<Self> {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
             if from.read_line(&mut head).await.ok()? == 0 {
@@ -43,7 +43,7 @@ impl Message {
         Some(message)
     }
 
-    pub(crate) fn answer(status: u16, kind: &str, more: &str, body: impl Into<Bytes>) -> Self {
+    pub fn answer(status: u16, kind: &str, more: &str, body: impl Into<Bytes>) -> Self {
         let body = body.into();
         let head = format!(
             "HTTP/1.1 {status} Status\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n{more}\r\n",
@@ -52,7 +52,7 @@ impl Message {
         Self { head, body }
     }
 
-    pub(crate) async fn write(&self, to: &mut Socket) -> std::io::Result<()> {
+    pub async fn write(&self, to: &mut Socket) -> std::io::Result<()> {
         let mut bytes = Vec::with_capacity(self.head.len() + self.body.len());
         bytes.extend_from_slice(self.head.as_bytes());
         bytes.extend_from_slice(&self.body);
@@ -61,7 +61,7 @@ impl Message {
     }
 
     /// The head and half of the body.
-    pub(crate) async fn write_half(&self, to: &mut Socket) {
+    pub async fn write_half(&self, to: &mut Socket) {
         let half = &self.body[..self.body.len() / 2];
         let _ = to.write_all(self.head.as_bytes()).await;
         let _ = to.write_all(half).await;
@@ -70,14 +70,15 @@ impl Message {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().filter_map(|line| line.split_once(':'));
         let (_, value) = lines.find(|(key, _)| key.eq_ignore_ascii_case(name))?;
         Some(value.trim())
     }
 
     /// The same with another body.
-    pub(crate) fn with_body(&self, body: Bytes) -> Self {
+    #[must_use]
+    pub fn with_body(&self, body: Bytes) -> Self {
         let lines = self.head.split_inclusive("\r\n");
         let head = lines
             .map(|line| match line.split_once(':') {
@@ -91,16 +92,16 @@ impl Message {
     }
 
     /// `GET /path` gives `/path`.
-    pub(crate) fn path(&self) -> &str {
+    pub fn path(&self) -> &str {
         self.head.split(' ').nth(1).unwrap_or_default()
     }
 
-    pub(crate) fn is_ok(&self) -> bool {
+    pub fn is_ok(&self) -> bool {
         self.head.split(' ').nth(1) == Some("200")
     }
 }
 
 /// Ends a connection so that the other side sees a reset and no end.
-pub(crate) fn reset(socket: &Socket) {
+pub fn reset(socket: &Socket) {
     let _ = socket.get_ref().set_zero_linger();
 }

@@ -1,9 +1,6 @@
 //! The sync, on the real binary against a stand-in of Stripe's event list: what never arrived is
 //! found once, whatever the list does in between.
 
-#[path = "support/rights.rs"]
-mod rights;
-
 use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
@@ -380,7 +377,7 @@ impl World {
         );
         let stack = Stack::start(Options {
             sources_file: Some(sources),
-            rights: Some(rights::enforced()),
+            rights: Some(testkit::rights::enforced()),
             ..Options::new(template, binaries)
         })
         .await?;

@@ -119,7 +119,7 @@ impl Table {
     pub(crate) async fn fresh() -> Self {
         let services = services();
         let db = quick(&services.endpoints.dynamodb);
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../template.yaml");
         let template = Template::load(Path::new(path), &Naming::default()).unwrap();
         let name = format!("ledger-{}", hex::encode(random::<8>()));
         let definition = template.table_definition().unwrap();

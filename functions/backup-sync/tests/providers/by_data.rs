@@ -5,7 +5,7 @@ use serde_json::json;
 use super::inbox::Inbox;
 use super::play::{Asked, KEY, Play, Skip, Webhook, secs};
 
-const PAGE: &str = include_str!("../../../docs/sync/event-log.md");
+const PAGE: &str = include_str!("../../../../infra/docs/sync/event-log.md");
 
 /// Where the page says that the list is.
 const THERE: &str = "https://api.acme.example";

@@ -45,10 +45,9 @@ impl Inbox {
         let file = folder.join("sources.toml");
         std::fs::write(&file, &text).unwrap();
         let template = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
-        let program = PathBuf::from(env!("CARGO_BIN_EXE_webhookctl"));
         let stack = Stack::start(Options {
             sources_file: Some(file),
-            ..Options::new(template, program.parent().unwrap())
+            ..Options::new(template, testkit::programs())
         })
         .await
         .unwrap();

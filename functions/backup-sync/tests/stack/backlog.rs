@@ -5,8 +5,8 @@ use shared::base::clock::UnixMillis;
 use shared::base::timing::LATE;
 use shared::inbox::queue::WorkMessage;
 
-use super::answers::{failures, record};
 use super::support::{Inbox, options};
+use super::support::{failures, record};
 
 /// A message that was sent so long ago.
 fn sent(work_message: &WorkMessage, queue: &str, ago: std::time::Duration) -> Value {

@@ -13,8 +13,8 @@ use local::Options;
 use serde_json::{Value, json};
 use shared::webhook::event::EventKey;
 
-use super::answers::{failures, record, work_message};
 use super::support::{Answer, Inbox, headers, options, request, s, unique};
+use super::support::{failures, record, work_message};
 
 const SOURCE: &str = "mollie-main";
 const API_KEY: &str = "live_api-key-of-the-shop";

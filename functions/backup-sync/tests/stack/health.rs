@@ -11,34 +11,32 @@ use super::support::{Inbox, options, unique};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-impl Inbox {
-    /// How many checks are violated and which, as a new process says it with its first sweep.
-    async fn health(&self) -> (u64, String) {
-        let killed = self.stack.kill_function_processes("BackupSync").await;
-        killed.unwrap();
-        let sweep = json!({ "task": "sweep" });
-        self.invoke("BackupSync", &sweep).await.json().unwrap();
-        let log = std::fs::read_to_string(self.stack.log_file("BackupSync").unwrap()).unwrap();
-        let lines = log.lines();
-        let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let mut told = lines.map(|line| line["fields"].clone());
-        let told = told.rfind(|fields| fields["metric"] == "health").unwrap();
-        let words = told["violated"].as_str().unwrap_or_default();
-        (told["violated_checks"].as_u64().unwrap(), words.to_owned())
-    }
+/// How many checks are violated and which, as a new process says it with its first sweep.
+async fn health(inbox: &Inbox) -> (u64, String) {
+    let killed = inbox.stack.kill_function_processes("BackupSync").await;
+    killed.unwrap();
+    let sweep = json!({ "task": "sweep" });
+    inbox.invoke("BackupSync", &sweep).await.json().unwrap();
+    let log = std::fs::read_to_string(inbox.stack.log_file("BackupSync").unwrap()).unwrap();
+    let lines = log.lines();
+    let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut told = lines.map(|line| line["fields"].clone());
+    let told = told.rfind(|fields| fields["metric"] == "health").unwrap();
+    let words = told["violated"].as_str().unwrap_or_default();
+    (told["violated_checks"].as_u64().unwrap(), words.to_owned())
 }
 
 #[tokio::test]
 async fn a_sweep_names_each_check_that_is_violated() {
     let inbox = Inbox::start(options()).await;
-    assert_eq!(inbox.health().await, (0, String::new()), "all is new");
+    assert_eq!(health(&inbox).await, (0, String::new()), "all is new");
 
     let clients = inbox.stack.clients();
     let ledger = Ledger::new(clients.dynamodb, inbox.stack.table().unwrap(), None);
     let now = UnixMillis::now();
     ledger.beat("drain", now - MINUTE).await.unwrap();
     ledger.beat("sync", now - MINUTE * 46).await.unwrap();
-    assert_eq!(inbox.health().await, (1, "late.sync".to_owned()));
+    assert_eq!(health(&inbox).await, (1, "late.sync".to_owned()));
 
     ledger.beat("drain", now - MINUTE * 16).await.unwrap();
     ledger.beat("sync", now).await.unwrap();
@@ -48,7 +46,7 @@ async fn a_sweep_names_each_check_that_is_violated() {
     row.insert("gsk".into(), AttributeValue::N(now.0.to_string()));
     inbox.put(row).await;
     let said = (2, "late.drain dead_letters".to_owned());
-    assert_eq!(inbox.health().await, said);
+    assert_eq!(health(&inbox).await, said);
     ledger.beat("drain", UnixMillis::now()).await.unwrap();
 
     // A request of GitHub that somebody has captured, under ids of his own.
@@ -59,7 +57,7 @@ async fn a_sweep_names_each_check_that_is_violated() {
         assert_eq!(answer.status, 200, "{answer:?}");
     }
     let said = (2, "dead_letters quarantined".to_owned());
-    assert_eq!(inbox.health().await, said);
+    assert_eq!(health(&inbox).await, said);
     // It is an alarm once, and not with each copy.
     let log = std::fs::read_to_string(inbox.stack.log_file("Catcher").unwrap()).unwrap();
     let told = |word: &str| log.matches(&format!("\"received\":\"{word}\"")).count();

@@ -36,34 +36,32 @@ fn hook(secret: &str) -> Headers {
     ])
 }
 
-impl Inbox {
-    /// The status of an event that is signed with this.
-    async fn sent_tasks(&self, secret: &str) -> u16 {
-        let body = format!(r#"{{"events":[{{"word":"{}"}}]}}"#, unique());
-        let signature = hex(secret.as_bytes(), &[body.as_bytes()]);
-        let headers = headers(&[
-            ("content-type", "application/json"),
-            ("x-hook-signature", &signature),
-        ]);
-        self.post("tasks", &headers, body.as_bytes()).await.status
-    }
+/// The status of an event that is signed with this.
+async fn sent_tasks(inbox: &Inbox, secret: &str) -> u16 {
+    let body = format!(r#"{{"events":[{{"word":"{}"}}]}}"#, unique());
+    let signature = hex(secret.as_bytes(), &[body.as_bytes()]);
+    let headers = headers(&[
+        ("content-type", "application/json"),
+        ("x-hook-signature", &signature),
+    ]);
+    inbox.post("tasks", &headers, body.as_bytes()).await.status
+}
 
-    async fn put_slot(&self, slot: &str, value: &str) {
-        let path = self.stack.secrets_path("Catcher").unwrap();
-        let put = self.stack.clients().ssm.put_parameter();
-        let put = put.name(format!("{path}/tasks/{slot}")).value(value);
-        put.r#type(ParameterType::SecureString)
-            .send()
-            .await
-            .unwrap();
-    }
+async fn put_slot(inbox: &Inbox, slot: &str, value: &str) {
+    let path = inbox.stack.secrets_path("Catcher").unwrap();
+    let put = inbox.stack.clients().ssm.put_parameter();
+    let put = put.name(format!("{path}/tasks/{slot}")).value(value);
+    put.r#type(ParameterType::SecureString)
+        .send()
+        .await
+        .unwrap();
+}
 
-    async fn has_slot(&self, slot: &str) -> bool {
-        let path = self.stack.secrets_path("Catcher").unwrap();
-        let get = self.stack.clients().ssm.get_parameter();
-        let get = get.name(format!("{path}/tasks/{slot}")).send().await;
-        get.is_ok()
-    }
+async fn has_slot(inbox: &Inbox, slot: &str) -> bool {
+    let path = inbox.stack.secrets_path("Catcher").unwrap();
+    let get = inbox.stack.clients().ssm.get_parameter();
+    let get = get.name(format!("{path}/tasks/{slot}")).send().await;
+    get.is_ok()
 }
 
 #[tokio::test]
@@ -72,11 +70,11 @@ async fn the_first_handshake_sets_the_secret() {
     let secret = unique();
     inbox.must_not_log(&secret);
     assert_eq!(inbox.post("tasks", &hook(&secret), b"").await.status, 200);
-    assert!(inbox.has_slot("handshake").await);
-    assert_eq!(inbox.sent_tasks(&secret).await, 200);
+    assert!(has_slot(&inbox, "handshake").await);
+    assert_eq!(sent_tasks(&inbox, &secret).await, 200);
     let other = unique();
     assert_eq!(inbox.post("tasks", &hook(&other), b"").await.status, 401);
-    assert_eq!(inbox.sent_tasks(&other).await, 401);
+    assert_eq!(sent_tasks(&inbox, &other).await, 401);
     inbox.is_unharmed();
 }
 
@@ -85,13 +83,17 @@ async fn the_first_handshake_sets_the_secret() {
 async fn a_secret_stored_a_moment_ago_is_not_armed_beside() {
     let inbox = start("true", rights::enforced()).await;
     let (operators, strangers) = (unique(), unique());
-    assert_eq!(inbox.sent_tasks(&operators).await, 503, "it has no secret");
-    inbox.put_slot("current", &operators).await;
+    assert_eq!(
+        sent_tasks(&inbox, &operators).await,
+        503,
+        "it has no secret"
+    );
+    put_slot(&inbox, "current", &operators).await;
     let answer = inbox.post("tasks", &hook(&strangers), b"").await;
     assert_eq!(answer.status, 401, "{answer:?}");
-    assert!(!inbox.has_slot("handshake").await);
-    assert_eq!(inbox.sent_tasks(&strangers).await, 401);
-    assert_eq!(inbox.sent_tasks(&operators).await, 200);
+    assert!(!has_slot(&inbox, "handshake").await);
+    assert_eq!(sent_tasks(&inbox, &strangers).await, 401);
+    assert_eq!(sent_tasks(&inbox, &operators).await, 200);
     inbox.is_unharmed();
 }
 
@@ -103,7 +105,7 @@ async fn without_the_permission_no_handshake_sets_a_secret() {
         let answer = inbox.post("tasks", &hook(&unique()), b"").await;
         assert!(answer.asks_for_another_try(), "{answer:?}");
     }
-    assert!(!inbox.has_slot("handshake").await);
+    assert!(!has_slot(&inbox, "handshake").await);
     let log = std::fs::read_to_string(inbox.stack.log_file("Catcher").unwrap()).unwrap();
     // Anyone can send it, so it gets few lines and counts as no fault of ours.
     let lines = log.matches("could not store the secret").count();

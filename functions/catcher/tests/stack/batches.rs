@@ -6,8 +6,8 @@ use local::Options;
 use serde_json::json;
 use shared::webhook::event::EventKey;
 
-use super::answers::{failures, record, work_message};
 use super::support::{ADYEN_KEYS, Answer, DEMO_SECRET, Inbox, headers, hex, mac, options, unique};
+use super::support::{failures, record, work_message};
 
 /// What `GoCardless` posts; its own id of the request is another one each time.
 pub(crate) async fn post(inbox: &Inbox, ids: &[&String]) -> Answer {

@@ -9,6 +9,7 @@ use std::{
     },
     time::{Duration, Instant},
 };
+use testkit::programs;
 
 use local::Options;
 use shared::inbox::spill::Spill;
@@ -21,7 +22,7 @@ use tokio::{
 
 use super::{
     bad_input::noise,
-    support::{Answer, Inbox, binaries, options, unique, with},
+    support::{Answer, Inbox, options, unique, with},
 };
 
 /// Slack waits for 3 s. Built for speed the promise is 2.8 s; this leaves the unoptimised
@@ -366,7 +367,7 @@ fn launchers(catcher: &[(&str, u16)], backup_sync: &[(&str, u16)]) -> PathBuf {
     use std::{fmt::Write as _, os::unix::fs::PermissionsExt as _};
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("functions-{}", unique()));
     std::fs::create_dir_all(&folder).unwrap();
-    let real = binaries().canonicalize().unwrap();
+    let real = programs().canonicalize().unwrap();
     std::os::unix::fs::symlink(real.join("processor"), folder.join("processor")).unwrap();
     for (name, ports) in [("catcher", catcher), ("backup-sync", backup_sync)] {
         let mut script = String::from("#!/bin/sh\n");

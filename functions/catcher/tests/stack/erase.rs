@@ -13,7 +13,7 @@ use super::support::{Inbox, options, s, unique};
 
 async fn webhookctl(inbox: &Inbox, sts: &str, args: &[&str]) -> Output {
     let at = inbox.stack.endpoints();
-    Command::new(env!("CARGO_BIN_EXE_webhookctl"))
+    Command::new(testkit::webhookctl())
         .args(args)
         .current_dir(inbox.stack.folder())
         .env("AWS_REGION", names::REGION)

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use shared::sources;
 use shared::webhook::event::EventKey;
 
-use super::support::{Answer, DEMO_SECRET, Inbox, hex, root, seconds_from_now};
+use super::root;
+use super::support::{Answer, DEMO_SECRET, Inbox, hex, seconds_from_now};
 
 fn file(name: &str) -> Value {
     let path = root().join("infra/events").join(name);

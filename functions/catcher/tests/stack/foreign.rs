@@ -18,7 +18,8 @@ use shared::sources::Config;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::sign::{can_sign, signed};
 
-use super::support::{Headers, Inbox, here, options, root};
+use super::support::{Headers, Inbox, options};
+use super::{here, root};
 
 /// One byte of this is changed.
 const WORD: &str = "canary";
@@ -95,9 +96,9 @@ async fn the_sdks_and_the_catcher_agree() {
         for request in &requests {
             let ack = &config.source(&request.sdk).unwrap().verifier.preset.ack;
             let changed = request.changed();
-            let refused = inbox.post_foreign(&changed).await;
+            let refused = post_foreign(&inbox, &changed).await;
             assert_eq!(refused, ack.bad_signature, "{changed:?}");
-            let accepted = inbox.post_foreign(request).await;
+            let accepted = post_foreign(&inbox, request).await;
             assert_eq!(accepted, ack.ok, "{request:?}");
             to_verify.extend([request.to_verify(), changed.to_verify()]);
         }
@@ -149,13 +150,11 @@ async fn start() -> Inbox {
     inbox
 }
 
-impl Inbox {
-    async fn post_foreign(&self, request: &Request) -> u16 {
-        let target = request.url.strip_prefix("https://127.0.0.1").unwrap();
-        let headers: Headers = request.headers.clone().into_iter().collect();
-        let body = request.body.as_bytes();
-        self.request("POST", target, &headers, body).await.status
-    }
+async fn post_foreign(inbox: &Inbox, request: &Request) -> u16 {
+    let target = request.url.strip_prefix("https://127.0.0.1").unwrap();
+    let headers: Headers = request.headers.clone().into_iter().collect();
+    let body = request.body.as_bytes();
+    inbox.request("POST", target, &headers, body).await.status
 }
 
 /// A line that a driver reads or writes.

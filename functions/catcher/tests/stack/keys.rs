@@ -19,7 +19,8 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::rejected::RejectedRequests;
 use shared::webhook::event::EventKey;
 
-use super::support::{Answer, Headers, Inbox, headers, here, hex, options, request, unique};
+use super::here;
+use super::support::{Answer, Headers, Inbox, headers, hex, options, request, unique};
 
 /// A vector of the published file.
 struct Vector(Value);

@@ -13,10 +13,9 @@ use shared::inbox::ledger::{Ledger, State as Stand};
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
 use super::{
-    answers::{failures, record, work_message},
     bad_input::noise,
     budget::{Fault, Shaky},
-    support::{DEMO_SECRET, Inbox, options, s, unique, with},
+    support::{DEMO_SECRET, Inbox, failures, options, record, s, unique, with, work_message},
 };
 
 /// What a source may be set to at most.

@@ -37,59 +37,57 @@ async fn start(prefix: &str) -> Inbox {
     .await
 }
 
-impl Inbox {
-    /// Calls Secrets Manager as any client does.
-    async fn secrets_manager(&self, action: &str, request: Value) -> Value {
-        let at = &self.stack.endpoints().secrets_manager;
-        let target = format!("secretsmanager.{action}");
-        let headers = headers(&[
-            ("content-type", "application/x-amz-json-1.1"),
-            ("x-amz-target", &target),
-        ]);
-        let body = request.to_string();
-        let answer = http(at, "POST", "/", &headers, body.as_bytes()).await;
-        assert_eq!(answer.status, 200, "{action}: {answer:?}");
-        serde_json::from_slice(&answer.body).unwrap()
-    }
+/// Calls Secrets Manager as any client does.
+async fn secrets_manager(inbox: &Inbox, action: &str, request: Value) -> Value {
+    let at = &inbox.stack.endpoints().secrets_manager;
+    let target = format!("secretsmanager.{action}");
+    let headers = headers(&[
+        ("content-type", "application/x-amz-json-1.1"),
+        ("x-amz-target", &target),
+    ]);
+    let body = request.to_string();
+    let answer = http(at, "POST", "/", &headers, body.as_bytes()).await;
+    assert_eq!(answer.status, 200, "{action}: {answer:?}");
+    serde_json::from_slice(&answer.body).unwrap()
+}
 
-    /// A new secret in a version with this label, and the id of that version.
-    async fn put_version(&self, stage: &str) -> (String, String) {
-        let secret = unique();
-        self.must_not_log(&secret);
-        let put = json!({
-            "SecretId": "prod/webhooks/managed", "SecretString": secret, "VersionStages": [stage],
-        });
-        let put = self.secrets_manager("PutSecretValue", put).await;
-        let version = put["VersionId"].as_str().unwrap();
-        (secret, version.to_owned())
-    }
+/// A new secret in a version with this label, and the id of that version.
+async fn put_version(inbox: &Inbox, stage: &str) -> (String, String) {
+    let secret = unique();
+    inbox.must_not_log(&secret);
+    let put = json!({
+        "SecretId": "prod/webhooks/managed", "SecretString": secret, "VersionStages": [stage],
+    });
+    let put = secrets_manager(inbox, "PutSecretValue", put).await;
+    let version = put["VersionId"].as_str().unwrap();
+    (secret, version.to_owned())
+}
 
-    async fn sent(&self, source: &str, secret: &str) -> (String, Answer) {
-        let (id, body) = (unique(), format!(r#"{{"word":"{}"}}"#, self.canary()));
-        let signature = hex(secret.as_bytes(), &[body.as_bytes()]);
-        let headers = headers(&[
-            ("content-type", "application/json"),
-            ("x-github-delivery", &id),
-            ("x-github-event", "push"),
-            ("x-hub-signature-256", &format!("sha256={signature}")),
-        ]);
-        let answer = self.post(source, &headers, body.as_bytes()).await;
-        (id, answer)
-    }
+async fn sent(inbox: &Inbox, source: &str, secret: &str) -> (String, Answer) {
+    let (id, body) = (unique(), format!(r#"{{"word":"{}"}}"#, inbox.canary()));
+    let signature = hex(secret.as_bytes(), &[body.as_bytes()]);
+    let headers = headers(&[
+        ("content-type", "application/json"),
+        ("x-github-delivery", &id),
+        ("x-github-event", "push"),
+        ("x-hub-signature-256", &format!("sha256={signature}")),
+    ]);
+    let answer = inbox.post(source, &headers, body.as_bytes()).await;
+    (id, answer)
+}
 
-    async fn status(&self, secret: &str) -> u16 {
-        self.sent("managed", secret).await.1.status
-    }
+async fn status(inbox: &Inbox, secret: &str) -> u16 {
+    sent(inbox, "managed", secret).await.1.status
+}
 
-    /// Which secret proved an event that is signed with this one.
-    async fn proved_by(&self, secret: &str) -> String {
-        let (id, answer) = self.sent("managed", secret).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
-        let dynamodb = self.stack.clients().dynamodb;
-        let ledger = Ledger::new(dynamodb, self.stack.table().unwrap(), None);
-        let row = ledger.event(&EventKey::new("managed", &id)).await.unwrap();
-        row.unwrap().secret.unwrap()
-    }
+/// Which secret proved an event that is signed with this one.
+async fn proved_by(inbox: &Inbox, secret: &str) -> String {
+    let (id, answer) = sent(inbox, "managed", secret).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let dynamodb = inbox.stack.clients().dynamodb;
+    let ledger = Ledger::new(dynamodb, inbox.stack.table().unwrap(), None);
+    let row = ledger.event(&EventKey::new("managed", &id)).await.unwrap();
+    row.unwrap().secret.unwrap()
 }
 
 /// How the ledger names a version.
@@ -100,39 +98,39 @@ fn label(version_id: &str, called: &str) -> String {
 #[tokio::test]
 async fn every_version_with_a_label_proves_and_no_other_does() {
     let inbox = start("prod/webhooks").await;
-    assert_eq!(inbox.status("nothing is stored").await, 503);
+    assert_eq!(status(&inbox, "nothing is stored").await, 503);
     let create = json!({ "Name": "prod/webhooks/managed" });
-    inbox.secrets_manager("CreateSecret", create).await;
+    secrets_manager(&inbox, "CreateSecret", create).await;
 
-    let (first, first_id) = inbox.put_version("AWSCURRENT").await;
+    let (first, first_id) = put_version(&inbox, "AWSCURRENT").await;
     inbox.kill_catcher().await;
-    assert_eq!(inbox.proved_by(&first).await, label(&first_id, "current"));
-    let (second, second_id) = inbox.put_version("AWSCURRENT").await;
-    let (third, third_id) = inbox.put_version("AWSPENDING").await;
-    assert_eq!(inbox.status(&first).await, 200, "it was read before");
+    assert_eq!(proved_by(&inbox, &first).await, label(&first_id, "current"));
+    let (second, second_id) = put_version(&inbox, "AWSCURRENT").await;
+    let (third, third_id) = put_version(&inbox, "AWSPENDING").await;
+    assert_eq!(status(&inbox, &first).await, 200, "it was read before");
     inbox.kill_catcher().await;
     for (secret, label) in [
         (&first, label(&first_id, "previous")),
         (&second, label(&second_id, "current")),
         (&third, label(&third_id, "pending")),
     ] {
-        assert_eq!(inbox.proved_by(secret).await, label);
+        assert_eq!(proved_by(&inbox, secret).await, label);
     }
-    assert_eq!(inbox.status("of nobody").await, 401);
+    assert_eq!(status(&inbox, "of nobody").await, 401);
 
     // The rotation ends. Its label stays where it was, beside that of the current one.
     let end = json!({
         "SecretId": "prod/webhooks/managed", "VersionStage": "AWSCURRENT",
         "MoveToVersionId": third_id, "RemoveFromVersionId": second_id,
     });
-    inbox.secrets_manager("UpdateSecretVersionStage", end).await;
+    secrets_manager(&inbox, "UpdateSecretVersionStage", end).await;
     inbox.kill_catcher().await;
-    assert_eq!(inbox.status(&first).await, 401);
+    assert_eq!(status(&inbox, &first).await, 401);
     assert_eq!(
-        inbox.proved_by(&second).await,
+        proved_by(&inbox, &second).await,
         label(&second_id, "previous")
     );
-    assert_eq!(inbox.proved_by(&third).await, label(&third_id, "current"));
+    assert_eq!(proved_by(&inbox, &third).await, label(&third_id, "current"));
     inbox.tells_nothing();
 }
 
@@ -140,16 +138,16 @@ async fn every_version_with_a_label_proves_and_no_other_does() {
 async fn a_secret_that_cannot_be_read_refuses_nobody() {
     let inbox = start("prod/webhooks").await;
     let create = json!({ "Name": "prod/webhooks/managed" });
-    inbox.secrets_manager("CreateSecret", create).await;
-    let (secret, _) = inbox.put_version("AWSCURRENT").await;
-    assert_eq!(inbox.status(&secret).await, 200);
+    secrets_manager(&inbox, "CreateSecret", create).await;
+    let (secret, _) = put_version(&inbox, "AWSCURRENT").await;
+    assert_eq!(status(&inbox, &secret).await, 200);
     let delete = json!({ "SecretId": "prod/webhooks/managed" });
-    inbox.secrets_manager("DeleteSecret", delete).await;
-    assert_eq!(inbox.status(&secret).await, 200, "it was read before");
+    secrets_manager(&inbox, "DeleteSecret", delete).await;
+    assert_eq!(status(&inbox, &secret).await, 200, "it was read before");
     inbox.kill_catcher().await;
-    assert_eq!(inbox.status(&secret).await, 503);
+    assert_eq!(status(&inbox, &secret).await, 503);
     // Another source is none the worse for it.
-    let other = inbox.sent("github-main", DEMO_SECRET).await.1;
+    let other = sent(&inbox, "github-main", DEMO_SECRET).await.1;
     assert_eq!(other.status, 200, "{other:?}");
     inbox.tells_nothing();
 }
@@ -158,11 +156,11 @@ async fn a_secret_that_cannot_be_read_refuses_nobody() {
 async fn without_a_prefix_nothing_is_read_from_secrets_manager() {
     let inbox = start("").await;
     let create = json!({ "Name": "managed", "SecretString": "the secret" });
-    inbox.secrets_manager("CreateSecret", create).await;
-    assert_eq!(inbox.status("the secret").await, 503);
+    secrets_manager(&inbox, "CreateSecret", create).await;
+    assert_eq!(status(&inbox, "the secret").await, 503);
     let log = inbox.stack.log_file("Catcher").unwrap();
     let log = std::fs::read_to_string(log).unwrap();
     assert!(log.contains("the parameter SecretsManagerPrefix"), "{log}");
-    let other = inbox.sent("github-main", DEMO_SECRET).await.1;
+    let other = sent(&inbox, "github-main", DEMO_SECRET).await.1;
     assert_eq!(other.status, 200, "{other:?}");
 }

@@ -9,12 +9,12 @@ use shared::inbox::ledger::Ledger;
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
 
 use super::{
-    answers::{failures, record, work_message},
     bad_input::noise,
     budget::{Fault, Shaky},
-    rights,
+    here, rights, root,
     support::{
-        DEMO_SECRET, Inbox, headers, here, hex, options, root, s, seconds_from_now, unique, with,
+        DEMO_SECRET, Inbox, failures, headers, hex, options, record, s, seconds_from_now, unique,
+        with, work_message,
     },
 };
 

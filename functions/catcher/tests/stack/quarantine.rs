@@ -15,8 +15,9 @@ use shared::webhook::event::EventKey;
 use tokio::process::Command;
 
 use super::bad_input::noise;
+use super::here;
 use super::sts::{WHO, sts};
-use super::support::{Answer, Headers, Inbox, headers, here, hex, options, request, unique, with};
+use super::support::{Answer, Headers, Inbox, headers, hex, options, request, unique, with};
 
 /// More than any source keeps.
 const FLOOD: usize = 1_000;
@@ -29,65 +30,66 @@ async fn start(options: Options) -> Inbox {
     .await
 }
 
-impl Inbox {
-    fn quarantine(&self) -> RejectedRequests {
-        RejectedRequests::new(self.stack.clients().dynamodb, self.stack.table().unwrap())
-    }
+fn quarantine(inbox: &Inbox) -> RejectedRequests {
+    RejectedRequests::new(inbox.stack.clients().dynamodb, inbox.stack.table().unwrap())
+}
 
-    async fn held(&self, source: &str) -> Vec<RejectedRequest> {
-        let now = UnixMillis::now();
-        let from = now - Duration::from_secs(3600);
-        let held = self.quarantine().held(source, from, now, now).await;
-        held.unwrap()
-    }
+async fn held(inbox: &Inbox, source: &str) -> Vec<RejectedRequest> {
+    let now = UnixMillis::now();
+    let from = now - Duration::from_secs(3600);
+    let held = quarantine(inbox).held(source, from, now, now).await;
+    held.unwrap()
+}
 
-    async fn tally(&self, source: &str) -> Option<DailyQuota> {
-        let tally = self.quarantine().tally(source, UnixMillis::now()).await;
-        tally.unwrap()
-    }
+async fn tally(inbox: &Inbox, source: &str) -> Option<DailyQuota> {
+    let tally = quarantine(inbox).tally(source, UnixMillis::now()).await;
+    tally.unwrap()
+}
 
-    /// Signed with a secret that is none of ours.
-    fn forged(&self, body: &[u8]) -> Headers {
-        let signature = hex(b"another secret", &[body]);
-        self.must_not_log(&signature);
-        let signed = self.github(&unique(), body);
-        with(
-            signed,
-            "x-hub-signature-256",
-            &format!("sha256={signature}"),
+/// Signed with a secret that is none of ours.
+fn forged(inbox: &Inbox, body: &[u8]) -> Headers {
+    let signature = hex(b"another secret", &[body]);
+    inbox.must_not_log(&signature);
+    let signed = inbox.github(&unique(), body);
+    with(
+        signed,
+        "x-hub-signature-256",
+        &format!("sha256={signature}"),
+    )
+}
+
+/// `webhookctl`, as an operator has it for a deployment.
+async fn webhookctl(inbox: &Inbox, line: &str) -> Output {
+    let at = inbox.stack.endpoints();
+    let path = inbox.stack.secrets_path("Catcher").unwrap();
+    Command::new(testkit::webhookctl())
+        .args(line.split(' '))
+        .current_dir(inbox.stack.folder())
+        .env("AWS_REGION", names::REGION)
+        .env("AWS_ACCESS_KEY_ID", names::ACCESS_KEY)
+        .env("AWS_SECRET_ACCESS_KEY", names::SECRET_KEY)
+        .env("AWS_ENDPOINT_URL_DYNAMODB", &at.dynamodb)
+        .env("AWS_ENDPOINT_URL_SQS", &at.sqs)
+        .env("AWS_ENDPOINT_URL_S3", &at.s3)
+        .env("AWS_ENDPOINT_URL_SSM", &at.ssm)
+        .env("AWS_ENDPOINT_URL_STS", sts().await.unwrap())
+        .env("MITT_TABLE", inbox.stack.table().unwrap())
+        .env(
+            "MITT_QUEUE_URL",
+            inbox.stack.queue_url("WorkQueue").unwrap(),
         )
-    }
+        .env("MITT_BODY_BUCKET", inbox.stack.bucket("Bodies").unwrap())
+        .env("MITT_SECRETS_PATH", path)
+        .output()
+        .await
+        .unwrap()
+}
 
-    /// `webhookctl`, as an operator has it for a deployment.
-    async fn webhookctl(&self, line: &str) -> Output {
-        let at = self.stack.endpoints();
-        let path = self.stack.secrets_path("Catcher").unwrap();
-        Command::new(env!("CARGO_BIN_EXE_webhookctl"))
-            .args(line.split(' '))
-            .current_dir(self.stack.folder())
-            .env("AWS_REGION", names::REGION)
-            .env("AWS_ACCESS_KEY_ID", names::ACCESS_KEY)
-            .env("AWS_SECRET_ACCESS_KEY", names::SECRET_KEY)
-            .env("AWS_ENDPOINT_URL_DYNAMODB", &at.dynamodb)
-            .env("AWS_ENDPOINT_URL_SQS", &at.sqs)
-            .env("AWS_ENDPOINT_URL_S3", &at.s3)
-            .env("AWS_ENDPOINT_URL_SSM", &at.ssm)
-            .env("AWS_ENDPOINT_URL_STS", sts().await.unwrap())
-            .env("MITT_TABLE", self.stack.table().unwrap())
-            .env("MITT_QUEUE_URL", self.stack.queue_url("WorkQueue").unwrap())
-            .env("MITT_BODY_BUCKET", self.stack.bucket("Bodies").unwrap())
-            .env("MITT_SECRETS_PATH", path)
-            .output()
-            .await
-            .unwrap()
-    }
-
-    async fn says(&self, line: &str) -> Value {
-        let output = self.webhookctl(&format!("{line} -o json")).await;
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{line}: {told}");
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
+async fn says(inbox: &Inbox, line: &str) -> Value {
+    let output = webhookctl(inbox, &format!("{line} -o json")).await;
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{line}: {told}");
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn is_refused(answer: &Answer) {
@@ -101,7 +103,7 @@ async fn a_forged_request_is_kept_byte_for_byte_and_not_for_long() {
     let mut body = noise(3_000);
     body.extend(inbox.canary().as_bytes());
     let cookie = inbox.canary();
-    let sent = with(inbox.forged(&body), "cookie", &cookie);
+    let sent = with(forged(&inbox, &body), "cookie", &cookie);
     let sent = with(sent, "content-type", "application/octet-stream");
     let before = UnixMillis::now();
     is_refused(
@@ -110,7 +112,7 @@ async fn a_forged_request_is_kept_byte_for_byte_and_not_for_long() {
             .await,
     );
 
-    let held = inbox.held("github-main").await;
+    let held = held(&inbox, "github-main").await;
     let [held] = held.as_slice() else {
         panic!("{held:?}")
     };
@@ -136,10 +138,10 @@ async fn a_forged_request_is_kept_byte_for_byte_and_not_for_long() {
     assert_eq!(envelope.headers.one("cookie"), Ok(None));
     let now = UnixMillis::now().secs();
     let week = 7 * 24 * 3600;
-    for (_, ttl) in inbox.times_to_live("Q#github-main").await {
+    for (_, ttl) in times_to_live(&inbox, "Q#github-main").await {
         assert!((now + week - 60..=now + week).contains(&ttl), "{ttl}");
     }
-    let listed = inbox.says("quarantine list --flat").await;
+    let listed = says(&inbox, "quarantine list --flat").await;
     assert_eq!(listed["items"][0]["id"], json!(held.id.as_str()));
     assert_eq!(listed["items"][0]["finding"], "still bad_signature");
     inbox.is_unharmed();
@@ -154,18 +156,18 @@ async fn what_is_our_own_fault_or_not_wanted_or_too_large_is_not_kept() {
     assert!(answer.asks_for_another_try(), "{answer:?}");
     is_refused(&inbox.post("slack-main", &signed, body.as_bytes()).await);
     for source in ["secretless", "slack-main"] {
-        assert!(inbox.held(source).await.is_empty(), "{source}");
-        assert_eq!(inbox.tally(source).await, None, "{source}");
+        assert!(held(&inbox, source).await.is_empty(), "{source}");
+        assert_eq!(tally(&inbox, source).await, None, "{source}");
     }
     let large = noise(70_000);
     let sent = with(
-        inbox.forged(&large),
+        forged(&inbox, &large),
         "content-type",
         "application/octet-stream",
     );
     is_refused(&inbox.post("github-main", &sent, &large).await);
-    assert!(inbox.held("github-main").await.is_empty());
-    let tally = inbox.tally("github-main").await.unwrap();
+    assert!(held(&inbox, "github-main").await.is_empty());
+    let tally = tally(&inbox, "github-main").await.unwrap();
     assert_eq!((tally.requests, tally.too_large, tally.bytes), (1, 1, 0));
     inbox.is_unharmed();
 }
@@ -181,7 +183,7 @@ async fn a_flood_leaves_no_more_than_its_bound_and_learns_nothing() {
     let large = noise(3_000);
     for (source, body) in [("github-main", small), ("stripe-main", large)] {
         let sent = match source {
-            "github-main" => inbox.forged(&body),
+            "github-main" => forged(&inbox, &body),
             _ => with(
                 inbox.timed(source, "", &UnixMillis::now().secs().to_string(), b"other"),
                 "content-type",
@@ -197,19 +199,22 @@ async fn a_flood_leaves_no_more_than_its_bound_and_learns_nothing() {
     let processes = inbox.stack.function_processes("Catcher").unwrap();
     assert!(processes.len() > 1, "{processes:?}");
 
-    let held = inbox.held("github-main").await;
-    let tally = inbox.tally("github-main").await.unwrap();
-    assert_eq!((held.len(), tally.requests), (60, 60));
-    let held = inbox.held("stripe-main").await;
-    let bytes: u64 = held.iter().map(|held| held.stored).sum();
-    assert!((20..=33).contains(&held.len()), "{}", held.len());
+    let requests = held(&inbox, "github-main").await;
+    let quota = tally(&inbox, "github-main").await.unwrap();
+    assert_eq!((requests.len(), quota.requests), (60, 60));
+    let requests = held(&inbox, "stripe-main").await;
+    let bytes: u64 = requests.iter().map(|request| request.stored).sum();
+    assert!((20..=33).contains(&requests.len()), "{}", requests.len());
     assert!((90_000..=100_000).contains(&bytes), "{bytes}");
-    assert_eq!(inbox.tally("stripe-main").await.unwrap().bytes, bytes);
+    assert_eq!(tally(&inbox, "stripe-main").await.unwrap().bytes, bytes);
     // Requests and tallies, and nothing else.
-    assert_eq!(inbox.times_to_live("Q#").await.len(), 60 + held.len() + 2);
+    assert_eq!(
+        times_to_live(&inbox, "Q#").await.len(),
+        60 + requests.len() + 2
+    );
     inbox.tells_nothing();
 
-    let listed = inbox.webhookctl("quarantine list").await;
+    let listed = webhookctl(&inbox, "quarantine list").await;
     let told = String::from_utf8(listed.stderr).unwrap();
     assert!(
         told.contains("github-main") && told.contains("is spent"),
@@ -248,17 +253,16 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
     }
     is_refused(
         &inbox
-            .post("github-main", &inbox.forged(b"forged"), b"forged")
+            .post("github-main", &forged(&inbox, b"forged"), b"forged")
             .await,
     );
-    let received: Vec<UnixMillis> = inbox
-        .held("github-main")
+    let received: Vec<UnixMillis> = held(&inbox, "github-main")
         .await
         .iter()
         .map(|held| held.received_at)
         .collect();
     assert_eq!(received.len(), 4);
-    let report = inbox.says("quarantine reverify -m rotated").await;
+    let report = says(&inbox, "quarantine reverify -m rotated").await;
     assert_eq!(report["sources"][0]["stay"]["bad_signature"], 4);
 
     let path = inbox.stack.secrets_path("Catcher").unwrap();
@@ -276,13 +280,13 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
     let answer = inbox.post("github-main", &signed(id, body), body).await;
     assert_eq!(answer.status, 200, "{answer:?}");
 
-    let groups = inbox.says("quarantine list").await;
+    let groups = says(&inbox, "quarantine list").await;
     let finding = groups["items"][0]["finding"].as_str().unwrap();
     assert!(
         finding.starts_with("3 of 4 match secret next.1, added "),
         "{finding}"
     );
-    let dry = inbox.says("quarantine reverify --dry-run").await;
+    let dry = says(&inbox, "quarantine reverify --dry-run").await;
     let dry = &dry["sources"][0];
     assert_eq!(dry["matches"]["next.1"], 3);
     assert_eq!(dry["added"]["next.1"]["after_receipt"], true, "{dry}");
@@ -299,14 +303,14 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
     for (line, said) in [
         (
             "quarantine reverify -m rotated",
-            "say how many: --confirm 3",
+            "confirm the count: --confirm 3",
         ),
         (
             "quarantine reverify -m rotated --confirm 4",
             "3 requests would enter, but --confirm says 4; nothing was changed",
         ),
     ] {
-        let refused = inbox.webhookctl(line).await;
+        let refused = webhookctl(&inbox, line).await;
         let told = String::from_utf8_lossy(&refused.stderr);
         assert_eq!(refused.status.code(), Some(7), "{told}");
         assert!(told.contains(said), "{told}");
@@ -314,7 +318,7 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
     assert_eq!(inbox.find(&key(0)).await, None, "nobody has counted");
 
     let counted = "quarantine reverify -m rotated --confirm 3";
-    let source = &inbox.says(counted).await["sources"][0];
+    let source = &says(&inbox, counted).await["sources"][0];
     assert_eq!(
         (&source["new"], &source["known"]),
         (&json!(2), &json!(1)),
@@ -322,7 +326,7 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
     );
     assert_eq!(source["stay"], json!({"bad_signature": 1}));
     for (at, (_, body)) in sent.iter().enumerate() {
-        let row = inbox.settled(&key(at)).await;
+        let row = settled(&inbox, &key(at)).await;
         assert_eq!((row.state, row.attempts), (State::Done, 1), "{at}");
         assert_eq!(inbox.kept(&key(at)).await.unwrap(), body, "{at}");
         let at_first = received.contains(&row.received_at);
@@ -333,7 +337,7 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
         );
     }
     let before = inbox.row(&key(0)).await;
-    let log = inbox.says("log --what quarantine").await;
+    let log = says(&inbox, "log --what quarantine").await;
     let [entry] = log["items"].as_array().unwrap().as_slice() else {
         panic!("only who lets something in is written down: {log}")
     };
@@ -351,20 +355,20 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
             &json!(3)
         )
     );
-    let unproven = inbox.held("github-main").await;
+    let unproven = held(&inbox, "github-main").await;
     let unproven = unproven
         .iter()
         .find(|held| held.released.is_none())
         .unwrap();
     let line = format!("quarantine release {} -m trust-me", unproven.id);
-    let refused = inbox.webhookctl(&line).await;
+    let refused = webhookctl(&inbox, &line).await;
     let told = String::from_utf8(refused.stderr).unwrap();
     assert!(
         refused.status.code() == Some(7) && told.contains("quarantine.unproven"),
         "{told}"
     );
 
-    let again = inbox.says("quarantine reverify -m rotated").await;
+    let again = says(&inbox, "quarantine reverify -m rotated").await;
     assert_eq!(again["sources"][0]["requests"], 1, "{again}");
     assert_eq!(again["events"], json!([]));
     assert_eq!(inbox.row(&key(0)).await, before);
@@ -381,7 +385,7 @@ async fn a_wrong_credential_is_kept_where_it_is_read_and_shown_when_asked_for() 
         ("x-api-key", &credential),
     ]);
     is_refused(&inbox.post("standard-main", &sent, body.as_bytes()).await);
-    let held = inbox.held("standard-main").await;
+    let held = held(&inbox, "standard-main").await;
     assert_eq!(
         held[0].headers.one("authorization"),
         Ok(Some("0".repeat(64).as_str()))
@@ -394,7 +398,7 @@ async fn a_wrong_credential_is_kept_where_it_is_read_and_shown_when_asked_for() 
     ] {
         let line = line.replace("ID", held[0].id.as_str());
         for format in ["", " -o json"] {
-            let output = inbox.webhookctl(&format!("{line}{format}")).await;
+            let output = webhookctl(&inbox, &format!("{line}{format}")).await;
             let text = String::from_utf8(output.stdout).unwrap();
             assert_eq!(text.contains(&"0".repeat(64)), shown, "{text}");
             assert_eq!(text.contains(&body), shown, "{text}");
@@ -418,7 +422,7 @@ async fn hostile_bytes_are_inert_for_whoever_looks_at_them() {
     event["body"] = json!(format!("{hostile}\n{hostile}"));
     event["rawQueryString"] = json!(hostile);
     is_refused(&inbox.catch(&event).await);
-    let held = inbox.held("github-main").await;
+    let held = held(&inbox, "github-main").await;
     assert_eq!(
         held[0].headers.one("content-type"),
         Ok(Some(hostile.trim()))
@@ -436,7 +440,7 @@ async fn hostile_bytes_are_inert_for_whoever_looks_at_them() {
         format!("quarantine inspect {id} --reveal -o json"),
         "quarantine purge".to_owned(),
     ] {
-        let output = inbox.webhookctl(&line).await;
+        let output = webhookctl(&inbox, &line).await;
         for stream in [output.stdout, output.stderr] {
             let text = String::from_utf8(stream).unwrap();
             let text = text.replace("\r\n", "\n");
@@ -456,7 +460,7 @@ async fn only_as_many_are_purged_as_were_shown() {
             &inbox
                 .post(
                     "github-main",
-                    &inbox.forged(body.as_bytes()),
+                    &forged(&inbox, body.as_bytes()),
                     body.as_bytes(),
                 )
                 .await,
@@ -464,21 +468,21 @@ async fn only_as_many_are_purged_as_were_shown() {
     }
     is_refused(&inbox.post("github-main", &[], b"").await);
     let purge = "quarantine purge -s github-main --reason bad_signature";
-    let asked = inbox.webhookctl(purge).await;
+    let asked = webhookctl(&inbox, purge).await;
     let told = String::from_utf8(asked.stderr).unwrap();
     assert_eq!(asked.status.code(), Some(7));
     assert!(
         told.contains("--confirm 3") && told.contains("3 requests"),
         "{told}"
     );
-    let wrong = inbox.webhookctl(&format!("{purge} --confirm 4")).await;
+    let wrong = webhookctl(&inbox, &format!("{purge} --confirm 4")).await;
     assert_eq!(wrong.status.code(), Some(7));
-    assert_eq!(inbox.held("github-main").await.len(), 4);
-    let silent = inbox.webhookctl(&format!("{purge} --confirm 3")).await;
+    assert_eq!(held(&inbox, "github-main").await.len(), 4);
+    let silent = webhookctl(&inbox, &format!("{purge} --confirm 3")).await;
     assert_eq!(silent.status.code(), Some(2), "it has to say why");
-    assert_eq!(inbox.held("github-main").await.len(), 4);
-    inbox.says(&format!("{purge} --confirm 3 -m forged")).await;
-    let log = inbox.says("log --by ANNA --what quarantine.purge").await;
+    assert_eq!(held(&inbox, "github-main").await.len(), 4);
+    says(&inbox, &format!("{purge} --confirm 3 -m forged")).await;
+    let log = says(&inbox, "log --by ANNA --what quarantine.purge").await;
     let entry = &log["items"][0];
     assert_eq!(
         (&entry["events"], &entry["reason"]),
@@ -488,57 +492,51 @@ async fn only_as_many_are_purged_as_were_shown() {
         entry["selection"],
         "source=github-main, reason=bad_signature"
     );
-    let left = inbox.held("github-main").await;
+    let left = held(&inbox, "github-main").await;
     assert_eq!(left.len(), 1);
     assert_eq!(left[0].reason, "missing_header");
     let id = left[0].id.as_str();
     for (named, found) in [(id, 1), (&id[..20], 1), ("evt_7ZZZ", 0)] {
-        let listed = inbox
-            .says(&format!("quarantine list --flat --id {named}"))
-            .await;
+        let listed = says(&inbox, &format!("quarantine list --flat --id {named}")).await;
         assert_eq!(listed["items"].as_array().unwrap().len(), found, "{named}");
     }
-    let unknown = inbox.webhookctl("quarantine list -s githubmain").await;
+    let unknown = webhookctl(&inbox, "quarantine list -s githubmain").await;
     assert_eq!(unknown.status.code(), Some(2));
-    let missing = inbox
-        .webhookctl("quarantine inspect evt_01KZ99999999")
-        .await;
+    let missing = webhookctl(&inbox, "quarantine inspect evt_01KZ99999999").await;
     assert_eq!(missing.status.code(), Some(3));
 }
 
-impl Inbox {
-    /// The keys and times to live of the items below a key.
-    async fn times_to_live(&self, prefix: &str) -> BTreeSet<(String, i64)> {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a test may look at the whole table"
-        )]
-        let scan = self.stack.clients().dynamodb.scan();
-        let scan = scan.table_name(self.stack.table().unwrap());
-        let items = scan.send().await.unwrap().items.unwrap_or_default();
-        let text = |item: &super::support::Item, name: &str| item[name].as_s().unwrap().clone();
-        let items = items
-            .iter()
-            .filter(|item| text(item, "pk").starts_with(prefix));
-        items
-            .map(|item| {
-                let ttl = item["ttl"].as_n().unwrap().parse().unwrap();
-                (format!("{} {}", text(item, "pk"), text(item, "sk")), ttl)
-            })
-            .collect()
-    }
+/// The keys and times to live of the items below a key.
+async fn times_to_live(inbox: &Inbox, prefix: &str) -> BTreeSet<(String, i64)> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test may look at the whole table"
+    )]
+    let scan = inbox.stack.clients().dynamodb.scan();
+    let scan = scan.table_name(inbox.stack.table().unwrap());
+    let items = scan.send().await.unwrap().items.unwrap_or_default();
+    let text = |item: &super::support::Item, name: &str| item[name].as_s().unwrap().clone();
+    let items = items
+        .iter()
+        .filter(|item| text(item, "pk").starts_with(prefix));
+    items
+        .map(|item| {
+            let ttl = item["ttl"].as_n().unwrap().parse().unwrap();
+            (format!("{} {}", text(item, "pk"), text(item, "sk")), ttl)
+        })
+        .collect()
+}
 
-    async fn settled(&self, key: &EventKey) -> Row {
-        let clients = self.stack.clients();
-        let ledger = Ledger::new(clients.dynamodb, self.stack.table().unwrap(), None);
-        let patience = UnixMillis::now() + Duration::from_secs(60);
-        loop {
-            let row = ledger.event(key).await.unwrap();
-            match row {
-                Some(row) if !row.is_open() => return row,
-                row if UnixMillis::now() > patience => panic!("{key} is still {row:?}"),
-                _ => tokio::time::sleep(Duration::from_millis(40)).await,
-            }
+async fn settled(inbox: &Inbox, key: &EventKey) -> Row {
+    let clients = inbox.stack.clients();
+    let ledger = Ledger::new(clients.dynamodb, inbox.stack.table().unwrap(), None);
+    let patience = UnixMillis::now() + Duration::from_secs(60);
+    loop {
+        let row = ledger.event(key).await.unwrap();
+        match row {
+            Some(row) if !row.is_open() => return row,
+            row if UnixMillis::now() > patience => panic!("{key} is still {row:?}"),
+            _ => tokio::time::sleep(Duration::from_millis(40)).await,
         }
     }
 }
@@ -564,7 +562,7 @@ async fn a_refused_request_and_an_event_are_explained_by_their_ids() {
         (
             "stripe-main/next",
             "other_source",
-            "this is signed for stripe-main",
+            "the request is signed for stripe-main",
         ),
         (
             "github-main-test/current",
@@ -581,10 +579,8 @@ async fn a_refused_request_and_an_event_are_explained_by_their_ids() {
             &format!("sha256={signature}"),
         );
         is_refused(&inbox.post("github-main", &sent, &body).await);
-        let held = inbox.held("github-main").await;
-        let output = inbox
-            .webhookctl(&format!("verify {} -o json", held[0].id))
-            .await;
+        let held = held(&inbox, "github-main").await;
+        let output = webhookctl(&inbox, &format!("verify {} -o json", held[0].id)).await;
         let shown = String::from_utf8(output.stdout).unwrap();
         assert_eq!(output.status.code(), Some(5), "{shown}");
         let answer: Value = serde_json::from_str(&shown).unwrap();
@@ -598,7 +594,7 @@ async fn a_refused_request_and_an_event_are_explained_by_their_ids() {
 
     let sent = inbox.github(&id, &body);
     assert_eq!(inbox.post("github-main", &sent, &body).await.status, 200);
-    let answer = inbox.says(&format!("verify github-main:{id}")).await;
+    let answer = says(&inbox, &format!("verify github-main:{id}")).await;
     assert_eq!(
         (&answer["valid"], &answer["source"]),
         (&json!(true), &json!("github-main"))

@@ -7,11 +7,10 @@ use serde_json::json;
 use shared::webhook::event::EventKey;
 
 use super::{
-    answers::{failures, record, work_message},
     bad_input::noise,
     batches,
     budget::{FAULTS, Fault, Shaky},
-    support::{s, seconds_from_now, unique},
+    support::{failures, record, s, seconds_from_now, unique, work_message},
 };
 
 /// The processor does its work for the event, and finds nothing to do when it is rung for again.

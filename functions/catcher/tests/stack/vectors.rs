@@ -15,6 +15,7 @@ use shared::webhook::event::{EventKey, Sha};
 
 use self::again::{Again, again};
 use self::file::{Post, Vector};
+use self::found::{events, refusals};
 use super::support::{Inbox, Item, headers, unique};
 
 #[tokio::test]
@@ -68,7 +69,7 @@ async fn every_vector_meets_its_verdict_over_http() {
         }
     }
     assert_eq!(
-        inbox.events().await,
+        events(&inbox).await,
         [],
         "what was refused is in the ledger"
     );
@@ -217,7 +218,7 @@ impl<'i> Run<'i> {
     /// Refusals stand in the log with a reason that fits, in the order of the requests: ten of a
     /// source in a minute each by itself, and then one for those before it.
     fn tells_why(&self) {
-        let logged = self.inbox.refusals();
+        let logged = refusals(self.inbox);
         for (source, refusals) in &self.refusals {
             let mut told = 0;
             for (reason, count) in &logged[*source] {
@@ -235,7 +236,7 @@ impl<'i> Run<'i> {
 
     /// Each event has the row of its body, under its type and the secret that proved it.
     async fn finds_its_rows(&self) {
-        let rows = self.inbox.events().await;
+        let rows = events(self.inbox).await;
         for (vector, sha) in &self.rows {
             let text = |row: &Item, name: &str| row.get(name).map(|it| it.as_s().unwrap().clone());
             let mut fitting = rows.iter().filter(|row| {

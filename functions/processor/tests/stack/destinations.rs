@@ -15,9 +15,10 @@ use shared::delivery::effects::idempotency_key;
 use shared::inbox::ledger::transition::work_partition;
 use shared::webhook::event::EventKey;
 
-use super::answers::{failures, record, work_message};
+use super::here;
 use super::rights;
-use super::support::{Inbox, here, options, s, unique, with};
+use super::support::{Inbox, options, s, unique, with};
+use super::support::{failures, record, work_message};
 use server::{Answer, Server};
 
 struct World {

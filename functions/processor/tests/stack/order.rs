@@ -19,8 +19,9 @@ use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Ledger, Row, State as Stand};
 use shared::webhook::event::EventKey;
 
-use super::answers::{failures, record, work_message};
-use super::support::{DEMO_SECRET, Inbox, headers, here, hex, options, unique};
+use super::here;
+use super::support::{DEMO_SECRET, Inbox, headers, hex, options, unique};
+use super::support::{failures, record, work_message};
 
 const TOKEN: &str = "token-of-the-provider";
 

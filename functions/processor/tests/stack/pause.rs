@@ -12,8 +12,8 @@ use shared::inbox::ledger::transition::work_partition;
 use shared::inbox::ledger::{FlagKind, FlagResult, Ledger, OperatorFlag};
 use shared::webhook::event::EventKey;
 
-use super::answers::{failures, record, work_message};
 use super::support::{Inbox, options, seconds_from_now, unique};
+use super::support::{failures, record, work_message};
 
 const PAUSE: FlagKind<'_> = FlagKind::Pause("github-main");
 

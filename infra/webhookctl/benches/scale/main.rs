@@ -11,10 +11,6 @@
 mod fill;
 mod ledger;
 mod meter;
-#[expect(dead_code, reason = "the storm needs more of it")]
-#[path = "../../tests/chaos/wire.rs"]
-mod wire;
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::wire::{Message, Socket};
+use testkit::wire::{Message, Socket};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {

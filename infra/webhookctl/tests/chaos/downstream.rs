@@ -13,7 +13,7 @@ use crate::caller::{Callers, Connection};
 use crate::fault_schedule::{Protection, Sky};
 use crate::history::{History, UNNAMED};
 use crate::sender::{Kind, hash_id};
-use crate::wire::{Message, Socket, reset};
+use testkit::wire::{Message, Socket, reset};
 
 /// Longer than the processor waits for an answer.
 const TOO_LATE: Duration = Duration::from_secs(21);

@@ -12,7 +12,7 @@ use crate::evolution::Previous;
 use crate::faults::Fault;
 use crate::rng::Dice;
 use crate::site::Cell;
-use crate::wire::Message;
+use testkit::wire::Message;
 
 /// A protection that the proxy takes off the wire, or the test leaves out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

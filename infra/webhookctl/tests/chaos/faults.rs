@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::rng::Dice;
-use crate::wire::Message;
+use testkit::wire::Message;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {

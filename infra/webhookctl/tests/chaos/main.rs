@@ -28,7 +28,6 @@ mod sender;
 mod site;
 mod stranger;
 mod strip;
-mod wire;
 
 use fault_schedule::Weather;
 use run::Run;

@@ -12,7 +12,7 @@ use crate::fault_schedule::Sky;
 use crate::faults::{self, Fault};
 use crate::history::{History, plain};
 use crate::strip;
-use crate::wire::{Message, Socket, reset};
+use testkit::wire::{Message, Socket, reset};
 
 /// Whom it stands before is said when the service is there.
 #[derive(Clone)]

@@ -1,7 +1,7 @@
 //! The places where the functions ask a service for something.
 
 use crate::faults::Fault;
-use crate::wire::Message;
+use testkit::wire::Message;
 
 /// All of them that a webhook passes on its way, and what the sweep asks each time.
 pub(crate) const SITES: [&str; 12] = [

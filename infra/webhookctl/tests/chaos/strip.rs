@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::fault_schedule::Protection;
-use crate::wire::Message;
+use testkit::wire::Message;
 
 const FENCE: &str = "st = :processing AND epoch = :epoch AND own = :own";
 const NEW: &str = "attribute_not_exists(pk)";

@@ -1,13 +1,11 @@
 //! Completion scripts and man pages, as a person makes them.
 
-mod support;
-
 use std::path::Path;
 use std::process::Command;
 
+use crate::support::folder::Folder;
 use anyhow::Context;
 use serde_json::json;
-use support::folder::Folder;
 
 #[test]
 fn every_shell_has_a_script_that_asks_the_program() -> anyhow::Result<()> {

@@ -1,16 +1,14 @@
 //! `webhookctl dlq`, what is kept apart, and the log, as a person runs them on a stack whose ledger
 //! was written by the library.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::world::World;
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{Claim, EffectRow, EffectState, Received, Settlement, State};
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
-use support::world::World;
 
 const SOURCES: &str = r#"
 schema = 1
@@ -350,7 +348,7 @@ async fn what_is_kept_apart_is_released_or_discarded() -> anyhow::Result<()> {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     let full = world.text(&["inbox", "inspect", &one_name, "--full"])?;
-    for said in ["kept apart", "by local/anna: both are", "attempt 1"] {
+    for said in ["quarantined", "by local/anna: both are", "attempt 1"] {
         assert!(full.contains(said), "{said}: {full}");
     }
     assert!(!full.contains('\u{1b}'), "{full:?}");

@@ -1,19 +1,17 @@
 //! `webhookctl dev` as a person runs it: the program, its output, and what survives kill -9.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::Stdio;
 
+use crate::support::folder::Folder;
+use crate::support::world::Dev;
 use anyhow::{Context, ensure};
 use serde_json::Value;
-use support::folder::Folder;
-use support::world::Dev;
 
 /// The page with the output of the demo; `infra/docs/demo.svg` of README shows the same.
-const PAGE: &str = include_str!("../../docs/getting-started.md");
+const PAGE: &str = include_str!("../../../docs/getting-started.md");
 
 fn start(folder: &Folder) -> anyhow::Result<Dev> {
     Dev::start_as(folder, &["--state", "state"])

@@ -1,17 +1,15 @@
 //! `webhookctl dev --chaos` as a person runs it: what it says is to be watched is what happens.
 
-mod support;
-
 use std::cell::RefCell;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use crate::support::folder::Folder;
+use crate::support::world::Dev;
 use anyhow::{Context as _, ensure};
 use serde_json::Value;
-use support::folder::Folder;
-use support::world::Dev;
 
 /// A lease has to end, and the sweep, the drain and the breaker have their own pace.
 const PATIENCE: Duration = Duration::from_secs(300);

@@ -1,11 +1,10 @@
 //! `webhookctl doctor` as a person runs it on the local stack: well when all is well, and the check
 //! that is named when one thing is not.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::process::Output;
 
+use crate::support::world::World;
 use anyhow::{Context, ensure};
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_sqs::types::QueueAttributeName as Attribute;
@@ -14,9 +13,8 @@ use serde_json::{Value, json};
 use shared::aws::{Aws, CallPolicy};
 use shared::base::clock::UnixMillis;
 use shared::monitoring::endpoint::{Finding, Health, Status};
-use support::world::World;
 
-const TEMPLATE: &str = include_str!("../../../template.yaml");
+const TEMPLATE: &str = include_str!("../../../../template.yaml");
 
 const SOURCES: &str = r#"
 schema = 1

@@ -9,6 +9,4 @@ mod follow;
 mod hostile;
 mod proxy;
 mod selection;
-#[path = "../support/mod.rs"]
-mod support;
 mod world;

@@ -4,9 +4,6 @@
 //! as JSON) on that deployment instead, which must have been given the secrets of
 //! `MITT_DEMO_SECRETS` and sources that point at the ports of `MITT_DEMO_PORTS`.
 
-#[path = "support/rights.rs"]
-mod rights;
-
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -60,7 +57,7 @@ async fn on_the_embedded_stack() -> anyhow::Result<Vec<Fate>> {
     let template = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
     let stack = Stack::start(Options {
         sources_file: Some(sources),
-        rights: Some(rights::enforced()),
+        rights: Some(testkit::rights::enforced()),
         ..Options::new(template, binaries()?)
     })
     .await?;

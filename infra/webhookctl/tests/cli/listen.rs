@@ -3,8 +3,6 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -12,6 +10,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
+use crate::support::log::deeds;
+use crate::support::world::World;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 use shared::aws::secrets::Secret;
@@ -19,8 +19,6 @@ use shared::base::clock::UnixMillis;
 use shared::webhook::envelope::Envelope;
 use shared::webhook::preset::Preset;
 use shared::webhook::verify::{Arrival, Trust, Verifier};
-use support::log::deeds;
-use support::world::World;
 
 const SOURCES: &str = r#"
 schema = 1
@@ -318,7 +316,7 @@ fn past_and_new_events_reach_a_program_byte_for_byte_and_signed_again() -> anyho
     assert!(got.verifies("github", &app.url(), &world.secret("issues")?));
     assert_eq!(got.header("x-github-event"), "issues");
 
-    listening.says("Signing orders again with a secret of this machine")?;
+    listening.says("Signing orders again with a local secret")?;
     let third = world.send(&["orders"])?;
     let told = listening.delivery()?;
     assert_eq!(
@@ -336,7 +334,7 @@ fn past_and_new_events_reach_a_program_byte_for_byte_and_signed_again() -> anyho
     assert_eq!(other.interrupt()?.0, Some(130));
     let (exit, said) = listening.interrupt()?;
     assert_eq!(exit, Some(130));
-    assert!(said.contains("3 sent · 3 taken"), "{said}");
+    assert!(said.contains("3 sent · 3 accepted"), "{said}");
     assert_eq!(world.inspect(&first)?, before);
     let notes = std::fs::read_dir(world.path().join(".mitt/listen"))?;
     let notes = notes
@@ -364,11 +362,11 @@ fn what_a_stopped_program_misses_is_held_and_sent_in_order() -> anyhow::Result<(
     let listening = world.listen(&["-f", &to, "-s", "ord*", "-t", "charge.*"])?;
     listening.says("Forwarding orders from local to http://localhost")?;
     // The look that begins now finds what arrives from here on.
-    listening.says("Signatures are those of the providers")?;
+    listening.says("Signatures are the providers' own")?;
     let first = world.send(&["orders", "-t", "charge.refunded"])?;
     let said = listening.says("no answer")?;
     assert!(
-        said.contains("→ no answer (connection refused), 1 held, trying again"),
+        said.contains("→ no answer (connection refused), 1 held, retrying"),
         "{said}"
     );
     world.send(&["issues"])?;
@@ -385,7 +383,7 @@ fn what_a_stopped_program_misses_is_held_and_sent_in_order() -> anyhow::Result<(
         assert_eq!(app.next()?.header("x-webhookctl-event"), id);
     }
     let (_, said) = listening.interrupt()?;
-    assert!(said.contains("2 sent · 0 taken · 2 refused"), "{said}");
+    assert!(said.contains("2 sent · 0 accepted · 2 rejected"), "{said}");
     Ok(())
 }
 

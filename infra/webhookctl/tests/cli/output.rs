@@ -136,7 +136,7 @@ async fn a_service_that_is_not_there_or_says_nothing() {
     drop(listener);
     let refused = error_at(&url, true).await;
     assert_eq!(refused.code, "aws.unreachable");
-    assert_eq!(refused.message, format!("nothing answers at {url}"));
+    assert_eq!(refused.message, format!("cannot connect to {url}"));
 
     let silent = error_at(&service(None).await, true).await;
     assert_eq!(silent.code, "aws.timeout");

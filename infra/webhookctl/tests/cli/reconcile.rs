@@ -9,7 +9,5 @@ mod hooks;
 mod provider;
 mod repair;
 mod sides;
-#[path = "../support/mod.rs"]
-mod support;
 mod synced;
 mod world;

@@ -9,10 +9,7 @@ mod killed;
 mod line;
 mod lineage;
 mod plan;
-mod pty;
 mod record;
 mod stops;
-#[path = "../support/mod.rs"]
-mod support;
 mod terminal;
 mod world;

@@ -4,23 +4,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-#[path = "support/folder.rs"]
-#[expect(dead_code, reason = "other tests run commands in it")]
-mod folder;
-
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::support::folder::Folder;
 use aws_sdk_sqs::types::DeleteMessageBatchRequestEntry;
 use aws_sdk_ssm::types::ParameterType;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::IntoResponse;
-use folder::Folder;
 use futures::stream::{self, StreamExt as _};
 use local::{Options, Outcome, Stack};
 use serde_json::{Value, json};

@@ -1,14 +1,12 @@
 //! `webhookctl sources` and `webhookctl send` as a person runs them, with and without a stack.
 
-mod support;
-
+use crate::support::folder::{Folder, stderr};
+use crate::support::world::Dev;
 use anyhow::Context;
 use aws_sdk_ssm::types::ParameterType;
 use shared::webhook::sign::{Algorithm, KeyPair};
-use support::folder::{Folder, stderr};
-use support::world::Dev;
 
-const RSA: &str = include_str!("../../../shared/tests/data/rsa-test-key.pem");
+const RSA: &str = include_str!("../../../../shared/tests/data/rsa-test-key.pem");
 
 #[test]
 fn the_configuration_is_shown_where_no_inbox_can_be_asked() -> anyhow::Result<()> {
@@ -16,7 +14,7 @@ fn the_configuration_is_shown_where_no_inbox_can_be_asked() -> anyhow::Result<()
     let listed = folder.run(&["sources", "list"])?;
     assert!(listed.status.success(), "{}", stderr(&listed));
     assert!(
-        stderr(&listed).contains("no inbox is named"),
+        stderr(&listed).contains("no inbox is selected"),
         "{}",
         stderr(&listed)
     );
@@ -282,7 +280,7 @@ async fn a_rotation_shows_which_secret_still_arrives() -> anyhow::Result<()> {
         .as_str()
         .context("the idle one is named")?;
     assert!(
-        advice.starts_with("unused.1 proved none of the last 3"),
+        advice.starts_with("unused.1 verified none of the last 3"),
         "{advice}"
     );
     let text = shown.to_string();

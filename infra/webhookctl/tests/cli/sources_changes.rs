@@ -1,12 +1,10 @@
 //! `webhookctl sources add`, `test`, `rotate-secret`, `pause`, `resume` and `remove`, as a person
 //! runs them beside a running `dev`.
 
-mod support;
-
+use crate::support::folder::Folder;
+use crate::support::world::Dev;
 use anyhow::{Context, ensure};
 use aws_sdk_ssm::types::ParameterType;
-use support::folder::Folder;
-use support::world::Dev;
 
 const SOURCES: &str = "\
 schema = 1

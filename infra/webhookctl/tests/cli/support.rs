@@ -6,5 +6,4 @@
 pub(crate) mod folder;
 pub(crate) mod log;
 pub(crate) mod stack;
-pub(crate) mod sts;
 pub(crate) mod world;

@@ -1,10 +1,9 @@
 //! `webhookctl sync` and what `sources show` says of it, as a person runs them on a stack whose ledger
 //! was written by the library.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::world::World;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 use shared::base::calendar::Day;
@@ -14,7 +13,6 @@ use shared::monitoring::coverage::Comparison;
 use shared::monitoring::coverage::{Piece, Sighting, Tally, Window};
 use shared::monitoring::silence::ArrivalGaps;
 use shared::webhook::event::{Event, EventKey, Fetched, Via};
-use support::world::World;
 
 const SOURCES: &str = r#"
 schema = 1

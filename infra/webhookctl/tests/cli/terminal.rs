@@ -9,10 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use pty::Screen;
-
-#[path = "replay/pty.rs"]
-mod pty;
+use testkit::pty::Screen;
 
 const SOURCES: &str = r#"
 schema = 1
@@ -134,7 +131,7 @@ async fn single_keys_send_again_pause_and_stop_and_leave_the_terminal_as_it_was(
         .await;
     assert!(!screen.is_plain(), "a key counts when it is pressed");
     screen.types("r");
-    screen.shows("nothing was sent yet").await;
+    screen.shows("no event was sent yet").await;
     world.send(&["orders"]);
     screen.shows("→ ").await;
     requests.recv_timeout(PATIENCE).unwrap();
@@ -142,14 +139,14 @@ async fn single_keys_send_again_pause_and_stop_and_leave_the_terminal_as_it_was(
     screen.shows("→ ").await;
     requests.recv_timeout(PATIENCE).unwrap();
     screen.types("p");
-    screen.shows("paused, 0 held; p goes on").await;
+    screen.shows("paused, 0 held; p resumes").await;
     screen.types("x");
     screen.types("p");
-    screen.shows("going on").await;
+    screen.shows("resumed").await;
     screen.types("q");
     let ended = screen.ends().await;
     assert_eq!(ended.exit, Some(0), "{}", ended.text);
-    assert!(ended.text.contains("2 sent · 2 taken"), "{}", ended.text);
+    assert!(ended.text.contains("2 sent · 2 accepted"), "{}", ended.text);
     assert!(screen.is_plain());
 
     // Ctrl-C stays what it is, and gives the terminal back as well.
@@ -165,9 +162,9 @@ async fn arrows_choose_the_event_that_is_sent_again_and_shown() {
     let world = World::start("arrows");
     let (port, requests) = program();
     let mut screen = world.at_terminal(&["listen", "-f", &port]);
-    screen.shows("↑↓ choose").await;
+    screen.shows("↑↓ select").await;
     screen.types("\u{1b}[A");
-    screen.shows("nothing was sent yet").await;
+    screen.shows("no event was sent yet").await;
     for source in ["orders", "code"] {
         world.send(&[source]);
         screen.shows("→ ").await;
@@ -183,11 +180,11 @@ async fn arrows_choose_the_event_that_is_sent_again_and_shown() {
     screen.shows("  again").await;
     requests.recv_timeout(PATIENCE).unwrap();
     screen.types("\u{1b}[B");
-    screen.shows("chosen: ").await;
+    screen.shows("selected: ").await;
     screen.shows("  code  ").await;
     screen.types("q");
     let ended = screen.ends().await;
-    assert!(ended.text.contains("3 sent · 3 taken"), "{}", ended.text);
+    assert!(ended.text.contains("3 sent · 3 accepted"), "{}", ended.text);
     assert!(screen.is_plain());
 }
 
@@ -196,7 +193,7 @@ async fn whoever_wants_no_single_keys_has_none() {
     let world = World::start("no-keys");
     let (port, _requests) = program();
     let mut screen = world.at_terminal(&["listen", "-f", &port, "--no-input"]);
-    screen.shows("Signatures are those of the providers").await;
+    screen.shows("Signatures are the providers' own").await;
     screen.types("q\n");
     world.send(&["orders"]);
     screen.shows("→ ").await;
@@ -313,13 +310,13 @@ async fn an_empty_list_says_whether_events_come_at_all() {
     let world = World::start("empty");
     let list = ["inbox", "list", "-s", "code"];
     let empty = world.at_terminal(&list).ends().await;
-    let none = "no event came in the last 24h; widen with --since 7d";
+    let none = "no event arrived in the last 24h; widen the list with --since 7d";
     assert!(empty.text.contains(none), "{}", empty.text);
     world.send(&["orders"]);
     let mut others = world.at_terminal(&list);
-    others.shows("the newest event came ").await;
+    others.shows("the newest event arrived ").await;
     others
-        .shows(" ago from orders; widen with --since 7d")
+        .shows(" ago from orders; widen the list with --since 7d")
         .await;
     assert_eq!(others.ends().await.exit, Some(0));
 }

@@ -2,18 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may panic")]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::process::Output;
 
+use crate::support::folder::Folder;
 use serde_json::Value;
 use shared::aws::secrets::Secret;
 use shared::base::clock::UnixMillis;
 use shared::webhook::envelope::{Envelope, Headers};
 use shared::webhook::preset::{Encoding, Hash, KeyForm, Location, Preset, Scheme, Template, Unit};
 use shared::webhook::sign::signed;
-use support::folder::Folder;
 
 const AT: UnixMillis = UnixMillis(1_795_169_679_000);
 const RECEIVED: &str = "2026-11-20T10:14:41Z";
@@ -342,7 +340,7 @@ fn json_that_was_written_again() {
             (&pretty, &compact, "indented by 2 spaces"),
             (&spaced.to_owned(), &compact, "a space after each"),
             (&slashes, &compact, "/ written \\/"),
-            (&ascii, &compact, "other than ASCII escaped"),
+            (&ascii, &compact, "non-ASCII escaped"),
             (&php, &pretty, "written compactly, with / written"),
             (&compact, &php, "not escaped"),
         ] {

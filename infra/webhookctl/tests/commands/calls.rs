@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
 use crate::recorder::Service;
-use crate::wire::Message;
+use testkit::wire::Message;
 
 /// One permission that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

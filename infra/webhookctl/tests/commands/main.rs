@@ -19,7 +19,4 @@ mod roles;
 mod shapes;
 mod stats;
 mod verbs;
-#[expect(dead_code, reason = "the storm needs more of it")]
-#[path = "../chaos/wire.rs"]
-mod wire;
 mod world;

@@ -6,7 +6,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 pub(crate) use crate::calls::Call;
 use crate::calls::calls;
-use crate::wire::{Message, Socket};
+use testkit::wire::{Message, Socket};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {

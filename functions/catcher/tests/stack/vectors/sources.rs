@@ -32,7 +32,7 @@ pub(super) async fn start(vectors: &[Vector]) -> Inbox {
         .for_each_concurrent(8, |vector| put_secrets(&inbox, vector))
         .await;
     // The first request is a cold start, which needs the file.
-    inbox.is_warm().await;
+    is_warm(&inbox).await;
     inbox
 }
 
@@ -98,16 +98,14 @@ async fn put_secrets(inbox: &Inbox, vector: &Vector) {
     }
 }
 
-impl Inbox {
-    async fn is_warm(&self) {
-        for _ in 0..100 {
-            let answer = self.post("nobody", &[], b"").await;
-            if answer.status == 404 {
-                return;
-            }
+async fn is_warm(inbox: &Inbox) {
+    for _ in 0..100 {
+        let answer = inbox.post("nobody", &[], b"").await;
+        if answer.status == 404 {
+            return;
         }
-        panic!("the catcher does not answer");
     }
+    panic!("the catcher does not answer");
 }
 
 struct Folder(std::path::PathBuf);

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::Value;
 use shared::inbox::ledger::Item;
 
-use crate::world::{New, WHO, World, stderr, stdout};
+use super::world::{New, WHO, World, stderr, stdout};
 
 const BODY: &str = "{\"b\": 1.10, \"a\":{\"email\":\"a@b.test\"}}\n";
 

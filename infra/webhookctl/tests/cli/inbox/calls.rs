@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::proxy::Proxy;
-use crate::world::{New, World, dead, stderr};
+use super::proxy::Proxy;
+use super::world::{New, World, dead, stderr};
 
 /// Parts of an hour of a source, and of the `work` index.
 const TIME_PARTS: usize = 4;

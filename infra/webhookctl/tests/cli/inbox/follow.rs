@@ -10,7 +10,7 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout};
 use tokio::time::timeout;
 
-use crate::world::{New, World, dead, failed, stderr};
+use super::world::{New, World, dead, failed, stderr};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use shared::inbox::ledger::Item;
 use shared::webhook::event::EventKey;
 
-use crate::world::{New, World, stderr};
+use super::world::{New, World, stderr};
 
 /// What people have put, or could put, into a field of a webhook.
 fn corpus() -> Vec<String> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use shared::inbox::ledger::Settlement;
 use shared::webhook::event::Via;
 
-use crate::world::{New, World, dead, failed, keys, stderr, stdout};
+use super::world::{New, World, dead, failed, keys, stderr, stdout};
 
 const THREE_DAYS: u64 = 3 * 24 * 60;
 
@@ -234,13 +234,17 @@ async fn what_cannot_be_meant_is_answered() {
     for (flags, exit, said) in [
         (&["-s", "strip-main"][..], 2, "did you mean 'stripe-main'?"),
         (&["-s", "nobody*"], 2, "there is no source 'nobody*'"),
-        (&["--where", "a..b=1"], 2, "'a..b' is no path"),
-        (&["--after", "x"], 2, "no cursor"),
+        (&["--where", "a..b=1"], 2, "invalid path 'a..b'"),
+        (&["--after", "x"], 2, "invalid cursor 'x'"),
         (&["--id", "evt_none"], 3, "no event 'evt_none'"),
         (&["--since", "90d"], 2, "at most 31 days"),
         (&["--status", "dead"], 2, "did you mean 'dead_letter'?"),
         (&["--via", "sync"], 2, "unknown --via value 'sync'"),
-        (&["--columns", "id,stat"], 2, "a list has no column 'stat'"),
+        (
+            &["--columns", "id,stat"],
+            2,
+            "unknown or repeated column 'stat'",
+        ),
         (&["--query", "items["], 2, "is not a JMESPath expression"),
     ] {
         let output = world.run(&[&["inbox", "list"], flags].concat()).await;

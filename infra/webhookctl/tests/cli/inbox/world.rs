@@ -14,8 +14,8 @@ use tokio::process::Command;
 
 use crate::support::folder::Folder;
 pub(crate) use crate::support::folder::stderr;
-pub(crate) use crate::support::sts::WHO;
-use crate::support::sts::sts;
+pub(crate) use testkit::sts::WHO;
+use testkit::sts::sts;
 
 /// Whole hours later: so that no test meets the turn of one.
 const MINUTE: u64 = 60;

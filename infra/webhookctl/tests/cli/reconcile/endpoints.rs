@@ -155,14 +155,14 @@ async fn a_subscription_is_enabled_as_each_provider_documents_it() {
         let done = world.webhookctl(&confirmed).await;
         assert!(done.status.success(), "{}", told(&done));
         assert!(
-            told(&done).contains("have the provider send again"),
+            told(&done).contains("ask the provider to send the events"),
             "{}",
             told(&done)
         );
         // Once more, and nothing is left to do.
         let again = world.webhookctl(&confirmed).await;
         assert!(
-            told(&again).contains("nothing was done"),
+            told(&again).contains("nothing was changed"),
             "{}",
             told(&again)
         );

@@ -130,7 +130,7 @@ async fn so_much_drift_that_it_is_no_drift_stops_a_repair() {
     let refused = world.webhookctl(&line).await;
     assert_eq!(refused.status.code(), Some(7), "{}", told(&refused));
     assert!(
-        told(&refused).contains("10.0% of 10 objects drifted, and the cap is 5%"),
+        told(&refused).contains("10.0% of 10 objects drifted, which is more than the cap of 5%"),
         "{}",
         told(&refused)
     );

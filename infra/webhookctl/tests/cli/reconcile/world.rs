@@ -17,10 +17,10 @@ use tokio::process::Command;
 use webhookctl::target::Local;
 
 use super::provider::{API_KEY, APP_TOKEN, Api, app, github, stripe};
-use super::support::folder::Folder;
-pub(crate) use super::support::folder::told;
-use super::support::log::deeds;
-use super::support::stack::{announce, options};
+use crate::support::folder::Folder;
+pub(crate) use crate::support::folder::told;
+use crate::support::log::deeds;
+use crate::support::stack::{announce, options};
 
 /// The table of an application, beside the inbox.
 pub(crate) const TABLE: &str = "app-subscriptions";

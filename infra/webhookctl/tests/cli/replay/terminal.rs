@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::downstream::NEVER;
-use super::pty::Screen;
 use super::world::{World, document, id};
+use testkit::pty::Screen;
 
 fn apply(world: &World, args: &[&str]) -> Screen {
     let line = [&["replay", "apply"], args].concat();

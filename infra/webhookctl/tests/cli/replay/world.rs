@@ -17,11 +17,11 @@ use webhookctl::target::Local;
 
 use super::downstream::Downstream;
 use super::line::Line;
-use super::support::folder::Folder;
-pub(crate) use super::support::folder::told;
-use super::support::log::deeds;
-use super::support::stack::{announce, options};
-use super::support::sts::sts;
+use crate::support::folder::Folder;
+pub(crate) use crate::support::folder::told;
+use crate::support::log::deeds;
+use crate::support::stack::{announce, options};
+use testkit::sts::sts;
 
 pub(crate) struct World {
     pub(crate) stack: Stack,

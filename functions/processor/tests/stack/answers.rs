@@ -6,39 +6,8 @@ use serde_json::{Value, json};
 use shared::base::clock::UnixMillis;
 use shared::webhook::event::EventKey;
 
-use super::support::{Inbox, here, options, s, unique};
-
-pub(crate) fn work_message(key: &EventKey) -> String {
-    json!({ "v": 1, "key": key.pk(), "run": 0 }).to_string()
-}
-
-pub(crate) fn record(id: &str, body: &str) -> Value {
-    json!({
-        "messageId": id,
-        "receiptHandle": "handle",
-        "body": body,
-        "attributes": { "ApproximateReceiveCount": "1", "SentTimestamp": UnixMillis::now().0.to_string() },
-        "messageAttributes": {},
-        "md5OfBody": "",
-        "eventSource": "aws:sqs",
-        "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:mitt-WorkQueue",
-        "awsRegion": "us-east-1",
-    })
-}
-
-/// The ids of the messages that the queue brings again.
-pub(crate) async fn failures(inbox: &Inbox, records: &[Value]) -> Vec<String> {
-    let answer = inbox
-        .invoke("Processor", &json!({ "Records": records }))
-        .await
-        .json()
-        .unwrap();
-    let failures = answer["batchItemFailures"].as_array().unwrap();
-    let ids = failures
-        .iter()
-        .map(|failure| failure["itemIdentifier"].as_str().unwrap().to_owned());
-    ids.collect()
-}
+use super::here;
+use super::support::{Inbox, failures, options, record, s, unique, work_message};
 
 async fn state(inbox: &Inbox, key: &EventKey) -> String {
     inbox.row(key).await["st"].as_s().unwrap().clone()

@@ -1,0 +1,30 @@
+//! The catcher as it is deployed, on the local stack: what it answers to any caller, and that no request harms it.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod arming;
+mod bad_input;
+mod batches;
+mod budget;
+mod erase;
+mod events;
+mod foreign;
+mod forged;
+mod keys;
+mod large;
+mod managed;
+mod permissions;
+mod public_url;
+mod quarantine;
+mod rotation;
+mod spill;
+mod vectors;
+
+use std::path::{Path, PathBuf};
+
+use testkit::{inbox as support, rights, root, sts};
+
+/// The folder of these tests.
+fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stack")
+}

@@ -1,0 +1,17 @@
+//! The processor as it is deployed, on the local stack, with every kind of destination.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod answers;
+mod destinations;
+mod order;
+mod pause;
+
+use std::path::{Path, PathBuf};
+
+use testkit::{inbox as support, rights};
+
+/// The folder of these tests.
+fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stack")
+}

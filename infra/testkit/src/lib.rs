@@ -1,0 +1,46 @@
+//! What the tests of several crates share. Only tests and benches use it.
+
+#![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+pub mod inbox;
+pub mod pty;
+pub mod rights;
+pub mod sts;
+pub mod wire;
+
+use std::path::{Path, PathBuf};
+
+/// The repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The template that is deployed.
+pub fn template() -> PathBuf {
+    root().join("template.yaml")
+}
+
+/// The folder with the built functions and the CLI, next to the running test program. Cargo does not
+/// build the binaries of other packages for a test.
+///
+/// # Panics
+///
+/// When one of them is missing; `cargo build --workspace` builds them.
+pub fn programs() -> PathBuf {
+    let test = std::env::current_exe().expect("the test program has a path");
+    let folder = test.parent().and_then(Path::parent).unwrap();
+    for name in ["catcher", "processor", "backup-sync", "webhookctl"] {
+        let path = folder.join(name);
+        assert!(
+            path.exists(),
+            "{} is missing: run `cargo build --workspace` first",
+            path.display()
+        );
+    }
+    folder.to_owned()
+}
+
+/// The CLI.
+pub fn webhookctl() -> PathBuf {
+    programs().join("webhookctl")
+}

@@ -1,0 +1,21 @@
+//! The CLI as a person or a script runs it.
+
+mod completions;
+mod contexts;
+mod dead_letters;
+mod dev;
+mod dev_chaos;
+mod doctor;
+mod inbox;
+mod journey;
+mod listen;
+mod output;
+mod reconcile;
+mod replay;
+mod run_time;
+mod sources;
+mod sources_changes;
+mod support;
+mod sync_commands;
+mod terminal;
+mod verify;
