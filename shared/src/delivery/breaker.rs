@@ -21,11 +21,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Ledger, item};
+use crate::inbox::table::{Change, Returns, Table, Write};
 use health::Health;
 use state::BreakerState;
 pub use state::Position;
@@ -40,8 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The breakers of all destinations, as this process knows them.
 #[derive(Debug)]
 pub struct Breakers {
-    dynamodb: aws_sdk_dynamodb::Client,
-    table: String,
+    table: Table,
     /// A random id of this process. With the number of the write it names each write: two tasks
     /// of one process can write equal values in the same millisecond.
     process: String,
@@ -92,8 +90,7 @@ impl Breakers {
         // Without randomness a write of ours may pass for another's: nobody probes for a while.
         let _ = crate::base::random::fill(&mut process);
         Self {
-            dynamodb,
-            table: table.into(),
+            table: Table::new(dynamodb, table),
             process: hex::encode(process),
             writes: AtomicU64::new(0),
             known: Mutex::default(),
@@ -103,8 +100,8 @@ impl Breakers {
 
     /// Those in the table of a ledger.
     pub fn beside(ledger: &Ledger) -> Self {
-        let (dynamodb, table) = ledger.table();
-        Self::new(dynamodb.clone(), table)
+        let table = ledger.table();
+        Self::new(table.client().clone(), table.name())
     }
 
     /// Asks to call a destination. Reads at most every five seconds, and writes only to probe.
@@ -209,17 +206,10 @@ impl Breakers {
     }
 
     async fn read(&self, destination: &str) -> anyhow::Result<BreakerState> {
-        let request = self
-            .dynamodb
-            .get_item()
-            .table_name(&self.table)
-            .key("pk", item::s("SYS"))
-            .key("sk", item::s(sk(destination)))
-            .consistent_read(true)
-            .send();
-        let answer = tokio::time::timeout(PATIENCE, request).await;
-        let answer = answer.context("read a breaker: no answer in time")?;
-        let stored = answer.context("read a breaker")?.item;
+        let sk = sk(destination);
+        let read = self.table.get("read a breaker", ("SYS", &sk));
+        let answer = tokio::time::timeout(PATIENCE, read).await;
+        let stored = answer.context("read a breaker: no answer in time")??;
         Ok(stored.as_ref().map(BreakerState::read).unwrap_or_default())
     }
 
@@ -234,38 +224,27 @@ impl Breakers {
         let (condition, seen_rev) = seen.condition();
         let number = self.writes.fetch_add(1, Ordering::Relaxed);
         let by = format!("{}-{number}", self.process);
-        let mut values = next.values(&by);
-        values.extend(seen_rev);
-        let request = self
-            .dynamodb
-            .update_item()
-            .table_name(&self.table)
-            .key("pk", item::s("SYS"))
-            .key("sk", item::s(sk(destination)))
-            .update_expression(BreakerState::UPDATE)
-            .condition_expression(condition)
-            .expression_attribute_names("#ttl", "ttl")
-            .expression_attribute_names("#by", "by")
-            .set_expression_attribute_values(Some(values))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send();
-        let answer = tokio::time::timeout(PATIENCE, request).await;
-        match answer.context("write a breaker: no answer in time")? {
-            Ok(_) => {
+        let mut change = Change::new("write a breaker", condition, BreakerState::UPDATE)
+            .named("#ttl", "ttl")
+            .named("#by", "by");
+        change.values = next.values(&by);
+        change.values.extend(seen_rev);
+        let sk = sk(destination);
+        let write = self.table.update(("SYS", &sk), change, Returns::Refused);
+        let answer = tokio::time::timeout(PATIENCE, write).await;
+        match answer.context("write a breaker: no answer in time")?? {
+            Write::Applied(_) => {
                 self.known(destination, |known| known.standing = next.clone());
                 Ok(true)
             }
-            Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
-                    let stored = refused.item.clone().unwrap_or_default();
-                    let standing = BreakerState::read(&stored);
-                    // The SDK repeated this write because its response was lost.
-                    let ours = standing == *next && item::text(&stored, "by") == Some(&by);
-                    self.known(destination, |known| known.standing = standing);
-                    Ok(ours)
-                }
-                _ => Err(error).context("write a breaker"),
-            },
+            Write::Refused(stored) => {
+                let stored = stored.unwrap_or_default();
+                let standing = BreakerState::read(&stored);
+                // The SDK repeated this write because its response was lost.
+                let ours = standing == *next && item::text(&stored, "by") == Some(&by);
+                self.known(destination, |known| known.standing = standing);
+                Ok(ours)
+            }
         }
     }
 

@@ -11,11 +11,10 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::ReturnValue;
 
 use crate::base::clock::UnixMillis;
-use crate::inbox::ledger::{Item, item};
+use crate::inbox::ledger::item;
+use crate::inbox::table::{Change, Returns, Table, Write};
 use crate::sources::Rate;
 
 /// The counter is a help, and must not hold up work.
@@ -30,8 +29,7 @@ const KEEP: Duration = Duration::from_secs(3600);
 /// The counters of all destinations that have a rate.
 #[derive(Clone, Debug)]
 pub struct Rates {
-    dynamodb: aws_sdk_dynamodb::Client,
-    table: String,
+    table: Table,
 }
 
 /// When a call may be made.
@@ -45,8 +43,7 @@ pub enum Turn {
 impl Rates {
     pub fn new(dynamodb: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
         Self {
-            dynamodb,
-            table: table.into(),
+            table: Table::new(dynamodb, table),
         }
     }
 
@@ -64,42 +61,26 @@ impl Rates {
         jitter: f64,
     ) -> anyhow::Result<Turn> {
         let window = window(rate, now);
-        let mut values = Item::from([
-            (":one".to_owned(), item::n(1)),
-            (
-                ":ttl".to_owned(),
-                item::n((now + rate.window + KEEP).secs()),
-            ),
-        ]);
-        let request = self
-            .dynamodb
-            .update_item()
-            .table_name(&self.table)
-            .key("pk", item::s("SYS"))
-            .key("sk", item::s(format!("RATE#{destination}#{window}")))
-            .update_expression("SET #ttl = :ttl ADD n :one")
-            .expression_attribute_names("#ttl", "ttl")
-            .return_values(ReturnValue::UpdatedNew);
-        let request = if old {
-            values.insert(":half".to_owned(), item::n(rate.half().calls));
-            request.condition_expression("attribute_not_exists(n) OR n < :half")
+        let condition = if old {
+            "attribute_not_exists(n) OR n < :half"
         } else {
-            request
+            ""
         };
-        let request = request.set_expression_attribute_values(Some(values)).send();
-        let answer = tokio::time::timeout(PATIENCE, request).await;
-        let answer = answer.context("count a call: no answer in time")?;
-        if let Err(error) = &answer
-            && error
-                .as_service_error()
-                .is_some_and(UpdateItemError::is_conditional_check_failed_exception)
-        {
-            return Ok(turn(rate, window, rate.calls + 1, jitter));
+        let ttl = item::n((now + rate.window + KEEP).secs());
+        let mut change = Change::new("count a call", condition, "SET #ttl = :ttl ADD n :one")
+            .named("#ttl", "ttl")
+            .with(":one", item::n(1))
+            .with(":ttl", ttl);
+        if old {
+            change = change.with(":half", item::n(rate.half().calls));
         }
-        let counted = answer
-            .context("count a call")?
-            .attributes
-            .unwrap_or_default();
+        let sk = format!("RATE#{destination}#{window}");
+        let count = self.table.update(("SYS", &sk), change, Returns::Updated);
+        let answer = tokio::time::timeout(PATIENCE, count).await;
+        let Write::Applied(counted) = answer.context("count a call: no answer in time")?? else {
+            return Ok(turn(rate, window, rate.calls + 1, jitter));
+        };
+        let counted = counted.unwrap_or_default();
         let ticket = item::number(&counted, "n").context("count a call: there is no count")?;
         Ok(turn(rate, window, ticket, jitter))
     }

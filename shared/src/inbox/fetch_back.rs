@@ -18,14 +18,13 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{Delete, Put, TransactWriteItem, Update};
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, SCHEMA, item};
+use crate::inbox::table::{Change, Returns, Table, Transaction};
 use crate::sources::Source;
 use crate::webhook::event::{Event, Fetched, Via};
 use crate::webhook::preset::State;
@@ -43,14 +42,15 @@ const KNOWN: Duration = Duration::from_secs(90 * 24 * 3600);
 /// objects with news.
 const MOST_READ: usize = 4_000;
 
+const READ: &str = "read what is known of an object";
+
 /// How often a write is decided again when another process was faster.
 const TRIES: usize = 4;
 
 /// The table.
 #[derive(Debug)]
 pub struct FetchBack {
-    dynamodb: aws_sdk_dynamodb::Client,
-    table: String,
+    table: Table,
 }
 
 /// The network that a notice came from, as a hash.
@@ -134,8 +134,7 @@ pub fn event(source: &Source, state: &State, body: Bytes, config: &str, now: Uni
 impl FetchBack {
     pub fn new(dynamodb: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
         Self {
-            dynamodb,
-            table: table.into(),
+            table: Table::new(dynamodb, table),
         }
     }
 
@@ -176,9 +175,8 @@ impl FetchBack {
         let mut from = None;
         loop {
             let page = self
-                .dynamodb
+                .table
                 .query()
-                .table_name(&self.table)
                 .key_condition_expression("pk = :pk AND begins_with(sk, :w)")
                 .expression_attribute_values(":pk", item::s(pk(source)))
                 .expression_attribute_values(":w", item::s("W#"))
@@ -203,22 +201,17 @@ impl FetchBack {
         wait: &mut Wait,
         now: UnixMillis,
     ) -> anyhow::Result<bool> {
-        let answer = self
-            .dynamodb
-            .update_item()
-            .table_name(&self.table)
-            .key("pk", item::s(pk(source)))
-            .key("sk", item::s(wait.sk()))
-            .update_expression("SET s = w, #try = :now, n = :next")
-            .condition_expression("w = :w AND n = :n")
-            .expression_attribute_names("#try", "try")
-            .expression_attribute_values(":now", item::ms(now))
-            .expression_attribute_values(":w", item::n(wait.wanted))
-            .expression_attribute_values(":n", item::n(wait.tries))
-            .expression_attribute_values(":next", item::n(wait.tries.saturating_add(1)))
-            .send()
-            .await;
-        if !held(answer).context("note that an object is being fetched")? {
+        let change = Change::new(
+            "store that an object is being fetched",
+            "w = :w AND n = :n",
+            "SET s = w, #try = :now, n = :next",
+        )
+        .named("#try", "try")
+        .with(":now", item::ms(now))
+        .with(":w", item::n(wait.wanted))
+        .with(":n", item::n(wait.tries))
+        .with(":next", item::n(wait.tries.saturating_add(1)));
+        if !self.update(source, wait, change).await? {
             return Ok(false);
         }
         wait.called = wait.wanted;
@@ -229,19 +222,17 @@ impl FetchBack {
 
     /// Notes why a call failed. The text holds nothing that the provider sent.
     pub async fn failed(&self, source: &str, wait: &Wait, error: &str) -> anyhow::Result<()> {
-        let answer = self
-            .dynamodb
-            .update_item()
-            .table_name(&self.table)
-            .key("pk", item::s(pk(source)))
-            .key("sk", item::s(wait.sk()))
-            .update_expression("SET err = :err")
-            .condition_expression("attribute_exists(pk)")
-            .expression_attribute_values(":err", item::s(error))
-            .send()
-            .await;
-        held(answer).context("note that an object could not be fetched")?;
+        let what = "store why an object could not be fetched";
+        let change = Change::new(what, "attribute_exists(pk)", "SET err = :err")
+            .with(":err", item::s(error));
+        self.update(source, wait, change).await?;
         Ok(())
+    }
+
+    async fn update(&self, source: &str, wait: &Wait, change: Change) -> anyhow::Result<bool> {
+        let key = (&*pk(source), &*wait.sk());
+        let written = self.table.update(key, change, Returns::Nothing).await?;
+        Ok(written.is_applied())
     }
 
     /// The event of what was fetched is stored: the object is known, and waits no more unless there
@@ -254,20 +245,21 @@ impl FetchBack {
             ("at".to_owned(), item::ms(now)),
             ("ttl".to_owned(), item::n((now + KNOWN).secs())),
         ]);
-        self.dynamodb
-            .put_item()
-            .table_name(&self.table)
-            .set_item(Some(known))
-            .send()
-            .await
-            .context("note that an object is known")?;
+        self.table
+            .put(
+                "store that an object is known",
+                known,
+                None,
+                Returns::Nothing,
+            )
+            .await?;
         self.end(source, wait).await
     }
 
     /// The object waits no more, unless there was another notice since the call began.
     pub async fn end(&self, source: &str, wait: &Wait) -> anyhow::Result<()> {
         let delete = Delete::builder()
-            .table_name(&self.table)
+            .table_name(self.table.name())
             .key("pk", item::s(pk(source)))
             .key("sk", item::s(wait.sk()))
             .condition_expression("w = :w")
@@ -277,82 +269,56 @@ impl FetchBack {
         if !wait.known {
             writes.push(self.count(source, wait.network, -1)?);
         }
-        self.transact(writes)
-            .await
-            .context("end the wait for an object")?;
+        self.table
+            .transact("end the wait for an object", writes)
+            .await?;
         Ok(())
     }
 
     async fn wait(&self, source: &str, object: &str) -> anyhow::Result<Option<Wait>> {
-        let item = self.get(pk(source), format!("W#{object}")).await?;
+        let sk = format!("W#{object}");
+        let item = self.table.get(READ, (&pk(source), &sk)).await?;
         Ok(item.as_ref().and_then(Wait::from_item))
     }
 
     async fn is_known(&self, source: &str, object: &str) -> anyhow::Result<bool> {
-        let item = self.get(known_pk(source, object), "K".to_owned()).await?;
-        Ok(item.is_some())
-    }
-
-    async fn get(&self, pk: String, sk: String) -> anyhow::Result<Option<Item>> {
-        let answer = self
-            .dynamodb
-            .get_item()
-            .table_name(&self.table)
-            .key("pk", item::s(pk))
-            .key("sk", item::s(sk))
-            .consistent_read(true)
-            .send()
-            .await
-            .context("read what is known of an object")?;
-        Ok(answer.item)
+        let pk = known_pk(source, object);
+        Ok(self.table.get(READ, (&pk, "K")).await?.is_some())
     }
 
     /// The last call may have begun before this notice.
     async fn want_again(&self, source: &str, wait: &Wait) -> anyhow::Result<Option<Noticed>> {
-        let answer = self
-            .dynamodb
-            .update_item()
-            .table_name(&self.table)
-            .key("pk", item::s(pk(source)))
-            .key("sk", item::s(wait.sk()))
-            .update_expression("SET w = :next, n = :none")
-            .condition_expression("w = :w")
-            .expression_attribute_values(":w", item::n(wait.wanted))
-            .expression_attribute_values(":next", item::n(wait.wanted.saturating_add(1)))
-            .expression_attribute_values(":none", item::n(0))
-            .send()
-            .await;
-        let held = held(answer).context("store that an object has news")?;
-        Ok(held.then_some(Noticed::Kept))
+        let what = "store that an object changed";
+        let change = Change::new(what, "w = :w", "SET w = :next, n = :none")
+            .with(":w", item::n(wait.wanted))
+            .with(":next", item::n(wait.wanted.saturating_add(1)))
+            .with(":none", item::n(0));
+        let written = self.update(source, wait, change).await?;
+        Ok(written.then_some(Noticed::Kept))
     }
 
     async fn put_known(&self, source: &str, wait: &Wait) -> anyhow::Result<Option<Noticed>> {
-        let answer = self
-            .dynamodb
-            .put_item()
-            .table_name(&self.table)
-            .set_item(Some(wait.to_item(source)))
-            .condition_expression("attribute_not_exists(pk)")
-            .send()
-            .await;
-        let held = held(answer).context("store that a known object has news")?;
-        Ok(held.then_some(Noticed::Kept))
+        let what = "store that a known object changed";
+        let condition = Some(("attribute_not_exists(pk)", Item::new()));
+        let item = wait.to_item(source);
+        let put = self
+            .table
+            .put(what, item, condition, Returns::Nothing)
+            .await?;
+        Ok(put.is_applied().then_some(Noticed::Kept))
     }
 
     /// The place is counted in the same transaction, so that a group never has more.
     async fn put_unknown(&self, source: &str, wait: &Wait) -> anyhow::Result<Option<Noticed>> {
         let put = Put::builder()
-            .table_name(&self.table)
+            .table_name(self.table.name())
             .set_item(Some(wait.to_item(source)))
             .condition_expression("attribute_not_exists(pk)")
             .build()?;
         let put = TransactWriteItem::builder().put(put).build();
         let writes = vec![put, self.count(source, wait.network, 1)?];
-        let refused = self
-            .transact(writes)
-            .await
-            .context("store that an object is named")?;
-        Ok(match refused {
+        let stored = self.table.transact("store that an object is named", writes);
+        Ok(match stored.await? {
             Transaction::Applied => Some(Noticed::Waits),
             Transaction::Refused(0) | Transaction::Conflict => None,
             Transaction::Refused(_) => Some(Noticed::Full),
@@ -366,7 +332,7 @@ impl FetchBack {
             ("n > :bound", 0)
         };
         let update = Update::builder()
-            .table_name(&self.table)
+            .table_name(self.table.name())
             .key("pk", item::s(pk(source)))
             .key("sk", item::s(format!("N#{:02}", network.group())))
             .update_expression("ADD n :by")
@@ -375,63 +341,6 @@ impl FetchBack {
             .expression_attribute_values(":bound", item::n(bound))
             .build()?;
         Ok(TransactWriteItem::builder().update(update).build())
-    }
-
-    /// The token that the SDK adds makes its own repetitions one transaction.
-    async fn transact(&self, writes: Vec<TransactWriteItem>) -> anyhow::Result<Transaction> {
-        let request = self.dynamodb.transact_write_items();
-        match request.set_transact_items(Some(writes)).send().await {
-            Ok(_) => Ok(Transaction::Applied),
-            Err(error) => match why(&error) {
-                Some(refused) => Ok(refused),
-                None => Err(error.into()),
-            },
-        }
-    }
-}
-
-/// What came of a transaction.
-enum Transaction {
-    Applied,
-    /// The condition of the write at this place did not hold.
-    Refused(usize),
-    /// Another write on one of the items was under way.
-    Conflict,
-}
-
-/// What a cancelled transaction means; nothing if it is an error like any other.
-fn why<R>(error: &SdkError<TransactWriteItemsError, R>) -> Option<Transaction> {
-    let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
-        error.as_service_error()
-    else {
-        return None;
-    };
-    let codes = cancelled.cancellation_reasons().iter();
-    let codes: Vec<&str> = codes
-        .map(|reason| reason.code().unwrap_or_default())
-        .collect();
-    let place = |code: &str| codes.iter().position(|one| *one == code);
-    let refused = place("ConditionalCheckFailed").map(Transaction::Refused);
-    refused.or_else(|| place("TransactionConflict").map(|_| Transaction::Conflict))
-}
-
-/// Whether the condition of a write held.
-fn held<T, E: ProvideErrorMetadata, R>(answer: Result<T, SdkError<E, R>>) -> anyhow::Result<bool>
-where
-    SdkError<E, R>: std::error::Error + Send + Sync + 'static,
-{
-    match answer {
-        Ok(_) => Ok(true),
-        Err(error) => {
-            let code = error
-                .as_service_error()
-                .and_then(ProvideErrorMetadata::code);
-            if code == Some("ConditionalCheckFailedException") {
-                Ok(false)
-            } else {
-                Err(error.into())
-            }
-        }
     }
 }
 

@@ -13,11 +13,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, SCHEMA, item};
+use crate::inbox::table::{Returns, Table};
 use crate::webhook::verify::{Verifier, Wanted};
 
 /// The largest document that is kept, in bytes.
@@ -40,8 +40,7 @@ const REREAD: Duration = Duration::from_secs(30);
 /// The table, and what this process has read of it.
 #[derive(Debug)]
 pub struct Keyring {
-    dynamodb: aws_sdk_dynamodb::Client,
-    table: String,
+    table: Table,
     read_at: Mutex<HashMap<String, UnixMillis>>,
 }
 
@@ -72,8 +71,7 @@ struct Failure {
 impl Keyring {
     pub fn new(dynamodb: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
         Self {
-            dynamodb,
-            table: table.into(),
+            table: Table::new(dynamodb, table),
             read_at: Mutex::default(),
         }
     }
@@ -120,44 +118,27 @@ impl Keyring {
 
     /// What was fetched for a source.
     pub async fn read(&self, source: &str) -> anyhow::Result<Fetched> {
-        let answer = self
-            .dynamodb
-            .get_item()
-            .table_name(&self.table)
-            .key("pk", item::s(pk(source)))
-            .key("sk", item::s("K"))
-            .send()
-            .await
-            .with_context(|| format!("read the fetched keys of {source}"))?;
-        Ok(answer
-            .item
-            .as_ref()
-            .map(Fetched::from_item)
-            .unwrap_or_default())
+        let pk = pk(source);
+        let read = self.table.get_eventually("read an item", (&pk, "K"), None);
+        let stored = read.await;
+        let stored = stored.with_context(|| format!("read the fetched keys of {source}"))?;
+        Ok(stored.as_ref().map(Fetched::from_item).unwrap_or_default())
     }
 
-    /// Writes what was read and changed; `false` when somebody else has written meanwhile.
+    /// Writes what was read and changed; `false` when another process wrote in between.
     pub async fn write(&self, source: &str, fetched: &Fetched) -> anyhow::Result<bool> {
-        let answer = self
-            .dynamodb
-            .put_item()
-            .table_name(&self.table)
-            .set_item(Some(fetched.to_item(source)))
-            .condition_expression("attribute_not_exists(pk) OR rev = :rev")
-            .expression_attribute_values(":rev", item::n(fetched.rev))
-            .send()
-            .await;
-        match answer {
-            Ok(_) => Ok(true),
-            Err(error)
-                if error
-                    .as_service_error()
-                    .is_some_and(PutItemError::is_conditional_check_failed_exception) =>
-            {
-                Ok(false)
-            }
-            Err(error) => Err(error).with_context(|| format!("write the fetched keys of {source}")),
-        }
+        let condition = "attribute_not_exists(pk) OR rev = :rev";
+        let values = Item::from([(":rev".to_owned(), item::n(fetched.rev))]);
+        let item = fetched.to_item(source);
+        let put = self.table.put(
+            "put an item",
+            item,
+            Some((condition, values)),
+            Returns::Nothing,
+        );
+        let written = put.await;
+        let written = written.with_context(|| format!("write the fetched keys of {source}"))?;
+        Ok(written.is_applied())
     }
 }
 

@@ -57,13 +57,10 @@ mod sweep;
 mod sync_state;
 pub mod transition;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use anyhow::Context as _;
-use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure};
+use aws_sdk_dynamodb::error::ProvideErrorMetadata;
 
 use crate::aws::Lazy;
 use crate::sources::ordering::Order;
@@ -94,8 +91,9 @@ pub use sweep::{Capacity, CapacityRequest, QueueCapacity, SweepDecision, SweepRe
 pub use sync_state::{Lost, SyncState};
 use transition::Change;
 
-/// The attributes of an item.
-pub type Item = HashMap<String, AttributeValue>;
+pub use crate::inbox::table::Item;
+pub(crate) use crate::inbox::table::Write;
+use crate::inbox::table::{self, Returns, Table};
 
 /// The version of rows that this code writes.
 pub const SCHEMA: u32 = 1;
@@ -107,20 +105,11 @@ pub const NEWEST_SCHEMA: u32 = SCHEMA + 1;
 /// The table with the rows, and the bucket with the bodies that are too large for it.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    pub(crate) dynamodb: aws_sdk_dynamodb::Client,
-    pub(crate) table: String,
+    pub(crate) table: Table,
     bodies: Option<(Lazy<aws_sdk_s3::Client>, String)>,
     retentions: Retentions,
     /// The sources whose events stand in line.
     strict: Arc<BTreeMap<String, Order>>,
-}
-
-/// What DynamoDB made of a conditional write.
-pub(crate) enum Write {
-    /// It was applied. The item as it is now, where that was asked for.
-    Applied(Option<Item>),
-    /// Its condition did not hold. The item as it stands, if there is one.
-    Refused(Option<Item>),
 }
 
 impl Ledger {
@@ -131,8 +120,7 @@ impl Ledger {
         bodies: Option<(aws_sdk_s3::Client, String)>,
     ) -> Self {
         Self {
-            dynamodb,
-            table: table.into(),
+            table: Table::new(dynamodb, table),
             bodies: bodies.map(|(s3, bucket)| (s3.into(), bucket)),
             retentions: Retentions::default(),
             strict: Arc::default(),
@@ -148,9 +136,9 @@ impl Ledger {
         }
     }
 
-    /// The table that it is in, for those who keep items of their own there.
-    pub(crate) fn table(&self) -> (&aws_sdk_dynamodb::Client, &str) {
-        (&self.dynamodb, &self.table)
+    /// The table of this ledger, for the other items of the inbox.
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
     }
 
     /// Applies a change to the state row `pk`.
@@ -164,146 +152,45 @@ impl Ledger {
         sk: &str,
         change: Change,
     ) -> anyhow::Result<Write> {
-        let what = change.what;
-        let request = self
-            .dynamodb
-            .update_item()
-            .table_name(&self.table)
-            .key("pk", item::s(pk))
-            .key("sk", item::s(sk))
-            .update_expression(change.update)
-            .condition_expression(change.condition)
-            .set_expression_attribute_values(
-                Some(change.values).filter(|values| !values.is_empty()),
-            )
-            .set_expression_attribute_names(Some(change.names).filter(|names| !names.is_empty()))
-            .return_values(ReturnValue::AllNew)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        let answer = retry_on_transaction_conflict(async || request.clone().send().await).await;
-        match answer {
-            Ok(output) => Ok(Write::Applied(output.attributes)),
-            Err(error) => match error.as_service_error() {
-                Some(aws_sdk_dynamodb::operation::update_item::UpdateItemError::ConditionalCheckFailedException(
-                    refused,
-                )) => Ok(Write::Refused(refused.item.clone())),
-                _ => Err(error).context(what),
-            },
-        }
+        self.table.update((pk, sk), change, Returns::All).await
     }
 
-    /// Puts an item under a condition; without one the put always holds.
+    /// Puts an item under a condition; without one the put replaces what is there.
     pub(crate) async fn put(
         &self,
         what: &'static str,
         item: Item,
         condition: Option<(&str, Item)>,
     ) -> anyhow::Result<Write> {
-        let mut request = self
-            .dynamodb
-            .put_item()
-            .table_name(&self.table)
-            .set_item(Some(item))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        if let Some((condition, values)) = condition {
-            request = request
-                .condition_expression(condition)
-                .set_expression_attribute_values(Some(values).filter(|values| !values.is_empty()));
-        }
-        let answer = retry_on_transaction_conflict(async || request.clone().send().await).await;
-        match answer {
-            Ok(_) => Ok(Write::Applied(None)),
-            Err(error) => match error.as_service_error() {
-                Some(aws_sdk_dynamodb::operation::put_item::PutItemError::ConditionalCheckFailedException(
-                    refused,
-                )) => Ok(Write::Refused(refused.item.clone())),
-                _ => Err(error).context(what),
-            },
-        }
+        self.table
+            .put(what, item, condition, Returns::Refused)
+            .await
     }
 
-    /// An item that is never changed under its key, so that any replica's will do. Half the price,
-    /// unless it was written a moment ago.
+    /// Reads an item that is never changed under its key. Any replica may answer, at half the price;
+    /// only an item that is missing there is read again from the leader.
     async fn immutable(&self, pk: &str, sk: &str) -> anyhow::Result<Option<Item>> {
-        match self.read(pk, sk, false).await? {
+        match self.table.get_eventually(READ, (pk, sk), None).await? {
             Some(item) => Ok(Some(item)),
             None => self.get(pk, sk).await,
         }
     }
 
     pub(crate) async fn get(&self, pk: &str, sk: &str) -> anyhow::Result<Option<Item>> {
-        self.read(pk, sk, true).await
-    }
-
-    async fn read(&self, pk: &str, sk: &str, consistent: bool) -> anyhow::Result<Option<Item>> {
-        let answer = self
-            .dynamodb
-            .get_item()
-            .table_name(&self.table)
-            .key("pk", item::s(pk))
-            .key("sk", item::s(sk))
-            .consistent_read(consistent)
-            .send()
-            .await
-            .context("read an item of the ledger")?;
-        Ok(answer.item)
+        self.table.get(READ, (pk, sk)).await
     }
 }
 
-/// Whether DynamoDB failed: it did not answer, or refused what it would accept later. An error of S3, such as
-/// `AccessDenied` on a body, concerns one event and says nothing about the table.
+const READ: &str = "read an item of the ledger";
+
+/// Whether DynamoDB failed: it did not answer, or refused what it would accept later. An error of S3,
+/// such as `AccessDenied` on a body, concerns one event and says nothing about the table.
 pub fn is_unavailable(error: &anyhow::Error) -> bool {
-    use aws_sdk_dynamodb::operation::{get_item, put_item, query, update_item};
-    let of_dynamodb = error.is::<SdkError<put_item::PutItemError>>()
-        || error.is::<SdkError<update_item::UpdateItemError>>()
-        || error.is::<SdkError<get_item::GetItemError>>()
-        || error.is::<SdkError<query::QueryError>>();
-    of_dynamodb && !is_permanent_rejection(error)
+    table::is_failed_call(error) && !is_permanent_rejection(error)
 }
 
-/// Whether the event was refused as such, by DynamoDB or by a bound of ours: the ledger is there,
-/// and would refuse it again.
+/// Whether DynamoDB, or a limit of the ledger, rejects this event now and would reject it again. The
+/// table itself is available.
 pub fn is_permanent_rejection(error: &anyhow::Error) -> bool {
-    use aws_sdk_dynamodb::operation::put_item::PutItemError;
-    if error.is::<TooManyConflicts>() {
-        return true;
-    }
-    let Some(error) = error.downcast_ref::<SdkError<PutItemError>>() else {
-        return false;
-    };
-    matches!(error, SdkError::ConstructionFailure(_))
-        || matches!(
-            error.as_service_error().and_then(|error| error.code()),
-            Some(
-                "ValidationException"
-                    | "SerializationException"
-                    | "ItemCollectionSizeLimitExceededException"
-            )
-        )
-}
-
-/// A transaction on the same row, such as a replay, makes a write fail for a moment. The SDK
-/// does not count that among what it tries again.
-async fn retry_on_transaction_conflict<T, E, R>(
-    send: impl AsyncFn() -> Result<T, SdkError<E, R>>,
-) -> Result<T, SdkError<E, R>>
-where
-    E: ProvideErrorMetadata,
-{
-    let mut tries = 0;
-    loop {
-        match send().await {
-            Err(error)
-                if tries < 3
-                    && error.as_service_error().and_then(|e| e.code())
-                        == Some("TransactionConflictException") =>
-            {
-                tries += 1;
-                tokio::time::sleep(
-                    Duration::from_millis(20).mul_f64(1.0 + 4.0 * crate::base::backoff::jitter()),
-                )
-                .await;
-            }
-            answer => return answer,
-        }
-    }
+    error.is::<TooManyConflicts>() || table::is_invalid_item(error)
 }

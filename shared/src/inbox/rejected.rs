@@ -31,6 +31,7 @@ use anyhow::{Context as _, anyhow};
 use crate::aws::secrets::Secret;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::Packed;
+use crate::inbox::table::{Returns, Table};
 use crate::sources::Source;
 use crate::webhook::envelope::Envelope;
 use crate::webhook::event::EventId;
@@ -79,8 +80,7 @@ pub enum StoreResult {
 /// The table, and what this process knows of its budgets.
 #[derive(Debug)]
 pub struct RejectedRequests {
-    dynamodb: aws_sdk_dynamodb::Client,
-    table: String,
+    table: Table,
     gate: Mutex<RateLimiter>,
     /// That of the requests that wait for a document: per sender.
     waiting: Mutex<RateLimiter>,
@@ -89,8 +89,7 @@ pub struct RejectedRequests {
 impl RejectedRequests {
     pub fn new(dynamodb: aws_sdk_dynamodb::Client, table: impl Into<String>) -> Self {
         Self {
-            dynamodb,
-            table: table.into(),
+            table: Table::new(dynamodb, table),
             gate: Mutex::default(),
             waiting: Mutex::default(),
         }
@@ -194,13 +193,9 @@ impl RejectedRequests {
         if !count(Some(size)).await? {
             return Ok(StoreResult::QuotaSpent);
         }
-        self.dynamodb
-            .put_item()
-            .table_name(&self.table)
-            .set_item(Some(item))
-            .send()
-            .await
-            .context("put it into the quarantine")?;
+        self.table
+            .put("store a rejected request", item, None, Returns::Nothing)
+            .await?;
         Ok(StoreResult::Stored(place.id()))
     }
 }

@@ -10,13 +10,10 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::ReturnValue;
-
 use super::transition::arrivals::other_arrival;
 use super::{Item, Ledger, Row, item};
 use crate::base::clock::UnixMillis;
+use crate::inbox::table::Returns;
 use crate::webhook::event::{Event, EventKey, Via};
 
 /// A note of this kind must not keep a sender waiting, or make its delivery a failed one.
@@ -56,17 +53,13 @@ impl Ledger {
     pub async fn seen(&self, key: &EventKey) -> anyhow::Result<Option<Seen>> {
         let ways = Via::ALL.iter().map(|via| attribute(*via));
         let wanted: Vec<String> = ways.chain(["via".into(), "rcv".into()]).collect();
-        let answer = self
-            .dynamodb
-            .get_item()
-            .table_name(&self.table)
-            .key("pk", item::s(key.pk()))
-            .key("sk", item::s("M"))
-            .projection_expression(wanted.join(", "))
-            .send()
-            .await
-            .context("look an event up")?;
-        Ok(answer.item.as_ref().map(seen))
+        let attributes = wanted.join(", ");
+        let key = (key.pk(), "M");
+        let found = self
+            .table
+            .get_eventually("look an event up", (&key.0, key.1), Some(&attributes))
+            .await?;
+        Ok(found.as_ref().map(seen))
     }
 
     /// Notes on the row that the event came by another way too, where that is worth a write.
@@ -89,32 +82,13 @@ impl Ledger {
     /// row is asked for: the catcher, which writes this, may not read one.
     async fn write_other_arrival(&self, row: &Row, via: Via, at: UnixMillis) -> anyhow::Result<()> {
         let change = other_arrival(&attribute(via), row.via, at);
-        let request = self
-            .dynamodb
-            .update_item()
-            .table_name(&self.table)
-            .key("pk", item::s(row.key.pk()))
-            .key("sk", item::s("M"))
-            .update_expression(change.update)
-            .condition_expression(change.condition)
-            .set_expression_attribute_names(Some(change.names))
-            .set_expression_attribute_values(Some(change.values))
-            .return_values(ReturnValue::None);
-        match super::retry_on_transaction_conflict(async || request.clone().send().await).await {
-            Ok(_) => {
-                let late = at.since(row.received_at).as_secs();
-                tracing::info!(event.id = %row.id(), event.key = %row.key, source = row.key.source(), late_s = late, "event {} came via {} too, {late} s after it came via {}", row.key, via, row.via);
-                Ok(())
-            }
-            Err(error)
-                if error
-                    .as_service_error()
-                    .is_some_and(UpdateItemError::is_conditional_check_failed_exception) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(error).context(change.what),
+        let pk = row.key.pk();
+        let written = self.table.update((&pk, "M"), change, Returns::Nothing);
+        if written.await?.is_applied() {
+            let late = at.since(row.received_at).as_secs();
+            tracing::info!(event.id = %row.id(), event.key = %row.key, source = row.key.source(), late_s = late, "event {} came via {} too, {late} s after it came via {}", row.key, via, row.via);
         }
+        Ok(())
     }
 }
 

@@ -83,9 +83,8 @@ impl Ledger {
             let mut place: Option<Item> = None;
             loop {
                 let answer = self
-                    .dynamodb
+                    .table
                     .query()
-                    .table_name(&self.table)
                     .key_condition_expression("pk = :month AND sk BETWEEN :from AND :to")
                     .expression_attribute_values(":month", item::s(partition(&month)))
                     .expression_attribute_values(":from", item::s(format!("{:013}", from.0.max(0))))

@@ -73,7 +73,10 @@ impl Ledger {
     /// When the sync of a source was last begun; `None` before the first time, and where only older
     /// code began it.
     pub async fn sync_served(&self, source: &str) -> anyhow::Result<Option<UnixMillis>> {
-        let item = self.read(&pk(source), "CURSOR", false).await?;
+        let item = self
+            .table
+            .get_eventually(super::READ, (&pk(source), "CURSOR"), None)
+            .await?;
         Ok(item.and_then(|item| item::time(&item, "srv")))
     }
 

@@ -34,9 +34,8 @@ impl Ledger {
         let (mut count, mut place) = (0, None);
         loop {
             let page = self
-                .dynamodb
+                .table
                 .query()
-                .table_name(&self.table)
                 .index_name("work")
                 .key_condition_expression("gpk = :part")
                 .expression_attribute_values(":part", item::s(part.clone()))

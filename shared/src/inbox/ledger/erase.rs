@@ -67,9 +67,8 @@ impl Ledger {
         let mut place = None;
         loop {
             let page = self
-                .dynamodb
+                .table
                 .query()
-                .table_name(&self.table)
                 .key_condition_expression("pk = :pk AND begins_with(sk, :body)")
                 .expression_attribute_values(":pk", item::s(&pk))
                 .expression_attribute_values(":body", item::s("B#"))
@@ -81,9 +80,7 @@ impl Ledger {
                 .context("list the bodies of an event")?;
             for body in page.items() {
                 let sk = item::text(body, "sk").unwrap_or_default();
-                let request = self.dynamodb.delete_item().table_name(&self.table);
-                let request = request.key("pk", item::s(&pk)).key("sk", item::s(sk));
-                request.send().await.context("delete a body")?;
+                self.table.delete("delete a body", (&pk, sk)).await?;
             }
             place = page.last_evaluated_key;
             if place.is_none() {

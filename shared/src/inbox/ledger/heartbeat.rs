@@ -26,9 +26,8 @@ impl Ledger {
     /// Each task that ever ended, and when it did last.
     pub async fn heartbeats(&self) -> anyhow::Result<BTreeMap<String, UnixMillis>> {
         let answer = self
-            .dynamodb
+            .table
             .query()
-            .table_name(&self.table)
             .key_condition_expression("pk = :pk AND begins_with(sk, :sk)")
             .expression_attribute_values(":pk", item::s(PK))
             .expression_attribute_values(":sk", item::s(SK))

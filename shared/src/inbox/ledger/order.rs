@@ -335,9 +335,8 @@ impl Ledger {
             (":to".to_owned(), AttributeValue::S(to.to_owned())),
         ]);
         let answer = self
-            .dynamodb
+            .table
             .query()
-            .table_name(&self.table)
             .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
             .set_expression_attribute_values(Some(values))
             .consistent_read(true)
@@ -354,15 +353,8 @@ impl Ledger {
     }
 
     async fn forget(&self, entity: &Entity, sk: &str) -> anyhow::Result<()> {
-        self.dynamodb
-            .delete_item()
-            .table_name(&self.table)
-            .key("pk", item::s(entity.pk()))
-            .key("sk", item::s(sk))
-            .send()
-            .await
-            .context("remove the place of an event")?;
-        Ok(())
+        let key = (&*entity.pk(), sk);
+        self.table.delete("remove the place of an event", key).await
     }
 }
 

@@ -85,7 +85,7 @@ impl Ledger {
         let name = format!("T#{}#{}#{}", part.source, part.from.hour(), part.shard);
         let from = format!("{:013}", part.from.0.max(0));
         let to = format!("{:013}#\u{10FFFF}", part.to.0.max(0));
-        let query = self.dynamodb.query().index_name("time");
+        let query = self.table.query().index_name("time");
         let query = query
             .key_condition_expression("tpk = :part AND tsk BETWEEN :from AND :to")
             .projection_expression("pk, tsk")
@@ -114,7 +114,7 @@ impl Ledger {
             Waiting::Dead => "D",
         };
         let name = format!("{kind}#{}", shard % WORK_SHARDS);
-        let query = self.dynamodb.query().index_name("work");
+        let query = self.table.query().index_name("work");
         let query = query
             .key_condition_expression("gpk = :part AND gsk >= :since")
             .projection_expression("pk")
@@ -132,7 +132,6 @@ impl Ledger {
         start: Option<Next>,
     ) -> anyhow::Result<Page<Item>> {
         let query = query
-            .table_name(&self.table)
             .set_exclusive_start_key(start.map(|next| next.0))
             .return_consumed_capacity(ReturnConsumedCapacity::Total);
         // Who reads page after page is not to carry it along.
@@ -166,9 +165,10 @@ impl Ledger {
                     .set_keys(Some(left))
                     .set_projection_expression(attributes.map(str::to_owned));
                 let answer = self
-                    .dynamodb
+                    .table
+                    .client()
                     .batch_get_item()
-                    .request_items(&self.table, asked.build()?)
+                    .request_items(self.table.name(), asked.build()?)
                     .return_consumed_capacity(ReturnConsumedCapacity::Total)
                     .send()
                     .await

@@ -1,7 +1,5 @@
 //! Reads for people. Every one of them names a key or an index.
 
-use anyhow::Context as _;
-
 use super::pages::HourPart;
 use super::transition::WORK_SHARDS;
 use super::{Body, Item, Ledger, NoBody, Row, item};
@@ -61,17 +59,11 @@ impl Ledger {
     /// Whether there is a row for an event. Nothing may be decided by it: it reads what was true
     /// a moment ago, at half the price.
     pub async fn has(&self, key: &EventKey) -> anyhow::Result<bool> {
-        let answer = self
-            .dynamodb
-            .get_item()
-            .table_name(&self.table)
-            .key("pk", item::s(key.pk()))
-            .key("sk", item::s("M"))
-            .projection_expression("pk")
-            .send()
-            .await
-            .context("look an event up")?;
-        Ok(answer.item.is_some())
+        let pk = key.pk();
+        let found = self
+            .table
+            .get_eventually("look an event up", (&pk, "M"), Some("pk"));
+        Ok(found.await?.is_some())
     }
 
     /// The exact body of an event.

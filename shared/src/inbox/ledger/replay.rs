@@ -7,17 +7,14 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use aws_sdk_dynamodb::error::SdkError;
-use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
-use aws_sdk_dynamodb::types::{
-    CancellationReason, PutRequest, TransactWriteItem, Update, WriteRequest,
-};
+use aws_sdk_dynamodb::types::{PutRequest, TransactWriteItem, Update, WriteRequest};
 
 use super::transition::replay::{APPLIED, PLANNED};
 use super::transition::{Change, replay as transition};
 use super::{Item, Ledger, NEWEST_SCHEMA, Row, State, item};
 use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
+use crate::inbox::table::Transaction;
 use crate::webhook::event::EventKey;
 
 /// The most items that one request may put.
@@ -96,11 +93,11 @@ impl Ledger {
     async fn put_all(&self, mut batch: Vec<WriteRequest>) -> anyhow::Result<()> {
         let mut wait = Duration::from_millis(50);
         while !batch.is_empty() {
-            let request = self.dynamodb.batch_write_item();
-            let answer = request.request_items(&self.table, batch).send().await;
+            let request = self.table.client().batch_write_item();
+            let answer = request.request_items(self.table.name(), batch).send().await;
             let left = answer.context("write the events of a plan")?;
             let mut left = left.unprocessed_items.unwrap_or_default();
-            batch = left.remove(&self.table).unwrap_or_default();
+            batch = left.remove(self.table.name()).unwrap_or_default();
             if !batch.is_empty() {
                 // What DynamoDB had no room for.
                 tokio::time::sleep(wait).await;
@@ -115,7 +112,7 @@ impl Ledger {
         let mut found = Vec::new();
         let mut start = None;
         loop {
-            let request = self.dynamodb.query().table_name(&self.table);
+            let request = self.table.query();
             let page = request
                 .key_condition_expression("pk = :plan AND begins_with(sk, :event)")
                 .expression_attribute_values(":plan", item::s(plan_pk(plan)))
@@ -162,14 +159,18 @@ impl Ledger {
                     transition::apply(now),
                 )?,
             ];
-            match self.transact(writes.to_vec()).await? {
+            match self
+                .table
+                .transact("replay an event", writes.to_vec())
+                .await?
+            {
                 Transaction::Applied => {
                     // Its body may have been about to expire.
                     let state = State::Received;
                     self.hold_if_old(&Row { state, ..row }, now).await;
                     return Ok(Replayed::Again);
                 }
-                Transaction::Refused => return self.before_or_moved(key, again).await,
+                Transaction::Refused(_) => return self.before_or_moved(key, again).await,
                 Transaction::Conflict => {}
             }
             let wait =
@@ -192,7 +193,7 @@ impl Ledger {
 
     fn part(&self, pk: &str, sk: &str, change: Change) -> anyhow::Result<TransactWriteItem> {
         let update = Update::builder()
-            .table_name(&self.table)
+            .table_name(self.table.name())
             .key("pk", item::s(pk))
             .key("sk", item::s(sk))
             .update_expression(change.update)
@@ -201,45 +202,6 @@ impl Ledger {
             .set_expression_attribute_names(Some(change.names).filter(|names| !names.is_empty()))
             .build()?;
         Ok(TransactWriteItem::builder().update(update).build())
-    }
-
-    /// The token that the SDK adds makes its own repetitions one transaction.
-    async fn transact(&self, writes: Vec<TransactWriteItem>) -> anyhow::Result<Transaction> {
-        let request = self.dynamodb.transact_write_items();
-        match request.set_transact_items(Some(writes)).send().await {
-            Ok(_) => Ok(Transaction::Applied),
-            Err(error) => match why(&error) {
-                Some(outcome) => Ok(outcome),
-                None => Err(error).context("replay an event"),
-            },
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Transaction {
-    Applied,
-    /// A condition did not hold.
-    Refused,
-    /// Another write on one of the items was under way.
-    Conflict,
-}
-
-/// What a cancelled transaction means; nothing if it is an error like any other.
-fn why<R>(error: &SdkError<TransactWriteItemsError, R>) -> Option<Transaction> {
-    let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
-        error.as_service_error()
-    else {
-        return None;
-    };
-    let codes = cancelled.cancellation_reasons().iter();
-    let codes: Vec<&str> = codes.filter_map(CancellationReason::code).collect();
-    if codes.contains(&"ConditionalCheckFailed") {
-        Some(Transaction::Refused)
-    } else if codes.contains(&"TransactionConflict") {
-        Some(Transaction::Conflict)
-    } else {
-        None
     }
 }
 
@@ -269,35 +231,4 @@ fn planned(item: &Item) -> Option<Planned> {
         place: item::number(item, "n")?,
         applied_at: item::time(item, "at").filter(|_| applied),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use aws_sdk_dynamodb::types::error::TransactionCanceledException;
-
-    use super::*;
-
-    fn cancelled(codes: &[&str]) -> SdkError<TransactWriteItemsError, ()> {
-        let reasons = codes
-            .iter()
-            .map(|code| CancellationReason::builder().code(*code).build());
-        let error = TransactionCanceledException::builder()
-            .set_cancellation_reasons(Some(reasons.collect()))
-            .build();
-        let error = TransactWriteItemsError::TransactionCanceledException(error);
-        SdkError::service_error(error, ())
-    }
-
-    #[test]
-    fn a_cancelled_transaction_is_told_by_its_reasons() {
-        let refused = cancelled(&["ConditionalCheckFailed", "None"]);
-        assert_eq!(why(&refused), Some(Transaction::Refused));
-        // A condition that did not hold will not hold when the conflict is over.
-        let both = cancelled(&["TransactionConflict", "ConditionalCheckFailed"]);
-        assert_eq!(why(&both), Some(Transaction::Refused));
-        let conflict = cancelled(&["None", "TransactionConflict"]);
-        assert_eq!(why(&conflict), Some(Transaction::Conflict));
-        assert_eq!(why(&cancelled(&["ThrottlingError", "None"])), None);
-        assert_eq!(why(&cancelled(&[])), None);
-    }
 }

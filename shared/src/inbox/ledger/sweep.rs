@@ -189,9 +189,8 @@ impl Ledger {
         place: Option<Item>,
     ) -> anyhow::Result<(Vec<(EventKey, UnixMillis)>, Option<Item>)> {
         let answer = self
-            .dynamodb
+            .table
             .query()
-            .table_name(&self.table)
             .index_name("work")
             .key_condition_expression("gpk = :shard AND gsk BETWEEN :from AND :to")
             .expression_attribute_values(":shard", item::s(format!("W#{}", shard % WORK_SHARDS)))

@@ -70,9 +70,8 @@ impl Ledger {
     /// The spans of a source that no list reached, the oldest first, at most a hundred.
     pub async fn lost(&self, source: &str) -> anyhow::Result<Vec<Lost>> {
         let answer = self
-            .dynamodb
+            .table
             .query()
-            .table_name(&self.table)
             .key_condition_expression("pk = :pk AND begins_with(sk, :lost)")
             .expression_attribute_values(":pk", item::s(format!("SYNC#{source}")))
             .expression_attribute_values(":lost", item::s("LOST#"))

@@ -15,17 +15,17 @@ pub mod reconcile;
 pub mod replay;
 pub mod sync;
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::erase::Scrubbed;
-use super::{EffectRow, Item, Moment, NEWEST_SCHEMA, Row, State, item};
+use super::{EffectRow, Moment, NEWEST_SCHEMA, Row, State, item};
 use crate::base::backoff::CRASHES;
 use crate::base::clock::UnixMillis;
 use crate::base::timing::CLOCK_MARGIN;
+pub use crate::inbox::table::Change;
 
 /// History entries that are kept.
 const LONGEST_HISTORY: usize = 20;
@@ -40,17 +40,6 @@ pub const DISCARDED: &str = "discarded";
 pub const WORK_SHARDS: u8 = 8;
 
 const FENCE: &str = "st = :processing AND epoch = :epoch AND own = :own";
-
-/// A conditional update of one item.
-#[derive(Clone, Debug)]
-pub struct Change {
-    /// What is being done, for the error when it cannot be.
-    pub what: &'static str,
-    pub condition: String,
-    pub update: String,
-    pub values: Item,
-    pub names: HashMap<String, String>,
-}
 
 /// What a claim left in the hands of its worker. Each later write proves it.
 #[derive(Clone, Copy, Debug)]
@@ -433,26 +422,6 @@ pub fn count_redelivery_request(most: u64, expires: UnixMillis) -> Change {
 }
 
 impl Change {
-    fn new(what: &'static str, condition: &str, update: &str) -> Self {
-        Self {
-            what,
-            condition: condition.to_owned(),
-            update: update.to_owned(),
-            values: Item::new(),
-            names: HashMap::new(),
-        }
-    }
-
-    fn with(mut self, name: &str, value: AttributeValue) -> Self {
-        self.values.insert(name.to_owned(), value);
-        self
-    }
-
-    fn named(mut self, placeholder: &str, name: &str) -> Self {
-        self.names.insert(placeholder.to_owned(), name.to_owned());
-        self
-    }
-
     /// Each state stands in an expression under its own word.
     fn states(self, states: &[State]) -> Self {
         states.iter().fold(self, |change, state| {

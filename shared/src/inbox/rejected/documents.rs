@@ -16,13 +16,12 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure;
 use sha2::{Digest as _, Sha256};
 
 use super::{RejectedRequests, day};
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, SCHEMA, item};
+use crate::inbox::table::{Change, Returns, Write};
 use crate::webhook::envelope::Headers;
 use crate::webhook::verify::Wanted;
 
@@ -228,9 +227,8 @@ impl RejectedRequests {
         let mut start: Option<Item> = None;
         loop {
             let answer = self
-                .dynamodb
+                .table
                 .query()
-                .table_name(&self.table)
                 .key_condition_expression("pk = :pk AND sk >= :from")
                 .expression_attribute_values(":pk", item::s(pk))
                 .expression_attribute_values(":from", item::s(from))
@@ -265,37 +263,18 @@ impl RejectedRequests {
         (condition, update): (&str, &str),
         values: Item,
     ) -> anyhow::Result<Result<Item, Option<Item>>> {
-        let names = [("#last", "last"), ("#ttl", "ttl"), ("#at", "at")];
-        let names = names
-            .into_iter()
-            .filter(|(short, _)| update.contains(short));
-        let names = names.map(|(short, name)| (short.to_owned(), name.to_owned()));
-        let answer = self
-            .dynamodb
-            .update_item()
-            .table_name(&self.table)
-            .key("pk", item::s(pk))
-            .key("sk", item::s(sk))
-            .condition_expression(condition)
-            .update_expression(update)
-            .set_expression_attribute_values(Some(values))
-            .set_expression_attribute_names(
-                Some(names.collect())
-                    .filter(|names: &std::collections::HashMap<String, String>| !names.is_empty()),
-            )
-            .return_values(aws_sdk_dynamodb::types::ReturnValue::AllNew)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-            .send()
-            .await;
-        match answer {
-            Ok(output) => Ok(Ok(output.attributes.unwrap_or_default())),
-            Err(error) => match error.as_service_error() {
-                Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
-                    Ok(Err(refused.item.clone()))
-                }
-                _ => Err(error).context("note a document that a request names"),
-            },
+        let mut change = Change::new("store a document that a request names", condition, update);
+        change.values = values;
+        for (short, name) in [("#last", "last"), ("#ttl", "ttl"), ("#at", "at")] {
+            if update.contains(short) {
+                change = change.named(short, name);
+            }
         }
+        let written = self.table.update((pk, sk), change, Returns::All);
+        Ok(match written.await? {
+            Write::Applied(item) => Ok(item.unwrap_or_default()),
+            Write::Refused(item) => Err(item),
+        })
     }
 }
 

@@ -1,11 +1,9 @@
 //! How much of a source's budget of a day is spent.
 
-use anyhow::Context as _;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-
 use super::{KEEP, RejectedRequests, day};
 use crate::base::clock::UnixMillis;
-use crate::inbox::ledger::{Item, SCHEMA, item};
+use crate::inbox::ledger::{SCHEMA, item};
+use crate::inbox::table::{Change, Returns};
 use crate::sources::policy::{LARGEST_REFUSED, Limits};
 
 /// What is counted.
@@ -68,57 +66,38 @@ impl RejectedRequests {
         let Some(room) = limits.bytes_per_day.checked_sub(size) else {
             return Ok(false);
         };
-        let values = Item::from([
-            (":one".to_owned(), item::n(1)),
-            (":big".to_owned(), item::n(u8::from(bytes.is_none()))),
-            (":size".to_owned(), item::n(size)),
-            (":most".to_owned(), item::n(limits.per_day)),
-            (":room".to_owned(), item::n(room)),
-            (":cap".to_owned(), item::n(limits.bytes_per_day)),
-            (":sv".to_owned(), item::n(SCHEMA)),
-            (":ttl".to_owned(), item::n((at + KEEP).secs())),
-        ]);
-        let answer = self
-            .dynamodb
-            .update_item()
-            .table_name(&self.table)
-            .key("pk", item::s(pk(source, &day(at))))
-            .key("sk", item::s(budget.sk()))
-            .update_expression(
-                "SET sv = :sv, #ttl = if_not_exists(#ttl, :ttl), maxn = :most, maxb = :cap \
-                 ADD n :one, big :big, siz :size",
-            )
-            .condition_expression("attribute_not_exists(pk) OR (n < :most AND siz <= :room)")
-            .expression_attribute_names("#ttl", "ttl")
-            .set_expression_attribute_values(Some(values))
-            .send()
-            .await;
-        match answer {
-            Ok(_) => Ok(true),
-            Err(error)
-                if error
-                    .as_service_error()
-                    .is_some_and(UpdateItemError::is_conditional_check_failed_exception) =>
-            {
-                Ok(false)
-            }
-            Err(error) => Err(error).context("count it in the quarantine"),
-        }
+        let change = Change::new(
+            "count a rejected request",
+            "attribute_not_exists(pk) OR (n < :most AND siz <= :room)",
+            "SET sv = :sv, #ttl = if_not_exists(#ttl, :ttl), maxn = :most, maxb = :cap \
+             ADD n :one, big :big, siz :size",
+        )
+        .named("#ttl", "ttl")
+        .with(":one", item::n(1))
+        .with(":big", item::n(u8::from(bytes.is_none())))
+        .with(":size", item::n(size))
+        .with(":most", item::n(limits.per_day))
+        .with(":room", item::n(room))
+        .with(":cap", item::n(limits.bytes_per_day))
+        .with(":sv", item::n(SCHEMA))
+        .with(":ttl", item::n((at + KEEP).secs()));
+        let pk = pk(source, &day(at));
+        let counted = self
+            .table
+            .update((&pk, budget.sk()), change, Returns::Nothing);
+        Ok(counted.await?.is_applied())
     }
 
     /// What was counted on the day of this time, of the requests that were refused.
     pub async fn tally(&self, source: &str, at: UnixMillis) -> anyhow::Result<Option<DailyQuota>> {
         let day = day(at);
-        let answer = self
-            .dynamodb
-            .get_item()
-            .table_name(&self.table)
-            .key("pk", item::s(pk(source, &day)))
-            .key("sk", item::s(Budget::Refused.sk()))
-            .send()
-            .await
-            .context("read a tally of the quarantine")?;
-        Ok(answer.item.map(|stored| DailyQuota {
+        let pk = pk(source, &day);
+        let key = (&*pk, Budget::Refused.sk());
+        let stored = self
+            .table
+            .get_eventually("read the daily quota", key, None)
+            .await?;
+        Ok(stored.map(|stored| DailyQuota {
             source: source.to_owned(),
             day,
             requests: item::number(&stored, "n").unwrap_or(0),

@@ -70,9 +70,8 @@ impl RejectedRequests {
         let mut start: Option<Item> = None;
         loop {
             let answer = self
-                .dynamodb
+                .table
                 .query()
-                .table_name(&self.table)
                 .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
                 .expression_attribute_values(":pk", item::s(pk))
                 .expression_attribute_values(":from", item::s(format!("{:013}", from.0.max(0))))

@@ -1,13 +1,13 @@
 //! The way out: into the inbox, for what can be proven now, or out of the table.
 
 use anyhow::Context as _;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 
 use super::{RejectedRequest, RejectedRequests};
 use crate::aws::secrets::Secret;
 use crate::base::clock::UnixMillis;
 use crate::inbox::Inbox;
-use crate::inbox::ledger::{Item, Received, item};
+use crate::inbox::ledger::{Received, item};
+use crate::inbox::table::{Change, Returns};
 use crate::webhook::event::Event;
 use crate::webhook::verify::{Arrival, Reason, Rejected, Verifier};
 
@@ -80,46 +80,26 @@ impl RejectedRequests {
         key: Option<&str>,
         now: UnixMillis,
     ) -> anyhow::Result<()> {
-        let mut values = Item::from([(":now".to_owned(), item::ms(now))]);
-        let mut update = "SET rel = :now".to_owned();
+        let update = match key {
+            Some(_) => "SET rel = :now, relk = :key",
+            None => "SET rel = :now",
+        };
+        let condition = "attribute_exists(pk) AND attribute_not_exists(rel)";
+        let mut change = Change::new("mark a rejected request as released", condition, update)
+            .with(":now", item::ms(now));
         if let Some(key) = key {
-            values.insert(":key".to_owned(), item::s(key));
-            update += ", relk = :key";
+            change = change.with(":key", item::s(key));
         }
-        let answer = self
-            .dynamodb
-            .update_item()
-            .table_name(&self.table)
-            .key("pk", item::s(&held.pk))
-            .key("sk", item::s(&held.sk))
-            .update_expression(update)
-            .condition_expression("attribute_exists(pk) AND attribute_not_exists(rel)")
-            .set_expression_attribute_values(Some(values))
-            .send()
-            .await;
-        match answer {
-            Ok(_) => Ok(()),
-            Err(error)
-                if error
-                    .as_service_error()
-                    .is_some_and(UpdateItemError::is_conditional_check_failed_exception) =>
-            {
-                Ok(())
-            }
-            Err(error) => Err(error).context("mark a request of the quarantine as released"),
-        }
+        let request = (&*held.pk, &*held.sk);
+        self.table.update(request, change, Returns::Nothing).await?;
+        Ok(())
     }
 
     /// Deletes a request. The budget of its day stays spent.
     pub async fn purge(&self, held: &RejectedRequest) -> anyhow::Result<()> {
-        self.dynamodb
-            .delete_item()
-            .table_name(&self.table)
-            .key("pk", item::s(&held.pk))
-            .key("sk", item::s(&held.sk))
-            .send()
+        let request = (&*held.pk, &*held.sk);
+        self.table
+            .delete("delete a rejected request", request)
             .await
-            .context("delete a request of the quarantine")?;
-        Ok(())
     }
 }

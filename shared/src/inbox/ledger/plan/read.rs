@@ -29,9 +29,8 @@ impl Ledger {
             let mut place: Option<Item> = None;
             loop {
                 let answer = self
-                    .dynamodb
+                    .table
                     .query()
-                    .table_name(&self.table)
                     .key_condition_expression("pk = :month AND sk >= :since")
                     .expression_attribute_values(":month", item::s(&month))
                     .expression_attribute_values(":since", item::s(format!("{:013}", oldest.0)))
@@ -77,9 +76,8 @@ impl Ledger {
         let (mut items, mut place) = (Vec::new(), None);
         loop {
             let answer = self
-                .dynamodb
+                .table
                 .query()
-                .table_name(&self.table)
                 .key_condition_expression("pk = :pk AND begins_with(sk, :kind)")
                 .expression_attribute_values(":pk", item::s(pk(id)))
                 .expression_attribute_values(":kind", item::s(kind))

@@ -1,0 +1,369 @@
+//! The DynamoDB table of an inbox, and every kind of write to it.
+//!
+//! The ledger, the rejected requests, the fetched keys, the circuit breakers and the rate limits are
+//! items of one table. They read and write them here, so that a conditional write, a refused
+//! condition and a repeated transaction mean the same everywhere.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::get_item::GetItemError;
+use aws_sdk_dynamodb::operation::put_item::PutItemError;
+use aws_sdk_dynamodb::operation::query::QueryError;
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::{
+    AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
+};
+
+use super::ledger::item;
+
+/// The attributes of an item.
+pub type Item = HashMap<String, AttributeValue>;
+
+/// The table, by its client and its name.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    client: Client,
+    name: String,
+}
+
+/// An update of one item under a condition. An empty condition always holds.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// What the update does, for the error when DynamoDB does not answer.
+    pub what: &'static str,
+    pub condition: String,
+    pub update: String,
+    pub values: Item,
+    pub names: HashMap<String, String>,
+}
+
+/// What DynamoDB returns about the item of a write. A role needs a permission of its own for values
+/// that it receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Returns {
+    Nothing,
+    /// The item as it is, when the condition is refused.
+    Refused,
+    /// The updated attributes.
+    Updated,
+    /// The item after the write, or, when the condition is refused, as it is.
+    All,
+}
+
+/// The result of a conditional write.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Write {
+    /// DynamoDB applied it. The item or its attributes, as [`Returns`] asks.
+    Applied(Option<Item>),
+    /// The condition did not hold. The item as it is, if [`Returns`] asks for it and it exists.
+    Refused(Option<Item>),
+}
+
+/// The result of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transaction {
+    Applied,
+    /// The condition of the write with this index did not hold.
+    Refused(usize),
+    /// Another write on one of the items was in progress.
+    Conflict,
+}
+
+impl Write {
+    pub(crate) fn is_applied(&self) -> bool {
+        matches!(self, Self::Applied(_))
+    }
+}
+
+impl Change {
+    pub(crate) fn new(what: &'static str, condition: &str, update: &str) -> Self {
+        Self {
+            what,
+            condition: condition.to_owned(),
+            update: update.to_owned(),
+            values: Item::new(),
+            names: HashMap::new(),
+        }
+    }
+
+    /// Sets a placeholder of a value, such as `:now`.
+    pub(crate) fn with(mut self, name: &str, value: AttributeValue) -> Self {
+        self.values.insert(name.to_owned(), value);
+        self
+    }
+
+    /// Sets the placeholder of an attribute whose name is a reserved word.
+    pub(crate) fn named(mut self, placeholder: &str, name: &str) -> Self {
+        self.names.insert(placeholder.to_owned(), name.to_owned());
+        self
+    }
+}
+
+impl Table {
+    pub(crate) fn new(client: Client, name: impl Into<String>) -> Self {
+        Self {
+            client,
+            name: name.into(),
+        }
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Updates an item if the condition holds.
+    pub(crate) async fn update(
+        &self,
+        (pk, sk): (&str, &str),
+        change: Change,
+        returns: Returns,
+    ) -> anyhow::Result<Write> {
+        let mut request = self
+            .client
+            .update_item()
+            .table_name(&self.name)
+            .key("pk", item::s(pk))
+            .key("sk", item::s(sk))
+            .update_expression(change.update)
+            .set_condition_expression(Some(change.condition).filter(|it| !it.is_empty()))
+            .set_expression_attribute_values(Some(change.values).filter(|it| !it.is_empty()))
+            .set_expression_attribute_names(Some(change.names).filter(|it| !it.is_empty()));
+        if let Returns::All | Returns::Updated = returns {
+            let values = match returns {
+                Returns::All => ReturnValue::AllNew,
+                _ => ReturnValue::UpdatedNew,
+            };
+            request = request.return_values(values);
+        }
+        if let Returns::All | Returns::Refused = returns {
+            let old = ReturnValuesOnConditionCheckFailure::AllOld;
+            request = request.return_values_on_condition_check_failure(old);
+        }
+        match retry_on_transaction_conflict(async || request.clone().send().await).await {
+            Ok(output) => Ok(Write::Applied(output.attributes)),
+            Err(error) => match error.as_service_error() {
+                Some(UpdateItemError::ConditionalCheckFailedException(refused)) => {
+                    Ok(Write::Refused(refused.item.clone()))
+                }
+                _ => Err(error).context(change.what),
+            },
+        }
+    }
+
+    /// Puts an item if the condition holds; without one the put replaces what is there. Returns the
+    /// item of a refused put only if [`Returns::Refused`] asks for it.
+    pub(crate) async fn put(
+        &self,
+        what: &'static str,
+        item: Item,
+        condition: Option<(&str, Item)>,
+        returns: Returns,
+    ) -> anyhow::Result<Write> {
+        let mut request = self
+            .client
+            .put_item()
+            .table_name(&self.name)
+            .set_item(Some(item));
+        if let Some((condition, values)) = condition {
+            request = request
+                .condition_expression(condition)
+                .set_expression_attribute_values(Some(values).filter(|it| !it.is_empty()));
+        }
+        if returns == Returns::Refused {
+            let old = ReturnValuesOnConditionCheckFailure::AllOld;
+            request = request.return_values_on_condition_check_failure(old);
+        }
+        match retry_on_transaction_conflict(async || request.clone().send().await).await {
+            Ok(_) => Ok(Write::Applied(None)),
+            Err(error) => match error.as_service_error() {
+                Some(PutItemError::ConditionalCheckFailedException(refused)) => {
+                    Ok(Write::Refused(refused.item.clone()))
+                }
+                _ => Err(error).context(what),
+            },
+        }
+    }
+
+    pub(crate) async fn delete(
+        &self,
+        what: &'static str,
+        (pk, sk): (&str, &str),
+    ) -> anyhow::Result<()> {
+        let delete = self.client.delete_item().table_name(&self.name);
+        let delete = delete.key("pk", item::s(pk)).key("sk", item::s(sk));
+        delete.send().await.context(what)?;
+        Ok(())
+    }
+
+    /// Reads an item with a consistent read.
+    pub(crate) async fn get(
+        &self,
+        what: &'static str,
+        key: (&str, &str),
+    ) -> anyhow::Result<Option<Item>> {
+        self.read(what, key, true, None).await
+    }
+
+    /// Reads an item from any replica: half the price, and it can miss the last second's write.
+    pub(crate) async fn get_eventually(
+        &self,
+        what: &'static str,
+        key: (&str, &str),
+        attributes: Option<&str>,
+    ) -> anyhow::Result<Option<Item>> {
+        self.read(what, key, false, attributes).await
+    }
+
+    async fn read(
+        &self,
+        what: &'static str,
+        (pk, sk): (&str, &str),
+        consistent: bool,
+        attributes: Option<&str>,
+    ) -> anyhow::Result<Option<Item>> {
+        let answer = self
+            .client
+            .get_item()
+            .table_name(&self.name)
+            .key("pk", item::s(pk))
+            .key("sk", item::s(sk))
+            .consistent_read(consistent)
+            .set_projection_expression(attributes.map(str::to_owned))
+            .send()
+            .await
+            .context(what)?;
+        Ok(answer.item)
+    }
+
+    /// A query of the table or one of its indexes.
+    pub(crate) fn query(&self) -> QueryFluentBuilder {
+        self.client.query().table_name(&self.name)
+    }
+
+    /// Applies all of the writes, or none. The SDK adds a token, so that a transaction that it
+    /// repeats is applied once.
+    pub(crate) async fn transact(
+        &self,
+        what: &'static str,
+        writes: Vec<TransactWriteItem>,
+    ) -> anyhow::Result<Transaction> {
+        let request = self.client.transact_write_items();
+        match request.set_transact_items(Some(writes)).send().await {
+            Ok(_) => Ok(Transaction::Applied),
+            Err(error) => match cancelled(&error) {
+                Some(outcome) => Ok(outcome),
+                None => Err(error).context(what),
+            },
+        }
+    }
+}
+
+/// Whether the error is a failed call of DynamoDB.
+pub(crate) fn is_failed_call(error: &anyhow::Error) -> bool {
+    error.is::<SdkError<PutItemError>>()
+        || error.is::<SdkError<UpdateItemError>>()
+        || error.is::<SdkError<GetItemError>>()
+        || error.is::<SdkError<QueryError>>()
+}
+
+/// Whether a put failed because of the item itself: DynamoDB would reject it again.
+pub(crate) fn is_invalid_item(error: &anyhow::Error) -> bool {
+    let Some(error) = error.downcast_ref::<SdkError<PutItemError>>() else {
+        return false;
+    };
+    matches!(error, SdkError::ConstructionFailure(_))
+        || matches!(
+            error.as_service_error().and_then(|error| error.code()),
+            Some(
+                "ValidationException"
+                    | "SerializationException"
+                    | "ItemCollectionSizeLimitExceededException"
+            )
+        )
+}
+
+/// The meaning of a cancelled transaction; `None` for every other error. A refused condition comes
+/// first: it still does not hold when the conflict is over.
+fn cancelled<R>(error: &SdkError<TransactWriteItemsError, R>) -> Option<Transaction> {
+    let Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) =
+        error.as_service_error()
+    else {
+        return None;
+    };
+    let reasons = cancelled.cancellation_reasons();
+    let index = |code| {
+        let mut codes = reasons.iter().map(|reason| reason.code());
+        codes.position(|one| one == Some(code))
+    };
+    let refused = index("ConditionalCheckFailed").map(Transaction::Refused);
+    refused.or_else(|| index("TransactionConflict").map(|_| Transaction::Conflict))
+}
+
+/// Repeats a write that a transaction on the same item makes fail for a moment. The SDK does not
+/// retry this error.
+async fn retry_on_transaction_conflict<T, E, R>(
+    send: impl AsyncFn() -> Result<T, SdkError<E, R>>,
+) -> Result<T, SdkError<E, R>>
+where
+    E: ProvideErrorMetadata,
+{
+    let mut tries = 0;
+    loop {
+        match send().await {
+            Err(error)
+                if tries < 3
+                    && error.as_service_error().and_then(|e| e.code())
+                        == Some("TransactionConflictException") =>
+            {
+                tries += 1;
+                tokio::time::sleep(
+                    Duration::from_millis(20).mul_f64(1.0 + 4.0 * crate::base::backoff::jitter()),
+                )
+                .await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aws_sdk_dynamodb::types::CancellationReason;
+    use aws_sdk_dynamodb::types::error::TransactionCanceledException;
+
+    use super::*;
+
+    fn error(codes: &[&str]) -> SdkError<TransactWriteItemsError, ()> {
+        let reasons = codes
+            .iter()
+            .map(|code| CancellationReason::builder().code(*code).build());
+        let error = TransactionCanceledException::builder()
+            .set_cancellation_reasons(Some(reasons.collect()))
+            .build();
+        let error = TransactWriteItemsError::TransactionCanceledException(error);
+        SdkError::service_error(error, ())
+    }
+
+    #[test]
+    fn the_reasons_say_why_a_transaction_was_cancelled() {
+        let of = |codes: &[&str]| cancelled(&error(codes));
+        let refused = of(&["ConditionalCheckFailed", "None"]);
+        assert_eq!(refused, Some(Transaction::Refused(0)));
+        let both = of(&["TransactionConflict", "ConditionalCheckFailed"]);
+        assert_eq!(both, Some(Transaction::Refused(1)));
+        let conflict = of(&["None", "TransactionConflict"]);
+        assert_eq!(conflict, Some(Transaction::Conflict));
+        assert_eq!(of(&["ThrottlingError", "None"]), None);
+        assert_eq!(of(&[]), None);
+    }
+}
