@@ -1,6 +1,6 @@
-"""What a scanner finds and we leave as it is: infra/accepted.yaml, each entry with its reason.
+"""Findings of scanners that infra/accepted.yaml accepts, each with its reason.
 
-An entry that fits nothing any more is a complaint too, so that the file says what is true.
+An entry without a finding is also a complaint, so that the file stays correct.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ ACCEPTED = Path(__file__).parents[1] / "accepted.yaml"
 
 @dataclass(frozen=True)
 class Finding:
-    """What a tool says of one place: a resource, or a statement of a policy."""
+    """A tool's finding for one place: a resource, or a statement of a policy."""
 
     rule: str
     place: str
@@ -26,7 +26,7 @@ def unaccepted(tool: str, found: list[Finding], path: Path = ACCEPTED) -> list[s
     open_ones = [finding for finding in found if not any(fits(entry, finding) for entry in entries)]
     stale = [entry for entry in entries if not any(fits(entry, finding) for finding in found)]
     return sorted({f"{finding.place}: {finding.text} ({finding.rule})" for finding in open_ones}) + [
-        f"{path.name}: {entry['rule']} of {tool} is not found any more{at(entry)}; remove the entry" for entry in stale
+        f"{path.name}: {tool} no longer reports {entry['rule']}{at(entry)}; remove the entry" for entry in stale
     ]
 
 
@@ -42,7 +42,7 @@ def read(path: Path) -> list[dict]:
     entries = yaml.safe_load(path.read_text()) or []
     for entry in entries:
         if not {"tool", "rule", "why"} <= set(entry) <= {"tool", "rule", "why", "place"}:
-            raise ValueError(f"{path.name}: an entry has tool, rule, why, and perhaps place; not {', '.join(map(str, entry))}")
+            raise ValueError(f"{path.name}: an entry needs tool, rule and why, and may have place; this one has {', '.join(map(str, entry))}")
         if not str(entry["why"]).strip():
-            raise ValueError(f"{path.name}: say why {entry['rule']} is accepted")
+            raise ValueError(f"{path.name}: {entry['rule']} has no reason; fill in why")
     return entries

@@ -1,9 +1,8 @@
-"""What the commands of webhookctl cost in processor time, where they should cost next to nothing.
+"""Measures the CPU time of webhookctl commands, which should be close to zero.
 
-The time of a clock says how busy the machine is; user and system time, as the kernel counts them for
-a process that has ended, say what the program does. Each command is run many times, after `dev` was
-started and given some events. Nothing is asserted: it is a measurement, to be compared with the one
-before a change.
+Wall-clock time depends on the load of the machine. User and system time, as the kernel counts them for
+an ended process, depend only on the program. Each command runs many times against a `dev` with some
+events. The script asserts nothing: compare its output with a run before your change.
 """
 
 import json
@@ -17,7 +16,7 @@ from pathlib import Path
 RUNS = 40
 EVENTS = 50
 
-# What people wait for, and what it should cost in milliseconds.
+# Interactive commands, and their target in milliseconds.
 COMMANDS = [
     (["--help"], 10),
     (["--version"], 10),
@@ -34,7 +33,7 @@ COMMANDS = [
 
 
 def cost(program, command, folder):
-    """User and system time of one run, in milliseconds, and how it ended."""
+    """User and system time of one run, in milliseconds, and its exit code."""
     pid = os.fork()
     if pid == 0:
         os.chdir(folder)
@@ -56,7 +55,7 @@ def main():
             assert ready["event"] == "ready", ready
             sent = [program, "send", "stripe", "-n", str(EVENTS), "-q", "-o", "jsonl"]
             subprocess.run(sent, cwd=folder, check=True, stdout=subprocess.DEVNULL)
-            print(f"{'milliseconds of user and system time':<36} {'least':>8} {'median':>8} {'most':>8} {'wanted':>8}")
+            print(f"{'milliseconds of user and system time':<36} {'least':>8} {'median':>8} {'most':>8} {'target':>8}")
             for command, wanted in COMMANDS:
                 runs = [cost(program, command, folder) for _ in range(RUNS)]
                 failed = [code for _, code in runs if code != 0]

@@ -1,9 +1,9 @@
-"""Refuses a function that costs more than its budget.
+"""Rejects a function that costs more than its budget.
 
     python infra/tests/budget_gate.py FIGURES.json
 
-The figures are counts, which repeat: instructions, requests and write units. `make budgets` makes the file. What each
-may be is in infra/bench/budgets.toml.
+The figures are counts, which are repeatable: instructions, requests and write units. `make budgets` writes the file.
+infra/bench/budgets.toml has the budget of each figure.
 """
 
 import json
@@ -13,27 +13,27 @@ from pathlib import Path
 
 BUDGETS = Path(__file__).parents[1] / "bench/budgets.toml"
 
-# A figure may be above its budget by so much. Counts of instructions differ by less from run to run.
+# The share by which a figure may exceed its budget. Instruction counts vary less than this between runs.
 SLACK = 0.05
 
 
 def read(path: Path = BUDGETS) -> dict[str, dict]:
-    """What each figure may be, by its name."""
+    """The budget of each figure, by its name."""
     budgets = {}
     for entry in tomllib.loads(path.read_text())["budget"]:
         name = entry["figure"]
         if name in budgets:
             raise ValueError(f"{name} has two budgets")
         if set(entry) != {"figure", "is", "why"} or not entry["why"].strip():
-            raise ValueError(f"the budget of {name} needs `figure`, `is` and `why`, and nothing else")
+            raise ValueError(f"the budget of {name} needs exactly `figure`, `is` and `why`")
         budgets[name] = entry
     return budgets
 
 
 def complaints(figures: dict[str, float], budgets: dict[str, dict]) -> list[str]:
-    """What costs more than it may, and what nobody has thought of, one sentence each."""
-    found = [f"{name} is measured, and has no budget" for name in figures.keys() - budgets.keys()]
-    found += [f"{name} has a budget, and is not measured" for name in budgets.keys() - figures.keys()]
+    """A sentence for each figure above its budget, and for each figure or budget without the other."""
+    found = [f"{name} is measured, but has no budget" for name in figures.keys() - budgets.keys()]
+    found += [f"{name} has a budget, but is not measured" for name in budgets.keys() - figures.keys()]
     for name in figures.keys() & budgets.keys():
         figure, budget = figures[name], budgets[name]["is"]
         if figure > budget * (1 + SLACK):
@@ -62,7 +62,7 @@ def main() -> int:
     for complaint in found:
         print(complaint, file=sys.stderr)
     if found:
-        print(f"If it is worth that, say why in {BUDGETS.relative_to(Path(__file__).parents[2])}.", file=sys.stderr)
+        print(f"If the cost is justified, raise the budget and give the reason in {BUDGETS.relative_to(Path(__file__).parents[2])}.", file=sys.stderr)
     return 1 if found else 0
 
 

@@ -1,7 +1,7 @@
-"""Takes each clause out of each condition that the ledger writes under, and sees a test fail.
+"""Removes each clause of each condition expression of the ledger, and expects a test to fail.
 
-A condition that no test misses is one that the next change may lose. The conditions are those that
-the ledger's own tests send; a clause is cut on its way to DynamoDB, so nothing is built anew.
+The next change could lose a clause that no test needs. The conditions are those that the ledger's own
+tests send. The tests remove a clause on its way to DynamoDB, so nothing is built again.
 """
 
 import json
@@ -13,13 +13,13 @@ import threading
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# Longer than the suite takes by far: what hangs without a clause has noticed it, too.
+# Seconds, much longer than the suite takes. A test that hangs without a clause also counts as failed.
 PATIENCE = 150
 
-# Clauses that may go, and why no test can notice it.
+# Clauses that can be removed, and the reason why no test can fail.
 FENCE = "st = :processing AND epoch = :epoch AND own = :own"
 EQUAL = {
-    # DynamoDB holds that what is not there is unequal to everything; its documentation does not say so.
+    # For DynamoDB, a missing attribute is unequal to every value. This is not documented.
     (f"{FENCE} AND (attribute_not_exists(fx.#n) OR fx.#n.s <> :done)", f"{FENCE} AND fx.#n.s <> :done"),
 }
 
@@ -30,7 +30,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         seen = Path(folder, "seen")
         if not passes(suite, {"MITT_SEEN": str(seen)}):
-            sys.exit("the suite fails with all clauses in their place")
+            sys.exit("the suite fails without any change; fix it first")
         senders = by_condition(seen.read_text())
         conditions = sorted(senders)
         conditions = [condition for condition in conditions if only in condition]
@@ -40,18 +40,18 @@ def main():
         for number, (condition, cut) in enumerate(cuts, 1):
             file = Path(folder, "cut")
             file.write_text(f"{condition}\n{cut}\n")
-            # Most likely one of the tests that send it notices; only if none does, all are asked.
+            # First the tests that send the condition; all tests run only if none of these fails.
             cut_here = {"MITT_CUT": str(file)}
             killed = not (passes(suite, cut_here, ["--exact", *senders[condition]]) and passes(suite, cut_here))
-            print(f"{number}/{len(cuts)} {'noticed' if killed else 'SURVIVED'}: {condition}  ->  {cut}", flush=True)
+            print(f"{number}/{len(cuts)} {'detected' if killed else 'SURVIVED'}: {condition}  ->  {cut}", flush=True)
             if not killed:
                 survived.append((condition, cut))
-    print(f"{len(conditions)} conditions, {len(cuts)} clauses cut, {len(cuts) - len(survived)} noticed, {len(survived)} not")
+    print(f"{len(conditions)} conditions, {len(cuts)} clauses cut, {len(cuts) - len(survived)} detected, {len(survived)} not")
     sys.exit(bool(survived))
 
 
 def by_condition(seen):
-    """For each condition the tests that send it."""
+    """The tests that send each condition."""
     senders = {}
     for line in seen.splitlines():
         test, condition = line.split("\t")
@@ -60,7 +60,7 @@ def by_condition(seen):
 
 
 def without_one(expression):
-    """The expression in each way that lacks one of its clauses, simple or in brackets; nothing for the last one."""
+    """The expression without each of its clauses in turn, simple or in brackets; empty for a single clause."""
     inner = expression[1:-1] if is_group(expression) else expression
     for word in (" OR ", " AND "):
         parts = split(inner, word)
@@ -77,7 +77,7 @@ def without_one(expression):
 
 
 def is_group(expression):
-    """Whether the first bracket is closed by the last."""
+    """Whether the last bracket closes the first."""
     if not expression.startswith("("):
         return False
     depth = 0
@@ -89,7 +89,7 @@ def is_group(expression):
 
 
 def split(expression, word):
-    """At the words that stand in no bracket."""
+    """Splits at the words outside brackets."""
     parts, depth, start = [], 0, 0
     for place, character in enumerate(expression):
         depth += (character == "(") - (character == ")")
@@ -100,18 +100,18 @@ def split(expression, word):
 
 
 def built(tree=ROOT, target=ROOT / "target", arguments=("--workspace", "--test", "ledger")):
-    """The suite of tests that cargo builds for the arguments: the executable, and where it is run."""
+    """The test suite that cargo builds for the arguments: the executable and its working folder."""
     command = ["cargo", "test", "--locked", "--no-run", "--message-format=json", *arguments]
     command += ["--target-dir", target]
     run = subprocess.run(command, cwd=tree, check=True, stdout=subprocess.PIPE, text=True)
     for message in map(json.loads, run.stdout.splitlines()):
         if message.get("profile", {}).get("test") and message.get("executable"):
             return message["executable"], Path(message["manifest_path"]).parent
-    sys.exit("cargo built no suite of tests")
+    sys.exit("cargo built no test suite")
 
 
 def passes(suite, variables=(), arguments=(), patience=PATIENCE):
-    """Whether all of it passes; it ends with the first test that does not."""
+    """Whether all tests pass; stops at the first failure."""
     executable, folder = suite
     run = subprocess.Popen(
         [executable, *arguments],

@@ -1,7 +1,7 @@
-"""Faults that somebody could make in template.yaml, and what has to notice each.
+"""Possible faults in template.yaml, and the check that must detect each.
 
-(the check that is meant to, text of the template, what it becomes). A check is a test over the parsed
-template, by its name, or one of the tools of template_gate.py.
+(the check, text of the template, its replacement). A check is the name of a test over the parsed template,
+or one of the tools of template_gate.py.
 """
 
 FAULTS = [
@@ -137,7 +137,7 @@ FAULTS = [
     ("test_the_dashboard_shows_metrics_that_there_are", '"QueueName","${BacklogQueue.QueueName}"', '"QueueName","${Backlogs.QueueName}"'),
     ("test_the_runbook_has_a_paragraph_for_each_alarm", "  LoopAlarm:\n", "  LoopsAlarm:\n"),
     ("test_the_commands_that_alarms_name_are_there", "Run `webhookctl doctor`", "Run `webhookctl doctors`"),
-    # What none of our own tests looks at.
+    # Faults that only the tools detect.
     ("SAM transform", "MemorySize: 256", "MemorySizes: 256"),
     ("cfn-lint", "ReceiveMessageWaitTimeSeconds: 20", "ReceiveMessageWaitTimeSeconds: 21"),
     ("cfn-lint", "      Handler: bootstrap\n", "      Handler: bootstrap\n      Tags: { integration: !Ref CatcherIntegration }\n"),

@@ -1,7 +1,7 @@
-"""The second opinion: the ledger suite and the journey on an emulator that is not ours.
+"""Runs the ledger suite and the end-to-end test on ministack, an independent emulator.
 
-Deploys the real template with `sam build && sam deploy` to ministack, which enforces the roles'
-permissions, and runs the same Rust tests against it as against the embedded stack.
+The script deploys the real template with `sam build && sam deploy` to ministack, which enforces the
+permissions of the roles. It runs the same Rust tests as against the local stack.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def main() -> int:
                "--timeout", "1200"]
     for name, value in values.items():
         command += ["--secret", f"{name}={value}"]
-    # The whole workspace, so that what is built already is of use.
+    # The whole workspace, so that cargo reuses the existing build.
     tests = ["cargo", "test", "--workspace", "--locked", "--test", "ledger", "--test", "journey"]
     environment = dict(os.environ)
     environment["MITT_DEMO_SECRETS"] = "\n".join(f"{name}={value}" for name, value in values.items())

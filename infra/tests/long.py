@@ -1,9 +1,9 @@
-"""All that takes long, and one table of what was found.
+"""Runs the long tests, and prints one table of the results.
 
-Each step is a target of the Makefile, and its whole output stands in target/long. Those that mostly
-wait, because they play hours of trouble to real processes, run beside those that compute, and
-whoever has nothing left takes the last step of the other. A step that fails does not keep the others
-from being run; the exit code says whether all of them held.
+Each step is a target of the Makefile, and its whole output is in target/long. Two lanes run in parallel:
+steps that mostly wait, because they run real processes under faults for hours, and steps that compute.
+A lane without further steps takes the last step of the other. All steps run, even if one fails; the exit
+code says whether all passed.
 """
 
 import os
@@ -20,7 +20,7 @@ LOGS = ROOT / "target/long"
 
 
 def whole_lines(pattern):
-    """The lines of the output that a pattern is found in."""
+    """The lines of the output that match a pattern."""
 
     def figures(text):
         return [line.strip() for line in text.splitlines() if re.search(pattern, line)]
@@ -29,7 +29,7 @@ def whole_lines(pattern):
 
 
 def storm(text):
-    """The judge's table, without what was done to the run."""
+    """The table of the history check, without the counts of injected faults."""
     wanted = (
         "deliveries events acknowledged done effects answer took lost stuck duplicate_effect missing_effect"
         " double_outcome stale_commit leak late"
@@ -40,7 +40,7 @@ def storm(text):
 
 
 def ablations(text):
-    """What the judge found broken in each run that lacked a protection."""
+    """The violations in each run without one protection."""
     rows, name = [], "?"
     for line in text.splitlines():
         if started := re.search(r"(?:^| )(no-[\w-]+): SEED=", line):
@@ -51,16 +51,16 @@ def ablations(text):
     return rows
 
 
-# What the table is made of: a target, its settings, and what of its output is a figure.
+# The steps: a target, its settings, and the function that extracts the figures from its output.
 COMPUTE = [
     ("models", {}, whole_lines(r"\d+ cases, \d+ states")),
-    ("simulate", {"EVENTS": "1000000"}, whole_lines(r" at most | events, |  (ok|BROKEN|BITES NOTHING)$|hours passed")),
+    ("simulate", {"EVENTS": "1000000"}, whole_lines(r" at most | events, |  (ok|BROKEN|BREAKS NOTHING)$|hours passed")),
     ("clauses", {}, whole_lines(r"SURVIVED|conditions, \d+ clauses cut")),
     ("mutants", {"COUNT": "40"}, whole_lines(r"SURVIVED|changes of")),
     ("properties", {"CASES": "1000000"}, whole_lines(r"^test result|cases")),
     ("fuzz", {"SECONDS": "30"}, whole_lines(r"runs, nothing found|failed;")),
 ]
-# What is unoptimised in a storm takes from the simulation beside it what it needs to end in time.
+# An unoptimized chaos run would take too much CPU time from the simulation that runs beside it.
 QUICK = {"PROFILE": "simulation"}
 WAIT = [
     ("chaos", {"DELIVERIES": "50000"} | QUICK, storm),
@@ -75,7 +75,7 @@ def main():
     wanted = sys.argv[1:]
     unknown = set(wanted) - {name for name, _, _ in COMPUTE + WAIT}
     if unknown:
-        sys.exit(f"there is no step {', '.join(sorted(unknown))}")
+        sys.exit(f"unknown step {', '.join(sorted(unknown))}; use {', '.join(name for name, _, _ in COMPUTE + WAIT)}")
     LOGS.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
     chosen = [deque(step for step in steps if not wanted or step[0] in wanted) for steps in (COMPUTE, WAIT)]
@@ -84,7 +84,7 @@ def main():
         lanes = [pool.submit(run_all, own, other) for own, other in (chosen, chosen[::-1])]
         rows = sorted((row for lane in lanes for row in lane.result()), key=lambda row: order.index(row[0]))
     print(table(rows, time.monotonic() - began))
-    sys.exit(any(verdict != "held" for _, _, verdict, _, _ in rows))
+    sys.exit(any(verdict != "passed" for _, _, verdict, _, _ in rows))
 
 
 def run_all(own, other):
@@ -93,12 +93,12 @@ def run_all(own, other):
         name, settings, figures = step
         code, took = run(name, settings)
         found = figures((LOGS / f"{name}.log").read_text(errors="replace"))
-        rows.append((name, settings, "held" if code == 0 else "FAILED", took, found))
+        rows.append((name, settings, "passed" if code == 0 else "FAILED", took, found))
     return rows
 
 
 def take(own, other):
-    """The next step of one's own, or the last of the other's; none is taken twice."""
+    """The next step of this lane, or the last step of the other lane; `None` if both are empty."""
     try:
         return own.popleft() if own else other.pop()
     except IndexError:
@@ -109,7 +109,7 @@ def run(name, settings):
     print(f"{name} …", flush=True)
     began = time.monotonic()
     command = ["make", name, *(f"{key}={value}" for key, value in settings.items())]
-    # What this one was called with is not for those that it calls.
+    # The flags of the calling make do not apply to the steps.
     environment = {key: value for key, value in os.environ.items() if key not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     with open(LOGS / f"{name}.log", "w") as log:
         code = subprocess.run(command, cwd=ROOT, env=environment, stdout=log, stderr=subprocess.STDOUT).returncode
@@ -122,8 +122,8 @@ def table(rows, took):
         said = " ".join(f"{key}={value}" for key, value in settings.items())
         lines.append(f"{'make ' + name + ' ' + said:<44} {verdict:<8} {seconds:>6.0f} s")
         lines += [f"    {figure}" for figure in figures]
-    held = sum(verdict == "held" for _, _, verdict, _, _ in rows)
-    lines.append(f"{held} of {len(rows)} held, in {took / 60:.1f} min; the whole output is in target/long")
+    passed = sum(verdict == "passed" for _, _, verdict, _, _ in rows)
+    lines.append(f"{passed} of {len(rows)} passed, in {took / 60:.1f} min; the whole output is in target/long")
     return "\n".join(lines)
 
 

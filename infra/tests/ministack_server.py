@@ -1,9 +1,9 @@
-"""ministack, told three things about a request that AWS knows and it does not.
+"""ministack with three facts about a request that AWS provides and ministack does not.
 
-Run by second_opinion.py with the Python of .venv/ministack. Without this it would refuse what
-the roles in template.yaml allow: it does not fill `dynamodb:LeadingKeys`, does not see which
-path `ssm:GetParametersByPath` is about, and takes `aws:SecureTransport` for false, because
-nobody speaks TLS on the loopback interface.
+second_opinion.py runs this with the Python of .venv/ministack. Without it, ministack would deny calls
+that the roles in template.yaml allow: it does not set `dynamodb:LeadingKeys`, does not know the path of
+`ssm:GetParametersByPath`, and sets `aws:SecureTransport` to false, because clients use no TLS on the
+loopback interface.
 """
 
 import json
@@ -25,7 +25,7 @@ def context_with_keys(body: bytes) -> dict:
 
 
 def partition_keys(request: object) -> Iterator[str]:
-    """The rows that a request names, singly or in a transaction."""
+    """The partition keys that a request names, directly or in a transaction."""
     if isinstance(request, list):
         for part in request:
             yield from partition_keys(part)

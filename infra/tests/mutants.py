@@ -1,7 +1,7 @@
-"""Changes the code that decides, one small thing at a time, and sees a test fail.
+"""Mutates the code that decides, one small change at a time, and expects a test to fail.
 
-cargo-mutants says what can be changed. Its own runner lets the whole suite finish for each of them,
-which takes hours; here the first test that fails ends the run. What is changed is a copy.
+cargo-mutants lists the mutants. Its own runner finishes the whole suite for each mutant, which takes
+hours; here the first failing test ends the run. The script changes a copy of the repository.
 """
 
 import json
@@ -14,11 +14,11 @@ from pathlib import Path
 from clauses import ROOT, built, passes
 
 TREE = ROOT / "target/mutants/tree"
-# Not that of the project: cargo would take what was built of the copy for what was built of it.
+# Not the target folder of the project: cargo would mix the build of the copy with that of the project.
 TARGET = ROOT / "target/mutants/target"
 TOOL = ROOT / ".tools/bin/cargo-mutants"
 
-# Where it is decided what becomes of an event and of a call.
+# The files that decide about events and calls.
 FILES = [
     *(f"shared/src/inbox/ledger/{name}.rs" for name in "transition transition/order transition/replay transition/plan transition/sync claim settle sweep receive order replay plan plan/read plan/write".split()),
     *(
@@ -30,13 +30,13 @@ FILES = [
     ),
 ]
 
-# Longer than a suite takes, seconds: what hangs has noticed it, too.
+# Seconds, longer than a suite takes. A test that hangs also counts as failed.
 PATIENCE = 120
 
-# The least share of the changes that a test notices.
+# The minimum share of mutants that a test must detect.
 LEAST = 0.95
 
-# Changes that leave the program as it is, and why.
+# Mutants that do not change the behavior, with the reason.
 EQUAL = {}
 
 
@@ -56,15 +56,15 @@ def main():
     copy()
     for judge in judges.values():
         if not judge.is_content():
-            sys.exit("a suite fails with nothing changed")
-    found = {"noticed": 0, "SURVIVED": 0, "does not build": 0}
+            sys.exit("a suite fails without any change; fix it first")
+    found = {"detected": 0, "SURVIVED": 0, "does not build": 0}
     for number, mutant in enumerate(mutants, 1):
         verdict = tried(mutant, judges)
         found[verdict] += 1
         print(f"{number}/{len(mutants)} {verdict}: {mutant['name']}", flush=True)
-    built_ones = found["noticed"] + found["SURVIVED"]
-    share = found["noticed"] / max(built_ones, 1)
-    print(f"{built_ones} changes of {known}, {found['noticed']} noticed, {found['SURVIVED']} not: {share:.1%}")
+    built_ones = found["detected"] + found["SURVIVED"]
+    share = found["detected"] / max(built_ones, 1)
+    print(f"{built_ones} changes of {known}, {found['detected']} detected, {found['SURVIVED']} not: {share:.1%}")
     sys.exit(share < LEAST)
 
 
@@ -76,12 +76,12 @@ def listed():
 
 
 def name(mutant):
-    """What is changed, without the line, which moves."""
+    """The name of a mutant without its line, which can move."""
     return re.sub(r":\d+:\d+:", ":", mutant["name"])
 
 
 def copy():
-    """The files that git knows, as they are now. A file that stays as it was is not built again."""
+    """Copies the tracked files in their current state. cargo does not rebuild an unchanged file."""
     files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
     for file in filter(None, files.split("\0")):
         source, target = ROOT / file, TREE / file
@@ -91,7 +91,7 @@ def copy():
 
 
 def tried(mutant, judges):
-    """Whether a test notices the change; a file that has tests of its own is judged by these first."""
+    """Whether a test detects the mutant. The unit tests of the file run first, if it has any."""
     file = TREE / mutant["file"]
     whole = file.read_text()
     file.write_text(changed(whole, mutant))
@@ -108,7 +108,7 @@ def tried(mutant, judges):
 
 
 def module(file):
-    """The module that a file belongs to, which its tests are named after."""
+    """The module of a file, which is the prefix of its tests."""
     below = Path(file).relative_to("shared/src").parts[1:]
     if below[0] == "ledger" and len(below) > 1:
         below = below[1:]
@@ -126,7 +126,7 @@ def place(text, where):
 
 
 class Judge:
-    """A suite of tests over the copy."""
+    """A test suite over the copy."""
 
     UNITS, LEDGER = "units", "ledger"
 
@@ -137,14 +137,14 @@ class Judge:
         return built(TREE, TARGET, self.arguments)
 
     def verdict(self, module=None):
-        """The tests of a module are asked first: most likely one of them notices."""
+        """The result of the suite. The tests of the module run first, because they detect most mutants."""
         try:
             suite = self.suite()
         except subprocess.CalledProcessError:
             return "does not build"
         if module and not passes(suite, arguments=[module + "::"], patience=PATIENCE):
-            return "noticed"
-        return "SURVIVED" if passes(suite, patience=PATIENCE) else "noticed"
+            return "detected"
+        return "SURVIVED" if passes(suite, patience=PATIENCE) else "detected"
 
     def is_content(self):
         return self.verdict() == "SURVIVED"

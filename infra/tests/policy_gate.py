@@ -1,11 +1,11 @@
-"""Refuses rights that do not exist, fit nothing, or are wider than they have to be.
+"""Rejects permissions that do not exist, match no resource, or are wider than necessary.
 
     python infra/tests/policy_gate.py [FILE ...]
 
-It reads the policies of the roles in template.yaml, and those for people in infra/policies. Parliament
-(https://github.com/duo-labs/parliament) knows which condition keys and which resources an action takes; a
-misspelt key is nobody else's business, and IAM takes it for one that never matches. Its lists are of early 2025,
-so names of actions are cfn-lint's to judge, see template_gate.py. What is accepted is in infra/accepted.yaml.
+The gate reads the policies of the roles in template.yaml, and the policies for people in infra/policies. Parliament
+(https://github.com/duo-labs/parliament) knows which condition keys and resources an action supports. No other check
+finds a misspelt key, which IAM treats as a key that never matches. Parliament's lists are of early 2025, so cfn-lint
+checks the names of actions, see template_gate.py. infra/accepted.yaml lists the accepted findings.
 """
 
 import json
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 PARLIAMENT = ROOT / ".venv/scanners/bin/parliament"
 POLICIES = sorted((ROOT / "infra/policies").glob("*.json"))
 
-# What a name in ${…} of infra/policies, or a pseudo parameter of a template, may stand for.
+# Example values for names in ${…} of infra/policies, and for pseudo parameters of a template.
 EXAMPLES = {
     "Partition": "aws",
     "Region": REGION,
@@ -33,7 +33,7 @@ EXAMPLES = {
     "SecretsPath": "/mitt",
 }
 
-# What `!GetAtt X.Arn` of a resource looks like.
+# The form of `!GetAtt X.Arn`, by type of resource.
 ARNS = {
     "AWS::DynamoDB::GlobalTable": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/NAME",
     "AWS::IAM::Role": f"arn:aws:iam::{ACCOUNT}:role/NAME",
@@ -45,11 +45,11 @@ ARNS = {
 
 
 class Unknown(Exception):
-    """A part of a policy that this file does not know how to read."""
+    """A part of a policy that this script cannot read."""
 
 
 def complaints(template: Path, files: list[Path]) -> list[str]:
-    """What is wrong with the policies and nobody has accepted, one sentence each."""
+    """A sentence for each finding in the policies that is not accepted."""
     policies = of_template(template) | {path.stem: of_file(path) for path in files}
     return unaccepted("parliament", [*parliament(policies), *wide(policies)])
 
@@ -73,7 +73,7 @@ def of_file(path: Path) -> dict:
 
 
 def spoken(value, template: dict):
-    """The value with everything that CloudFormation would put in, as an example."""
+    """The value with example values for everything that CloudFormation inserts."""
     if isinstance(value, list):
         return [spoken(item, template) for item in value]
     if not isinstance(value, dict):
@@ -86,7 +86,7 @@ def spoken(value, template: dict):
         case [("Fn::Sub", str(text))]:
             return filled(text, template)
         case [(name, _)] if name.startswith("Fn::"):
-            raise Unknown(f"policy_gate.py does not know how to read {json.dumps(value)}")
+            raise Unknown(f"policy_gate.py cannot read {json.dumps(value)}; add a case to it")
     return {key: spoken(item, template) for key, item in value.items()}
 
 
@@ -109,7 +109,7 @@ def named(name: str, template: dict) -> str:
 def arn(name: str, template: dict) -> str:
     kind = template["Resources"].get(name, {}).get("Type", "nothing")
     if kind not in ARNS:
-        raise Unknown(f"policy_gate.py does not know the ARN of {name}, which is {kind}; add it to ARNS")
+        raise Unknown(f"policy_gate.py has no ARN for {name} of the type {kind}; add the type to ARNS")
     return ARNS[kind].replace("NAME", name.lower())
 
 
@@ -123,7 +123,7 @@ def parliament(policies: dict[str, dict]) -> list[Finding]:
         run = subprocess.run(
             [PARLIAMENT, "--directory", folder, "--json"], cwd=folder, capture_output=True, text=True, timeout=120
         )
-    # It says 0 where it finds nothing and 1 where it does; of trouble it says nothing in JSON.
+    # Exit code 0: no finding. 1: findings, as JSON. Errors write no JSON.
     if run.returncode not in (0, 1) or (run.returncode == 1) != bool(run.stdout.strip()):
         raise RuntimeError(f"parliament did not finish: {run.stderr.strip()[-2000:]}")
     return [finding(json.loads(line)) for line in run.stdout.splitlines() if line.strip()]
@@ -135,20 +135,20 @@ def finding(said: dict) -> Finding:
 
 
 def wide(policies: dict[str, dict]) -> list[Finding]:
-    """Parliament takes a wildcard in an action for an answer, as long as the resource is narrow."""
+    """Wildcards and negations, which parliament accepts if the resource is narrow."""
     found = []
     for name, policy in policies.items():
         for statement in policy["Statement"]:
             sid, allows = statement.get("Sid", "a statement"), statement["Effect"] == "Allow"
             if allows and {"NotAction", "NotResource"} & set(statement):
-                found.append(Finding("NEGATION", place_of(name), f"{sid} allows everything but something"))
+                found.append(Finding("NEGATION", place_of(name), f"{sid} allows everything except a list"))
             if allows and any("*" in action for action in listed(statement.get("Action", []))):
-                found.append(Finding("WIDE_ACTION", place_of(name), f"{sid} allows actions by a wildcard"))
+                found.append(Finding("WIDE_ACTION", place_of(name), f"{sid} has a wildcard in an action"))
     return found
 
 
 def place_of(name: str) -> str:
-    """A policy is the same place with every set of parameters."""
+    """The name of a policy without its set of parameters."""
     return name.partition("@")[0]
 
 
@@ -164,7 +164,7 @@ def main() -> int:
         found = [str(unknown)]
     for complaint in found:
         print(complaint, file=sys.stderr)
-    print("policies: " + (f"{len(found)} finding(s) that nobody has accepted" if found else "no finding"))
+    print("policies: " + (f"{len(found)} finding(s) that are not accepted" if found else "no finding"))
     return 1 if found else 0
 
 

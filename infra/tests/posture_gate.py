@@ -1,10 +1,10 @@
-"""Refuses resources of template.yaml that are open, unencrypted or unlogged without a reason.
+"""Rejects resources of template.yaml that are open, unencrypted or unlogged without a reason.
 
     python infra/tests/posture_gate.py [FILE]
 
-Checkov (https://www.checkov.io) judges the outcome of SAM's transform, because its rules do not know what the
-transform adds, and with the conditions answered: it takes a resource whose encryption is an `Fn::If` for one
-without. What is accepted is in infra/accepted.yaml.
+Checkov (https://www.checkov.io) checks the output of SAM's transform, because its rules do not know what the transform
+adds. The conditions are resolved first: checkov treats a resource whose encryption is an `Fn::If` as unencrypted.
+infra/accepted.yaml lists the accepted findings.
 """
 
 import json
@@ -21,7 +21,7 @@ CHECKOV = Path(__file__).parents[2] / ".venv/scanners/bin/checkov"
 
 
 def complaints(path: Path) -> list[str]:
-    """What checkov finds in the template and nobody has accepted, one sentence each."""
+    """A sentence for each finding of checkov that is not accepted."""
     return unaccepted("checkov", findings(path))
 
 
@@ -37,9 +37,9 @@ def findings(path: Path) -> list[Finding]:
 
 def scan(files: list[str]) -> list[Finding]:
     run = subprocess.run(
-        # The download is of links to explanations.
+        # --skip-download: the download contains only links to explanations.
         [CHECKOV, *files, "--framework", "cloudformation", "--output", "json", "--skip-download", "--soft-fail"],
-        # A configuration of whoever runs this must not decide, and the network is not asked for a newer version.
+        # Ignores the configuration of the user, and does not look for a newer version on the network.
         env=os.environ
         | {"CKV_IGNORE_HIDDEN_DIRECTORIES": "false", "CKV_SKIP_PACKAGE_UPDATE_CHECK": "true", "LOG_LEVEL": "ERROR"},
         cwd=tempfile.gettempdir(),
@@ -63,7 +63,7 @@ def main() -> int:
     found = complaints(path)
     for complaint in found:
         print(complaint, file=sys.stderr)
-    print(f"{path.name}: " + (f"{len(found)} finding(s) that nobody has accepted" if found else "checkov is content"))
+    print(f"{path.name}: " + (f"{len(found)} finding(s) that are not accepted" if found else "no finding"))
     return 1 if found else 0
 
 

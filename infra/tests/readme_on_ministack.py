@@ -1,11 +1,11 @@
-"""The first section of infra/docs/deploy.md, followed to the letter. README shows a part of it.
+"""Runs every command of the first section of infra/docs/deploy.md. README shows a part of that section.
 
     .venv/check/bin/python infra/tests/readme_on_ministack.py
 
-Every command that the section shows, in a block or in a sentence, is run in its order on ministack,
-in a folder that looks like a fresh checkout, with what second_opinion.py has built. A command with
-another exit code than expected fails it. The tables below list every command that is not run here, or
-not as written; an entry that is not in the page fails it as well.
+The script runs every command of the section, from blocks and sentences, in order on ministack. It uses
+a folder that looks like a fresh checkout, and the build of second_opinion.py. The script fails if a
+command ends with an unexpected exit code. The tables below list every command that the script skips or
+changes; an entry that is not in the page is also a failure.
 """
 
 from __future__ import annotations
@@ -27,48 +27,48 @@ SECTION = "## Put it in your account"
 FOLDER = HOME / "reader"
 LOG = HOME / "readme.log"
 
-# What cannot be run here, or is no part of the way, and why.
+# Commands that the script skips, with the reason.
 NOT_HERE = {
-    'export PATH="$PWD/target/first:$PATH"': "what runs this has the CLI on its PATH",
-    "make venv": "it has installed the tools that run this",
-    "sam build": "second_opinion.py has just run it, for this machine; once more takes minutes",
-    "webhookctl doctor --end-to-end": "it posts to the public URL, whose name is in no DNS and which speaks no TLS here",
-    "make cost": "it counts for minutes, and deploys nothing",
+    'export PATH="$PWD/target/first:$PATH"': "this script has the CLI on its PATH",
+    "make venv": "the tools are installed, because they run this script",
+    "sam build": "second_opinion.py has just run it for this machine; a second run takes minutes",
+    "webhookctl doctor --end-to-end": "it posts to the public URL, which has no DNS entry and no TLS here",
+    "make cost": "it runs for minutes, and deploys nothing",
 }
 
-# The examples of the page, and what they are here. The address is known when it is deployed.
+# Example values in the page, which the script replaces. The URL is known after the deployment.
 EXAMPLE_REGION = "eu-west-1"
 EXAMPLE_API = "https://abc123.execute-api.eu-west-1.amazonaws.com"
 
-# What `sam deploy --guided` is answered; to all else the answer is Return.
+# Answers to the questions of `sam deploy --guided`; to other questions the answer is Return.
 ANSWERS = {
     "Stack Name": "mitt",
     "AWS Region": REGION,
     "Parameter Architecture": architecture(),
-    # As the commands before have left it. On AWS it is built in.
+    # The file that the earlier commands have edited. On AWS it is built into the functions.
     "Parameter SourcesFile": str(FOLDER / "infra/sources.toml"),
     "Save arguments to configuration file": "n",
 }
 
-# What has to be in what a command prints.
+# Text that the output of a command must contain.
 SHOWS = {
     "webhookctl inbox list": "github-org",
-    "webhookctl doctor": "You may read everything that is looked at here",
+    "webhookctl doctor": "You may read everything that doctor checks",
 }
 
-# What ends with another code than 0.
+# Commands with another exit code than 0.
 ENDS_WITH = {
-    # It finds faults: most sources have no secret, and ministack does not tell all of a table.
+    # The doctor finds faults: most sources have no secret, and ministack does not report everything of a table.
     "webhookctl doctor": 5,
 }
 
-# A question ends the output for now: `<tab>Stack Name [sam-app]: `.
+# A question is at the end of the current output: `<tab>Stack Name [sam-app]: `.
 QUESTION = re.compile(r"[\t\n]([^\t\n\[]+) \[[^\t\n]*\]: \Z")
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Astray(Exception):
-    """Where the page leads astray, in a sentence."""
+    """A fault of the page, as one sentence."""
 
 
 def main() -> int:
@@ -83,16 +83,16 @@ def main() -> int:
 
 
 def on_ministack() -> int:
-    """Comes back here with an emulator that has no stack yet."""
+    """Runs this script again with an emulator that has no stack yet."""
     again = [sys.executable, str(ROOT / "infra/tests/second_opinion.py"), "--reuse-build", "--no-deploy", "--timeout", "300"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return subprocess.run([*again, "--", sys.executable, __file__], env=environment, cwd=ROOT).returncode
 
 
 def commands(page: str) -> list[str]:
-    """The commands of the section up to its first part, each by itself."""
+    """The commands of the section before its first subsection, one by one."""
     if SECTION not in page:
-        raise Astray(f"there is no section {SECTION!r}")
+        raise Astray(f"no section {SECTION!r}")
     section = re.split(r"^##", page.split(SECTION)[1], flags=re.MULTILINE)[0]
     found = []
     for block, inline in re.findall(r"^```sh\n(.*?)^```$|(?<!`)`([^`]+)`(?!`)", section, re.MULTILINE | re.DOTALL):
@@ -111,12 +111,12 @@ def uncommented(line: str) -> str:
 
 def follow(found: list[str]) -> None:
     if unknown := sorted((NOT_HERE.keys() | SHOWS.keys() | ENDS_WITH.keys()) - set(found)):
-        raise Astray(f"it no longer says {', '.join(unknown)}; readme_on_ministack.py still does")
+        raise Astray(f"the page no longer says {', '.join(unknown)}; remove it from readme_on_ministack.py")
     settle_in()
     LOG.write_text("")
     for command in found:
         if reason := NOT_HERE.get(command):
-            say(f"not here: {command}: {reason}")
+            say(f"skipped: {command}: {reason}")
             continue
         say(command)
         code, said = run(here(command))
@@ -127,7 +127,7 @@ def follow(found: list[str]) -> None:
 
 
 def settle_in() -> None:
-    """What a reader has: the repository, the two secrets, and what `sam build` left."""
+    """Creates the folder of a reader: the repository, the two secrets, and the output of `sam build`."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     (FOLDER / "infra").mkdir(parents=True)
     (FOLDER / ".aws-sam").mkdir()
@@ -139,7 +139,7 @@ def settle_in() -> None:
 
 
 def here(command: str) -> list[str]:
-    """The words of a command, with the names of this place."""
+    """The words of a command, with Region and URL of this deployment."""
     if EXAMPLE_API in command:
         outputs = json.loads(describe(os.environ["AWS_ENDPOINT_URL"], os.environ).read_text())
         command = command.replace(EXAMPLE_API, shlex.quote(outputs["ApiUrl"]))
@@ -171,7 +171,7 @@ def run(words: list[str]) -> tuple[int, str]:
 
 
 def aws(words: list[str]) -> tuple[int, str]:
-    """The call that the AWS CLI makes. It is not among the tools; what it is made of is."""
+    """Makes the call of the AWS CLI with boto3, because the AWS CLI is not installed."""
     service, operation, *options = words
     given = {}
     for name, value in zip(options[::2], options[1::2], strict=True):

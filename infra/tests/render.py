@@ -1,9 +1,10 @@
-"""What is deployed of a template with given parameters: conditions decided, what is off taken away.
+"""Resolves the conditions of a template for given parameters, and removes what they disable.
 
     python infra/tests/render.py [FILE] [NAME=VALUE ...]
 
-Tools that read templates see both sides of every `Fn::If` at once, or none, and either complain of what is
-never deployed or overlook what is. This does not resolve references to resources: those are known only later.
+Tools that read templates see both sides of every `Fn::If`, or neither. They report faults in parts that are never
+deployed, or miss faults in parts that are. The script does not resolve references to resources, which are known only
+at deployment.
 """
 
 import json
@@ -14,7 +15,7 @@ NOTHING = {"Ref": "AWS::NoValue"}
 
 
 class Unknown(Exception):
-    """What the template does not declare."""
+    """A name that the template does not declare."""
 
 
 def render(template: dict, values: dict[str, str] | None = None) -> dict:
@@ -23,7 +24,7 @@ def render(template: dict, values: dict[str, str] | None = None) -> dict:
     declared = template.get("Parameters", {})
     view = View.of(template, values)
     rendered = {name: part for name, part in template.items() if name not in ("Conditions", "Rules")}
-    # A tool that looks behind a `Ref` finds what was given.
+    # A tool that resolves a `Ref` then finds the given value.
     for name, value in values.items():
         rendered["Parameters"] = rendered["Parameters"] | {name: declared[name] | {"Default": value}}
     for part in ("Resources", "Outputs"):
@@ -39,7 +40,7 @@ class View:
     def of(cls, template: dict, values: dict[str, str]) -> "View":
         declared = template.get("Parameters", {})
         if strangers := values.keys() - declared.keys():
-            raise Unknown(f"the template has no parameter {', '.join(sorted(strangers))}")
+            raise Unknown(f"unknown parameter {', '.join(sorted(strangers))}")
         defaults = {name: str(parameter.get("Default", "")) for name, parameter in declared.items()}
         return cls(defaults | values, template.get("Conditions", {}))
 
@@ -50,7 +51,7 @@ class View:
         return {name: self.chosen(part) for name, part in given.items() if name != "Condition"}
 
     def chosen(self, part):
-        """A part without `Fn::If`; what becomes nothing is left out of what it is in."""
+        """A part with each `Fn::If` resolved, and without values that are `AWS::NoValue`."""
         if isinstance(part, dict):
             if part.keys() == {"Fn::If"}:
                 name, yes, no = part["Fn::If"]
@@ -66,7 +67,7 @@ class View:
         match kind:
             case "Condition":
                 if given not in self.conditions:
-                    raise Unknown(f"the template has no condition {given}")
+                    raise Unknown(f"unknown condition {given}")
                 return self.holds(self.conditions[given])
             case "Fn::Equals":
                 one, other = map(self.text, given)
@@ -77,13 +78,13 @@ class View:
                 return all(map(self.holds, given))
             case "Fn::Or":
                 return any(map(self.holds, given))
-        raise Unknown(f"{kind} is no function for conditions")
+        raise Unknown(f"unsupported condition function {kind}")
 
     def text(self, value) -> str:
         if isinstance(value, dict):
             name = value.get("Ref")
             if name not in self.parameters:
-                raise Unknown(f"a condition asks for {value}, which is no parameter")
+                raise Unknown(f"a condition refers to {value}, which is not a parameter")
             return self.parameters[name]
         return str(value)
 

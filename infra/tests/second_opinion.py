@@ -1,12 +1,12 @@
-"""Runs a command against template.yaml as an emulator that is not ours understands it.
+"""Runs a command against template.yaml, deployed into an independent emulator.
 
     .venv/check/bin/python infra/tests/second_opinion.py \
         --sources infra/events/sources.toml --secret github=sesame -- cargo test -p webhookctl
 
-SAM builds the functions and deploys the template into ministack, which enforces the rights of
-the roles. The command finds the outputs of the stack in the JSON file $MITT_STACK_OUTPUTS and
-the emulator through the usual AWS variables. With --no-deploy the command deploys by itself.
-Afterwards nothing is left running, whatever happened. Everything is on the loopback interface;
+SAM builds the functions and deploys the template into ministack, which enforces the permissions of
+the roles. The command reads the outputs of the stack from the JSON file $MITT_STACK_OUTPUTS, and
+reaches the emulator through the usual AWS variables. With --no-deploy the command deploys the stack.
+The script always stops all processes that it started. All services listen on the loopback interface;
 logs are in .mitt/second-opinion/.
 """
 
@@ -37,7 +37,7 @@ ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Trouble(Exception):
-    """Why there is no second opinion, in a sentence for the reader."""
+    """A failure that the script reports as one sentence."""
 
 
 def main() -> int:
@@ -68,25 +68,25 @@ def main() -> int:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Runs a command against the template, deployed into ministack.")
-    parser.add_argument("--sources", type=Path, help="file of sources that the functions read (default: the built-in one)")
+    parser.add_argument("--sources", type=Path, help="sources file of the functions (default: the built-in one)")
     parser.add_argument(
         "--secret",
         action="append",
         default=[],
         metavar="[PATH/]NAME[/SLOT]=VALUE",
-        help="a secret; PATH is ingress (default), egress or provider-api, SLOT is current by default",
+        help="a secret; PATH is ingress (default), egress or provider-api; SLOT is current by default",
     )
     parser.add_argument("--build", choices=["release", "debug"], default="release", help="debug builds much faster")
-    parser.add_argument("--reuse-build", action="store_true", help="deploy what was built last time, however old")
-    parser.add_argument("--no-deploy", action="store_true", help="leave that to the command")
-    parser.add_argument("--timeout", type=int, default=900, help="seconds that the command may take")
+    parser.add_argument("--reuse-build", action="store_true", help="deploy the last build, even if it is old")
+    parser.add_argument("--no-deploy", action="store_true", help="do not deploy; the command deploys")
+    parser.add_argument("--timeout", type=int, default=900, help="timeout of the command in seconds")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="after --")
     options = parser.parse_args()
     options.command = [word for word in options.command[:1] if word != "--"] + options.command[1:]
     if not options.command:
-        parser.error("say after -- which command to run")
+        parser.error("the command is missing; give it after --")
     if options.sources and not options.sources.is_file():
-        parser.error(f"there is no file {options.sources}")
+        parser.error(f"no such file: {options.sources}")
     options.secret = [parse_secret(parser, secret) for secret in options.secret]
     return options
 
@@ -100,7 +100,7 @@ def parse_secret(parser: argparse.ArgumentParser, text: str) -> tuple[str, str]:
     if len(words) == 2:
         words.append("current")
     if not equals or not value or len(words) != 3 or not all(words):
-        parser.error(f"a secret is written [PATH/]NAME[/SLOT]=VALUE, not {name!r}")
+        parser.error(f"invalid secret {name!r}; use [PATH/]NAME[/SLOT]=VALUE")
     return f"/{STACK}/" + "/".join(words), value
 
 
@@ -117,20 +117,20 @@ def only_one_at_a_time() -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Trouble("another one is running in this folder") from None
+            raise Trouble("another run is active in this folder") from None
         yield
 
 
 @contextlib.contextmanager
 def emulator() -> Iterator[str]:
-    """The address of a ministack that runs until the end of the block."""
+    """The URL of a ministack that runs until the end of the block."""
     port = free_port()
     endpoint = f"http://127.0.0.1:{port}"
     scratch = HOME / "tmp"
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir()
-    # Functions inherit all of this, so it holds no more than they may see. The endpoint keeps
-    # them from asking the real AWS, the empty home from finding real credentials.
+    # The functions inherit these variables, so they contain only what functions may see. The endpoint
+    # prevents requests to the real AWS, and the empty home hides real credentials.
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(scratch),
@@ -141,7 +141,7 @@ def emulator() -> Iterator[str]:
         "AWS_DEFAULT_REGION": REGION,
         "AWS_REGION": REGION,
         "AWS_EC2_METADATA_DISABLED": "true",
-        # Enforce the policies of the roles. The key `test` alone may do everything.
+        # Enforce the policies of the roles. Only the key `test` may do everything.
         "AUTH": "true",
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
@@ -178,12 +178,12 @@ def wait_until_healthy(process: subprocess.Popen, endpoint: str) -> None:
     raise Trouble(f"ministack was not ready within a minute\n{tail(HOME / 'ministack.log')}")
 
 
-# Past any proxy that the machine may have.
+# Requests that bypass any proxy of the machine.
 direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def client_environment(endpoint: str) -> dict[str, str]:
-    """What a client of the emulator needs, without anything that leads to the real AWS."""
+    """The environment of a client of the emulator, without any setting that points to the real AWS."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return inherited | {
         "AWS_ENDPOINT_URL": endpoint,
@@ -208,13 +208,13 @@ def build(options: argparse.Namespace) -> None:
     if options.reuse_build and (built / "template.yaml").exists():
         return say("sam build: skipped")
     environment = os.environ | {
-        # cargo-lambda asks the first python3 on PATH for zig.
+        # cargo-lambda runs zig with the first python3 on PATH.
         "PATH": f"{CHECK}{os.pathsep}{os.environ['PATH']}",
         "SAM_CLI_TELEMETRY": "0",
     }
     if options.build == "debug":
         environment["SAM_BUILD_MODE"] = "debug"
-    # Not with --cached, which has been seen to deploy a binary older than its sources.
+    # Not with --cached, which can deploy a binary that is older than its sources.
     command = [CHECK / "sam", "build", "--template", ROOT / "template.yaml", "--build-dir", built]
     command += ["--region", REGION, "--parameter-overrides", f"Architecture={architecture()}"]
     step("sam build", command, environment, timeout=3600)
@@ -247,7 +247,7 @@ def describe(endpoint: str, aws: dict[str, str]) -> Path:
     if stack["StackStatus"] not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
         raise Trouble(f"the stack is {stack['StackStatus']}\n{tail(HOME / 'ministack.log')}")
     outputs = {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
-    # The declared address needs a DNS entry; this one needs none.
+    # The output ApiUrl needs a DNS entry; this URL does not.
     outputs["ApiUrl"] = f"{endpoint}/_aws/execute-api/{outputs['ApiId']}/$default"
     outputs["StackName"] = STACK
     path = HOME / "outputs.json"
@@ -266,14 +266,14 @@ def run_command(options: argparse.Namespace, environment: dict[str, str]) -> int
     try:
         return process.wait(options.timeout)
     except subprocess.TimeoutExpired:
-        raise Trouble(f"the command was not done after {options.timeout} s") from None
+        raise Trouble(f"the command did not end within {options.timeout} s") from None
     finally:
         with undisturbed():
             stop(process)
 
 
 def save_function_logs(aws: dict[str, str]) -> None:
-    """Keeps what the functions wrote, because it ends with the emulator."""
+    """Saves the logs of the functions, because the emulator loses them at its end."""
     with contextlib.suppress(Exception), clients(aws) as client:
         logs = client("logs")
         for group in logs.describe_log_groups()["logGroups"]:
@@ -285,7 +285,7 @@ def save_function_logs(aws: dict[str, str]) -> None:
 @contextlib.contextmanager
 def clients(aws: dict[str, str]) -> Iterator:
     """boto3 clients of the emulator."""
-    import boto3  # Only the venv has it; by now it is known to be there.
+    import boto3  # Only the venv has boto3, and this script has checked that the venv exists.
     from botocore.exceptions import BotoCoreError, ClientError
 
     session = boto3.Session(aws["AWS_ACCESS_KEY_ID"], aws["AWS_SECRET_ACCESS_KEY"], region_name=REGION)
@@ -303,7 +303,7 @@ def architecture() -> str:
 
 
 def step(name: str, command: list, environment: dict[str, str], timeout: int) -> None:
-    """Runs one program to its end, with what it says in a log file."""
+    """Runs one program to its end, with its output in a log file."""
     path = HOME / f"{name.replace(' ', '-')}.log"
     started = time.monotonic()
     with open(path, "w") as log:
@@ -319,7 +319,7 @@ def step(name: str, command: list, environment: dict[str, str], timeout: int) ->
     try:
         code = process.wait(timeout)
     except subprocess.TimeoutExpired:
-        raise Trouble(f"{name} was not done after {timeout} s\n{tail(path)}") from None
+        raise Trouble(f"{name} did not end within {timeout} s\n{tail(path)}") from None
     finally:
         with undisturbed():
             stop(process)
@@ -329,7 +329,7 @@ def step(name: str, command: list, environment: dict[str, str], timeout: int) ->
 
 
 def stop(process: subprocess.Popen) -> None:
-    """Ends a process and all that it started, also what has left its group."""
+    """Stops a process and all its descendants, including those that left its process group."""
     family = {process.pid} | descendants(process.pid)
     for number, patience in ((signal.SIGTERM, 10), (signal.SIGKILL, 5)):
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -352,12 +352,12 @@ def descendants(pid: int) -> set[int]:
 
 
 def parents() -> dict[int, int]:
-    """Every living process and its parent. The dead that nobody has buried are left out."""
+    """Every running process and its parent, without zombies."""
     if Path("/proc/self/stat").exists():
         rows = []
         for path in Path("/proc").glob("[0-9]*/stat"):
             with contextlib.suppress(OSError):
-                # pid (name, which may hold anything) state parent ...
+                # pid (name, which may contain any character) state parent ...
                 state, parent = path.read_text(errors="replace").rpartition(")")[2].split()[:2]
                 rows.append((path.parent.name, parent, state))
     else:
@@ -368,7 +368,7 @@ def parents() -> dict[int, int]:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """A second Ctrl-C must not leave half of it running."""
+    """Ignores signals, so that a second Ctrl-C does not leave processes running."""
     before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDINGS}
     try:
         yield
@@ -389,7 +389,7 @@ def free_port() -> int:
 
 def tail(path: Path) -> str:
     lines = path.read_text(errors="replace").splitlines() if path.exists() else []
-    return "\n".join(["", *(f"    {line}" for line in lines[-25:]), f"    (all of it: {path.relative_to(ROOT)})"])
+    return "\n".join(["", *(f"    {line}" for line in lines[-25:]), f"    (full log: {path.relative_to(ROOT)})"])
 
 
 def say(text: str) -> None:

@@ -1,12 +1,12 @@
-"""Refuses a template.yaml that cannot be deployed.
+"""Rejects a template.yaml that cannot be deployed.
 
     python infra/tests/template_gate.py [FILE]
 
-Two checks, because each is blind where the other sees. `sam validate` runs SAM's transform but
-believes whatever passes through it. cfn-lint knows the resources of CloudFormation but reads a
-SAM template without transforming it, and so misses a reference to nothing, a runtime that does
-not exist or a value out of range. Here it reads the outcome of the transform, for several sets of
-parameters, because what is off by default is deployed by somebody, too.
+Two checks, because each misses faults that the other finds. `sam validate` runs SAM's transform, but
+does not check its output. cfn-lint knows the resources of CloudFormation, but reads a SAM template
+without the transform, and so misses a broken reference, an unknown runtime or a value out of range.
+This gate gives cfn-lint the output of the transform, for several sets of parameters, so that options
+that are off by default are also checked.
 """
 
 import json
@@ -16,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Both ask for a Region and neither calls AWS.
+# Both tools need a Region, and neither calls AWS.
 REGION = "eu-central-1"
 os.environ.setdefault("AWS_DEFAULT_REGION", REGION)
 
@@ -29,14 +29,14 @@ from samtranslator.translator.translator import Translator  # noqa: E402
 
 from render import Unknown, render  # noqa: E402
 
-# It warns that nobody collects its metrics.
+# Hides its warning that its metrics are not collected.
 logging.getLogger("samtranslator").setLevel(logging.ERROR)
 
 TEMPLATE = Path(__file__).parents[2] / "template.yaml"
 
 ACCOUNT = "111122223333"
 
-# What somebody may ask for.
+# The checked sets of parameters.
 SETS = {
     "the defaults": {},
     "everything": {
@@ -55,13 +55,13 @@ SETS = {
         "SecretsManagerPrefix": "prod/webhooks",
         "StatePolicyArn": f"arn:aws:iam::{ACCOUNT}:policy/state",
     },
-    # Rolls back by two alarms that this profile does not have.
+    # The rollback needs two alarms that this profile does not have.
     "gradual without alarms": {"AlarmProfile": "none", "GradualDeployment": "Canary10Percent5Minutes"},
 }
 
 
 def complaints(path: Path) -> list[str]:
-    """What is wrong with the template, one sentence each; nothing if it can be deployed."""
+    """A sentence for each fault of the template; empty if it can be deployed."""
     return sam_validate(path) or expanded_lint(path) or rendered_lint(path)
 
 
@@ -77,7 +77,7 @@ def sam_validate(path: Path) -> list[str]:
 
 
 def expanded_lint(path: Path) -> list[str]:
-    """Of the template with its conditions, as CloudFormation reads it."""
+    """Findings in the template with its conditions, as CloudFormation reads it."""
     try:
         template = expand(path)
     except InvalidDocumentException as error:
@@ -86,7 +86,7 @@ def expanded_lint(path: Path) -> list[str]:
 
 
 def rendered_lint(path: Path, sets: dict[str, dict[str, str]] = SETS) -> list[str]:
-    """Of what is deployed with each set of parameters."""
+    """Findings in the deployed resources of each set of parameters."""
     found = []
     for name, values in sets.items():
         try:
@@ -96,13 +96,13 @@ def rendered_lint(path: Path, sets: dict[str, dict[str, str]] = SETS) -> list[st
         except Unknown as error:
             found.append(f"with {name}: {error}")
         else:
-            # A parameter that only conditions ask for is not used any more.
+            # W2001: a parameter that only conditions use is unused after rendering.
             found += [f"with {name}: {complaint}" for complaint in lint(template, "W2001")]
     return found
 
 
 def deployed(path: Path) -> dict[str, dict]:
-    """What is deployed with each set of parameters, for tools that cannot answer conditions."""
+    """The rendered template for each set of parameters, for tools that cannot resolve conditions."""
     return {name: render(expand(path, values), values) for name, values in SETS.items()}
 
 
@@ -110,14 +110,14 @@ def lint(template: dict, *without: str, regions: tuple[str, ...] = (REGION,)) ->
     matches = cfnlint.api.lint(
         json.dumps(template),
         regions=list(regions),
-        # I: advice, which may be ignored. A warning may not.
+        # Warnings and errors. Informational findings (I) are ignored.
         config=cfnlint.config.ManualArgs(include_checks=["W", "E"], ignore_checks=list(without)),
     )
     return [f"{'/'.join(map(str, m.path or []))}: {m.message} ({m.rule.id})" for m in matches]
 
 
 def expand(path: Path, values: dict[str, str] | None = None) -> dict:
-    """The template as CloudFormation sees it, with its functions already uploaded."""
+    """The transformed template, as if its functions were already uploaded."""
     template = yaml_parse(path.read_text())
     for resource in template["Resources"].values():
         properties = resource.get("Properties", {})
@@ -131,7 +131,7 @@ def main() -> int:
     found = complaints(path)
     for complaint in found:
         print(complaint, file=sys.stderr)
-    print(f"{path.name}: " + (f"{len(found)} reason(s) not to deploy" if found else "can be deployed"))
+    print(f"{path.name}: " + (f"{len(found)} fault(s)" if found else "can be deployed"))
     return 1 if found else 0
 
 

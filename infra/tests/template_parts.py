@@ -1,4 +1,4 @@
-"""template.yaml as the tests read it, and the code that it has to agree with."""
+"""Reads template.yaml for the tests, and the code that it must agree with."""
 
 import re
 from pathlib import Path
@@ -14,7 +14,7 @@ FUNCTIONS = {"Catcher": "catcher", "Processor": "processor", "BackupSync": "back
 
 
 class Loader(yaml.CSafeLoader):
-    """SAM's way with `!Ref` and the like, on the parser that is written in C."""
+    """Reads `!Ref` and similar tags as SAM does, with the faster parser written in C."""
 
 
 Loader.add_multi_constructor("!", intrinsics_multi_constructor)
@@ -27,7 +27,7 @@ def parse(text):
 def constant(name: str) -> int:
     """Seconds of a constant in the code."""
     found = re.search(rf"^pub const {name}: Duration = Duration::from_secs\((\d+)\);$", TIMING, re.M)
-    assert found, f"shared/src/base/timing.rs no longer says what {name} is"
+    assert found, f"shared/src/base/timing.rs has no constant {name} in seconds"
     return int(found[1])
 
 
@@ -54,13 +54,13 @@ def all_statements(template, role):
 
 
 def statements(template, role):
-    """All that a role may be granted, whatever the parameters."""
+    """All statements of a role, with any parameters."""
     for statement in all_statements(template, role):
         yield statement["Fn::If"][1] if "Fn::If" in statement else statement
 
 
 def targets(statement):
-    """What a statement is about: resources of the template, or the service for a path of secrets."""
+    """The resources of a statement: names in the template, or the service for a path of secrets."""
     return {target(resource) for resource in listed(statement["Resource"])}
 
 

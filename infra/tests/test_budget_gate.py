@@ -1,4 +1,4 @@
-"""What costs more than five per cent above its budget is refused, and every figure has a budget."""
+"""The gate rejects a figure more than five per cent above its budget; every figure has a budget."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ import budget_gate
 ROOT = Path(__file__).parents[2]
 BUDGETS = budget_gate.read()
 
-# What `make budgets` measures: each of these of each function.
+# `make budgets` measures each of these figures for each function.
 STAGES = ["start/instructions", "first/instructions"]
 WARM = ["warm/instructions", "warm/table requests", "warm/queue requests", "warm/write units"]
 FUNCTIONS = sorted(path.parent.name for path in ROOT.glob("functions/*/Cargo.toml"))
@@ -37,7 +37,7 @@ def test_six_per_cent_more_is_refused_with_the_figure_and_four_are_not(name):
 
 @pytest.mark.parametrize("name", [name for name in BUDGETS if "requests" in name or "units" in name])
 def test_one_request_or_unit_more_is_refused(name):
-    # A batch of ten asks ten times as often.
+    # A batch of ten makes ten times as many requests.
     one = 10 if name.startswith("processor/") else 1
 
     [complaint] = budget_gate.complaints(at_budget() | {name: BUDGETS[name]["is"] + one}, BUDGETS)
@@ -50,8 +50,8 @@ def test_a_figure_without_a_budget_and_a_budget_without_a_figure_are_refused():
     del figures["catcher/warm/instructions"]
 
     assert budget_gate.complaints(figures, BUDGETS) == [
-        "catcher/warm/dreams is measured, and has no budget",
-        "catcher/warm/instructions has a budget, and is not measured",
+        "catcher/warm/dreams is measured, but has no budget",
+        "catcher/warm/instructions has a budget, but is not measured",
     ]
 
 

@@ -1,4 +1,4 @@
-"""Each clause of a condition is cut, once, and by itself."""
+"""Each clause of a condition is removed once, on its own."""
 
 from clauses import without_one
 

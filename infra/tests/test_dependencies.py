@@ -1,6 +1,6 @@
-"""The rules of .deny.toml refuse what they are there for, each in a small workspace of its own.
+"""Each rule of .deny.toml rejects what it is meant to, in a small workspace of its own.
 
-Nothing is fetched: whatever is depended on lies beside it.
+The tests fetch nothing: the dependencies are in the same folder.
 """
 
 import os
@@ -16,9 +16,9 @@ DENY = ROOT / re.search(r"^DENY := (\S+)", (ROOT / "Makefile").read_text(), re.M
 
 @pytest.fixture
 def judged(tmp_path):
-    """What cargo-deny says of a crate with these lines among its dependencies: whether it passes, and why not."""
+    """Runs cargo-deny on a crate with these dependency lines: whether the crate passes, and the output."""
 
-    # No registry, and no waiting for other cargos that have a lock on it.
+    # A separate CARGO_HOME: no registry, and no wait for the lock of another cargo process.
     alone = os.environ | {"CARGO_HOME": str(tmp_path / "cargo")}
 
     def judge(*dependencies):
@@ -39,7 +39,7 @@ def judged(tmp_path):
 
 
 def rules(folder: Path) -> Path:
-    """Ours, but for the complaint that so small a tree does not need them all."""
+    """Our rules, but without the complaint that such a small tree does not use all allowed licenses."""
     path = folder / "deny.toml"
     sound = (ROOT / ".deny.toml").read_text()
     path.write_text(sound.replace('unused-allowed-license = "deny"', 'unused-allowed-license = "allow"'))

@@ -1,4 +1,4 @@
-"""The pages: each is in the index, each link leads somewhere, and what they name exists."""
+"""Every page is in the index, every link has a target, and every name in a page exists."""
 
 import re
 from pathlib import Path
@@ -33,7 +33,7 @@ def anchors(page):
 
 
 def named(page):
-    """What stands between single backticks."""
+    """The texts between single backticks."""
     return re.findall(r"`([^`\n]+)`", prose(page))
 
 

@@ -1,4 +1,4 @@
-"""infra/edge.yaml: what is in front of the inbox must neither change a delivery nor refuse a good one."""
+"""infra/edge.yaml: the front of the inbox must neither change a delivery nor block a valid one."""
 
 import json
 
@@ -29,8 +29,8 @@ def test_a_delivery_arrives_as_it_was_sent(edge):
     assert way["OriginRequestPolicyId"] == "b689b0a8-53d0-40ab-baf2-68738e2966ac"
     (origin,) = front["Origins"]
     assert origin["CustomOriginConfig"]["OriginProtocolPolicy"] == "https-only"
-    assert origin["ConnectionAttempts"] == 1, "a second try would be a second delivery"
-    # The catcher's own time is 10 s.
+    assert origin["ConnectionAttempts"] == 1, "a second attempt would be a second delivery"
+    # The timeout of the catcher is 10 s.
     assert 10 < origin["CustomOriginConfig"]["OriginReadTimeout"] <= 60
     assert front["ViewerCertificate"]["MinimumProtocolVersion"] == "TLSv1.2_2021"
 
@@ -41,7 +41,7 @@ def test_nothing_but_deliveries_is_let_in_and_no_body_is_judged(edge):
     allowed = [rule for rule in filter["Rules"] if "Allow" in rule.get("Action", {})]
     (deliveries,) = allowed
     assert deliveries["Statement"]["ByteMatchStatement"]["SearchString"] == "/in/"
-    # What comes first decides: refusals before the one that lets in.
+    # The first matching rule decides, so the blocking rules come before the allowing rule.
     assert deliveries["Priority"] == max(rule["Priority"] for rule in filter["Rules"])
     said = json.dumps(filter)
     assert "CommonRuleSet" not in said and '"Body"' not in said
@@ -71,6 +71,6 @@ BROKEN = [
 @pytest.mark.parametrize("test, sound, fault", BROKEN)
 def test_each_of_these_fails_when_it_should(test, sound, fault):
     text = EDGE.read_text()
-    assert sound in text, "the fault can no longer be planted, move it"
+    assert sound in text, "edge.yaml no longer contains this text; update BROKEN"
     with pytest.raises(AssertionError):
         test(parse(text.replace(sound, fault, 1)))

@@ -1,4 +1,4 @@
-"""What `make run` compiles is a list: a crate that is added to it makes everybody's first build longer."""
+"""`make run` compiles only listed crates, because each further crate makes the first build longer."""
 
 import re
 import subprocess
@@ -10,7 +10,7 @@ PACKAGES = ["-p", "webhookctl", "-p", "catcher", "-p", "processor", "-p", "backu
 
 
 def listed(text):
-    """The crates of the list; what stands behind a # is the reason for one that was added."""
+    """The crates of the list; the text after a # is the reason for an added crate."""
     return {line.split("#")[0].strip() for line in text.splitlines() if line.split("#")[0].strip()}
 
 
@@ -25,8 +25,8 @@ def test_the_crates_are_those_of_the_list():
     answer = subprocess.run(tree + target, cwd=ROOT, check=True, capture_output=True, text=True)
     built = {line.split()[0] for line in answer.stdout.splitlines() if line}
 
-    assert built - listed(LISTED.read_text()) == set(), "add each to first_build.txt, with `# reason`"
-    assert listed(LISTED.read_text()) - built == set(), "take these out of first_build.txt"
+    assert built - listed(LISTED.read_text()) == set(), "add each crate to first_build.txt, with `# reason`"
+    assert listed(LISTED.read_text()) - built == set(), "remove these crates from first_build.txt"
 
 
 def test_the_first_build_is_of_these_packages_alone():

@@ -1,4 +1,4 @@
-"""The judge lets a sound history pass and names each fault that is planted in it."""
+"""The check accepts a correct history, and reports each planted fault."""
 
 import copy
 import hashlib
@@ -38,7 +38,7 @@ def write(event, epoch, state, update="SET st", seen=False, after_epoch=None, at
 
 
 def sound():
-    """Five events: one takes a retry and comes twice, two have workers that die, one is refused."""
+    """Five events: one needs a retry and arrives twice, two have workers that die, one is rejected."""
     claim = "SET st = :processing ADD epoch :one"
     sent = [("one", 0), ("one", 1), ("two", 0), ("unlucky", 0), ("killer", 0), ("bad", 0)]
     rows = {"one": ("done", 2, None), "two": ("done", 1, None)}
@@ -111,7 +111,7 @@ def judged(history):
 
 
 def with_two_releases():
-    """Four events more, each of them caught by one of two processes and ended by one of them."""
+    """Four more events, each received by one of two processes and ended by one of them."""
     history = sound()
     history["processes"] = [{"process": 100, "release": "before"}, {"process": 101, "release": "ours"}]
     claim = "SET st = :processing ADD epoch :one"
@@ -136,7 +136,7 @@ def with_two_releases():
 
 
 def with_a_stranger():
-    """A shop greets, an event says what a greeting says, and a captured request comes three times."""
+    """A handshake, a captured request that arrives three times, and a request signed by a handshake."""
     history = sound()
     request = lambda source, id, n: {"source": source, "id": id, "delivery": n}  # noqa: E731
     told = [
@@ -290,7 +290,7 @@ def panicked(history):
 
 
 def settled_late(history):
-    """Nothing is lost, and it took the system two minutes where it has one and a half."""
+    """Nothing is lost, but the system took two minutes, and the limit is one and a half."""
     two_done = next(w for w in history["writes"] if w["pk"].endswith("two") and w["after"]["st"] == "done")
     two_done["at"] = 1_000 + 120_000
 
@@ -311,7 +311,7 @@ def unmet(history):
 
 
 def hidden_by_a_handshake(history):
-    """It was taken for a greeting: answered with 2xx, and nothing was kept."""
+    """The event was treated as a handshake: answered with 2xx, but not stored."""
     lost(history)
 
 
@@ -329,7 +329,7 @@ def copy_in_its_place(history):
 
 
 def copy_takes_its_place(history):
-    """The genuine one is set aside instead."""
+    """The genuine event is quarantined instead of the copy."""
     row(history, "two").update(st="quarantined")
 
 
@@ -419,7 +419,7 @@ STRANGERS = [
 def test_a_stranger_who_achieves_nothing_passes():
     history = record.History(**with_a_stranger())
     assert judge.judge(history) == []
-    assert "copies set aside  1" in summary.table(history, [])
+    assert "copies quarantined  1" in summary.table(history, [])
 
 
 @pytest.mark.parametrize("fault, rule", STRANGERS, ids=[fault.__name__ for fault, _ in STRANGERS])
@@ -433,8 +433,8 @@ def test_two_releases_that_met_in_every_way_pass():
     history = record.History(**with_two_releases())
     assert judge.judge(history) == []
     told = dict(re.split("  +", line) for line in summary.table(history, []).splitlines())
-    assert told["caught by before, ended by ours"] == "1"
-    assert (told["tried by both"], told["forgotten"]) == ("2", "0")
+    assert told["received by before, ended by ours"] == "1"
+    assert (told["processed by both"], told["forgotten"]) == ("2", "0")
 
 
 @pytest.mark.parametrize("catcher, ender", list(product((100, 101), repeat=2)))

@@ -1,4 +1,4 @@
-"""A change is made where cargo-mutants says, and nowhere else."""
+"""A mutant changes only the place that cargo-mutants names."""
 
 from mutants import changed, module, name
 

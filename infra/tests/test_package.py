@@ -1,4 +1,4 @@
-"""Of the same binaries the same bytes are packed, and nothing but what a release needs."""
+"""The same binaries give the same bytes, and the package contains only the files of a release."""
 
 import hashlib
 import json
@@ -44,7 +44,7 @@ def contents(folder):
 
 
 def test_two_runs_give_the_same_bytes(built, packed, tmp_path):
-    # As if it had been built at another time, by somebody with other habits.
+    # Simulates a build at another time, by a user with another umask.
     for path in built.rglob("*"):
         os.utime(path, (1, 1))
         if path.is_file():
@@ -169,7 +169,7 @@ def test_it_is_built_as_sam_builds_it_and_says_no_path_of_this_machine():
 
 
 def test_a_panic_unwinds_in_what_is_deployed():
-    # cargo-lambda, which SAM builds with, takes `abort` where the manifest says nothing; and then a record that
-    # panics ends the process, and the others of its batch with it.
+    # Without an explicit value, cargo-lambda, which SAM uses, builds with `abort`. Then a record that panics ends the
+    # process, and with it the other records of its batch.
     release = tomllib.loads((ROOT / "Cargo.toml").read_text())["profile"]["release"]
     assert release.get("panic") == "unwind"

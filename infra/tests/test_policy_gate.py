@@ -1,4 +1,4 @@
-"""The gate lets our policies pass, and refuses rights that do not exist, fit nothing or are too wide."""
+"""The gate accepts our policies, and rejects permissions that do not exist, match nothing or are too wide."""
 
 import json
 
@@ -8,7 +8,7 @@ import policy_gate
 from policy_gate import POLICIES, TEMPLATE, complaints, of_template
 from template_gate import expand
 
-# (what is broken, text of the template, what it becomes, what the gate says about it)
+# (name of the fault, text of the template, its replacement, the rule that the gate must report)
 FAULTS = [
     ("every action", "Action: [dynamodb:GetItem, dynamodb:PutItem]", "Action: dynamodb:*", "WIDE_ACTION"),
     ("actions by their beginning", "Action: ssm:PutParameter", "Action: ssm:Put*", "WIDE_ACTION"),
@@ -26,7 +26,7 @@ def test_our_policies_have_no_finding_that_nobody_accepted():
 @pytest.mark.parametrize("text, fault, complaint", [f[1:] for f in FAULTS], ids=[f[0] for f in FAULTS])
 def test_the_gate_refuses_in_the_template(tmp_path, text, fault, complaint):
     sound = TEMPLATE.read_text()
-    assert text in sound, "the fault can no longer be planted, move it"
+    assert text in sound, "the template no longer contains this text; update FAULTS"
     broken = tmp_path / "template.yaml"
     broken.write_text(sound.replace(text, fault, 1))
 

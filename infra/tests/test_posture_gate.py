@@ -1,4 +1,4 @@
-"""The gate lets the template pass, and refuses what is open, in the clear, or accepted without need."""
+"""The gate accepts the template, and rejects open resources, plain-text secrets and needless entries."""
 
 import pytest
 import yaml
@@ -6,13 +6,13 @@ import yaml
 import posture_gate
 from accepted import ACCEPTED, Finding, read, unaccepted
 
-# (what is broken, text of the template, what it becomes, what the gate says about it)
+# (name of the fault, text of the template, its replacement, the rule that the gate must report)
 FAULTS = [
     ("an open bucket", "BlockPublicPolicy: true", "BlockPublicPolicy: false", "CKV_AWS_54"),
     ("a bucket without versions", "VersioningConfiguration: { Status: Enabled }", "Tags: []", "CKV_AWS_21"),
-    ("logs for ever", "/backup-sync\n      RetentionInDays: !Ref LogRetentionDays", "/backup-sync", "CKV_AWS_66"),
+    ("logs without an end", "/backup-sync\n      RetentionInDays: !Ref LogRetentionDays", "/backup-sync", "CKV_AWS_66"),
     ("a secret in the environment", "MITT_TABLE: !Ref Inbox", "MITT_TABLE: AKIAIOSFODNN7EXAMPL3", "CKV_AWS_45"),
-    ("no way back in time", "PointInTimeRecoveryEnabled: true", "PointInTimeRecoveryEnabled: false", "CKV_AWS_165"),
+    ("no point-in-time recovery", "PointInTimeRecoveryEnabled: true", "PointInTimeRecoveryEnabled: false", "CKV_AWS_165"),
 ]
 
 
@@ -21,10 +21,10 @@ def test_the_template_has_no_finding_that_nobody_accepted():
 
 
 def test_the_gate_refuses_each_fault(tmp_path):
-    # All at once, because checkov takes seconds to begin.
+    # All faults in one run, because checkov takes seconds to start.
     broken = posture_gate.TEMPLATE.read_text()
     for name, text, fault, _ in FAULTS:
-        assert text in broken, f"{name} can no longer be planted, move it"
+        assert text in broken, f"the template no longer contains the text of {name!r}; update FAULTS"
         broken = broken.replace(text, fault, 1)
     path = tmp_path / "template.yaml"
     path.write_text(broken)
@@ -34,7 +34,7 @@ def test_the_gate_refuses_each_fault(tmp_path):
     assert [name for name, *_, rule in FAULTS if rule not in found] == [], found
 
 
-# -------------------------------------------------------------------- what is accepted
+# -------------------------------------------------------------------- accepted findings
 
 OPEN = Finding("CKV_1", "Bucket", "is open")
 
@@ -64,7 +64,7 @@ def test_an_entry_that_fits_nothing_is_a_complaint(accepting):
     path = accepting({"tool": "checkov", "rule": "CKV_2", "why": "it may"})
 
     [complaint] = unaccepted("checkov", [], path)
-    assert complaint == "accepted.yaml: CKV_2 of checkov is not found any more; remove the entry"
+    assert complaint == "accepted.yaml: checkov no longer reports CKV_2; remove the entry"
 
 
 def test_nothing_is_accepted_without_a_reason(accepting):

@@ -1,4 +1,4 @@
-"""What is followed on ministack is what the page about deploying says, and README shows a part of it."""
+"""readme_on_ministack.py runs the commands of the deployment page, and README shows a part of them."""
 
 import pytest
 import readme_on_ministack as readme
@@ -42,9 +42,9 @@ def test_what_the_tables_know_is_in_the_page():
     found = readme.commands(DEPLOY)
 
     assert readme.NOT_HERE.keys() | readme.SHOWS.keys() | readme.ENDS_WITH.keys() <= set(found)
-    assert len(set(found) - readme.NOT_HERE.keys()) >= 8, "hardly anything is run"
+    assert len(set(found) - readme.NOT_HERE.keys()) >= 8, "the script runs too few commands"
     for example in (readme.EXAMPLE_REGION, readme.EXAMPLE_API):
-        assert any(example in command for command in found), f"nothing names {example}"
+        assert any(example in command for command in found), f"no command contains {example}"
 
 
 def test_a_table_that_knows_more_than_the_page_is_refused():
@@ -56,7 +56,7 @@ def test_readme_shows_commands_of_the_page_in_their_order():
     shown, rest = readme.commands(README), iter(readme.commands(DEPLOY))
 
     assert len(shown) >= 5
-    assert all(command in rest for command in shown), f"not in the page in this order: {shown}"
+    assert all(command in rest for command in shown), f"README has other commands, or another order, than the page: {shown}"
 
 
 def test_readme_is_short():

@@ -1,4 +1,4 @@
-"""That the comparison of calls and rights notices what is missing on either side."""
+"""The comparison of calls and permissions reports what is missing on either side."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Each sentence of the security page about what cannot be done names a test, and the test exists."""
+"""Each guarantee on the security page names a test, and the test exists."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ SKIPPED = {"target", "node_modules", "__pycache__"}
 
 
 def rows():
-    """The rows of the page's tables: what cannot be done, and the names of the tests."""
+    """The rows of the page's tables: a guarantee, and the names of its tests."""
     for line in PAGE.read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if line.startswith("| ") and len(cells) == 2 and cells[1] != "held by":

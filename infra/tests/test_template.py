@@ -1,7 +1,7 @@
-"""What must hold between the parts of template.yaml, and between it and the code.
+"""The parts of template.yaml agree with each other and with the code.
 
-No linter knows these. Each test takes the parsed template, so that faults.py can give it a broken one
-and see it fail.
+No linter checks this. Each test takes the parsed template, so that faults.py can also run it with a broken
+one and expect a failure.
 """
 
 import json
@@ -28,9 +28,9 @@ def test_nothing_outlives_what_it_relies_on(template):
     visibility = properties(template, "WorkQueue")["VisibilityTimeout"]
     window = properties(template, "WorkQueueMapping").get("MaximumBatchingWindowInSeconds", 0)
     assert effect + 10 <= lease <= timeout < visibility
-    # What Lambda asks for: throttled batches are tried again within one visibility timeout.
+    # Lambda recommends this: it retries throttled batches within one visibility timeout.
     assert visibility >= 6 * timeout + window
-    # Who takes from the backlog has put it over long before.
+    # The drain moves a backlog message in much less time.
     assert properties(template, "BacklogQueue")["VisibilityTimeout"] >= 60
 
 
@@ -61,7 +61,7 @@ def test_schedules_are_written_as_the_scheduler_reads_them(template):
         assert schedule["Target"]["DeadLetterConfig"]["Arn"] == arn_of("OpsDeadLetters")
         if task == "sync":
             assert every * 60 == constant("SYNC_EVERY")
-        # A start that waited longer than one interval has been overtaken by the next.
+        # After one interval the next run starts, so a delayed start is no longer needed.
         assert schedule["Target"]["RetryPolicy"]["MaximumEventAgeInSeconds"] <= every * 60
 
 
@@ -82,10 +82,10 @@ def test_sweep_and_drain_come_as_often_as_the_stack_says_and_the_code_counts_on(
         assert schedule["Target"]["RoleArn"] == arn_of("SchedulerRole")
         assert schedule["Target"]["DeadLetterConfig"]["Arn"] == arn_of("OpsDeadLetters")
         assert schedule["Target"]["RetryPolicy"]["MaximumEventAgeInSeconds"] <= min(seconds)
-    # A run ends before the next one begins, or soon after: it may be cut off and be none the worse.
+    # A run ends before the next one starts, or soon after. A run that is cut off loses nothing.
     timeout = properties(template, "BackupSync")["Timeout"]
     assert constant("SWEEP") < constant("DRAIN") < constant("ROUND_EVERY") <= timeout
-    # Each part of a run ends by itself, with time for the next one to begin and to finish a call.
+    # Each part of a run ends by itself, and leaves time for the next part to start and finish a call.
     assert constant("BACKUP_SYNC") == timeout
     grace = constant("GRACE")
     sweeping = [constant(name) for name in ("SWEEP", "SWEEP_KEYS", "SWEEP_HOLD", "LAST_WORDS", "BACKUP_SYNC")]
@@ -94,7 +94,7 @@ def test_sweep_and_drain_come_as_often_as_the_stack_says_and_the_code_counts_on(
         assert all(earlier + grace <= later for earlier, later in zip(parts, parts[1:]))
     assert constant("DRAIN") + grace <= constant("LAST_WORDS")
     assert grace < constant("TURN") <= constant("SWEEP_KEYS") - constant("SWEEP") - grace
-    # A sweep that was killed is not missed by the next one.
+    # The lease of a killed sweep has expired when the next one starts.
     assert constant("SWEEP_LEASE") + 5 < min(seconds)
 
 
@@ -125,9 +125,9 @@ def test_the_stack_says_its_names_in_one_parameter(template):
     text, given = names["Value"]["Fn::Sub"]
     assert given == {"Url": template["Outputs"]["ApiUrl"]["Value"]}
     said = json.loads(text)
-    # What SSM keeps free of charge, with room for what the names of a stack become.
+    # The limit of a free SSM parameter, with 100 bytes for each name of the stack.
     assert len(text) + 100 * len(said) < 4096
-    # Each function reads its own secrets only: what is here is below none of their paths.
+    # The functions read all parameters below their secret paths, so this parameter is outside them.
     assert not any(part in names["Name"]["Fn::Sub"] for part in ("ingress", "egress", "provider-api"))
     for name, value in said.items():
         for resource in re.findall(r"\$\{(\w+)(?:\.\w+)?\}", value):
@@ -146,10 +146,10 @@ def test_a_message_that_cannot_be_processed_becomes_a_dead_letter(template):
 
 def test_what_is_spilled_outlasts_the_outage_and_does_not_go_unseen(template):
     spill = properties(template, "SpillQueue")
-    # An outage of a day is more than a thousand receives in vain.
+    # In an outage of a day, a message is received more than a thousand times without success.
     assert "RedrivePolicy" not in spill
     assert spill["MaximumMessageSize"] == 1024 * 1024
-    # The code hides what it has received for longer than it drains, and a run ends in time.
+    # The code hides received messages for longer than a drain takes, and a run ends in time.
     assert constant("SPILL_HIDDEN") >= constant("DRAIN") + 50
     assert constant("DRAIN") + 50 < properties(template, "BackupSync")["Timeout"]
     for name, metric in (("SpilledEventsAlarm", "Visible"), ("HiddenSpilledEventsAlarm", "NotVisible")):
@@ -179,7 +179,7 @@ def test_queues_are_encrypted(template):
 
 def test_no_other_queue_gives_up_its_messages_into_ours(template):
     queues = dict(of_type(template, "AWS::SQS::Queue"))
-    # It cannot name those that may, because they name it.
+    # A policy of this queue cannot name its source queues, because they refer to it.
     del queues["WorkDeadLetters"]
     for name, queue in queues.items():
         assert queue.get("RedriveAllowPolicy") == {"redrivePermission": "denyAll"}, name
@@ -233,7 +233,7 @@ def test_the_table_has_a_ceiling_for_what_it_costs(template):
     (replica,) = table["Replicas"]
     assert replica["ReadOnDemandThroughputSettings"] == {"MaxReadRequestUnits": {"Ref": "MaxReadUnits"}}
     rate = template["Parameters"]["IngressRateLimit"]["Default"]
-    # What the API lets through, at 7 units for each event, is not refused by the table.
+    # The table has enough write units for the rate limit of the API, at 7 units for each event.
     assert 7 * rate <= template["Parameters"]["MaxWriteUnits"]["Default"] <= 100 * rate
 
 
@@ -251,7 +251,7 @@ def test_bodies_are_private_and_deleted_after_the_days_that_they_say(template):
     assert bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
     rules = bucket["LifecycleConfiguration"]["Rules"]
     assert {rule["Status"] for rule in rules} == {"Enabled"}
-    # No rule without a tag: it would be one for what is still open as well.
+    # No rule without a tag: it would also delete the bodies of open events.
     days = [rule for rule in rules if "ExpirationInDays" in rule]
     for rule in days:
         assert rule.get("TagFilters") == [{"Key": "mitt-keep", "Value": str(rule["ExpirationInDays"])}]
@@ -274,7 +274,7 @@ def test_each_function_is_built_from_its_own_binary(template):
         }
         function = properties(template, name)
         assert (function["Runtime"], function["Handler"]) == ("provided.al2023", "bootstrap")
-        # The workspace as a whole: with a folder alone, a changed shared crate is not noticed.
+        # The whole workspace: with only its folder, SAM would not see a change of the shared crate.
         assert function["CodeUri"] == "."
         assert function["Architectures"] == [{"Ref": "Architecture"}]
 
@@ -296,10 +296,10 @@ def test_each_function_has_its_own_role_and_secrets(template):
             # Requests that waited for a certificate are verified here.
             {"MITT_INGRESS_PATH": {"Fn::Sub": "/${AWS::StackName}/ingress"}} if name == "BackupSync" else {}
         ) | (
-            # Only who verifies needs what senders sign with.
+            # Only functions that verify need the secrets of senders.
             {} if name == "Processor" else {"MITT_SECRETS_MANAGER_PREFIX": {"Ref": "SecretsManagerPrefix"}}
         ) | (
-            # What arrives at the catcher is never old.
+            # The catcher only sends messages for new events.
             {} if name == "Catcher" else {"MITT_BACKLOG_QUEUE_URL": {"Ref": "BacklogQueue"}}
         )
         granted = [s for s in statements(template, f"{name}Role") if s["Sid"] == "ReadSecrets"]
@@ -324,14 +324,14 @@ def test_a_sender_sets_a_secret_only_where_that_is_asked_for_and_never_another_o
 
 def test_no_secret_can_be_given_to_the_template(template):
     secret = re.compile(r"secret|password|token|api_?key|private", re.I)
-    # These say where secrets are.
+    # These names are locations of secrets, not secrets.
     places = re.compile("MITT_SECRETS_PATH|MITT_SECRETS_MANAGER_PREFIX|SecretsManagerPrefix")
     for name, parameter in template["Parameters"].items():
         assert not secret.search(places.sub("", name)) and "NoEcho" not in parameter, name
     for name, function in of_type(template, "AWS::Serverless::Function"):
         for variable in function["Environment"]["Variables"]:
             assert not secret.search(places.sub("", variable)), f"{name}: {variable}"
-    assert "{{resolve:" not in json.dumps(template), "it would end up in the environment"
+    assert "{{resolve:" not in json.dumps(template), "a resolved secret would be in the environment"
 
 
 def test_every_log_is_ours_and_ends(template):

@@ -1,4 +1,4 @@
-"""Who is called when, and that somebody can tell what to do: metrics, alarms, dashboard, runbook."""
+"""Metrics, alarms and dashboard, and the runbook that says what to do."""
 
 import json
 import re
@@ -18,8 +18,8 @@ CODE = {
     "BackupSyncLogs": ("functions/backup-sync/src",),
 }
 
-# Metrics of AWS, and the one dimension that they are asked for by. A wrong name is no error anywhere:
-# the alarm is never raised.
+# Metrics of AWS, and the dimension that selects them. CloudWatch accepts a wrong name: the alarm is
+# then never raised.
 # https://docs.aws.amazon.com/lambda/latest/dg/monitoring-metrics-types.html
 # https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-metrics.html
 # https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/sqs-available-cloudwatch-metrics.html
@@ -34,7 +34,7 @@ KNOWN = {
     "AWS/DynamoDB": ("TableName", "WriteThrottleEvents"),
 }
 
-# What each alarm is about.
+# The type of resource that each dimension names.
 ABOUT = {
     "FunctionName": "AWS::Serverless::Function",
     "ApiId": "AWS::ApiGatewayV2::Api",
@@ -46,11 +46,11 @@ OURS = {"Fn::Sub": "Mitt/${AWS::StackName}"}
 
 PROFILES = {
     "HasMinimalAlarms": "Unhealthy",
-    # With a gradual deployment in every profile.
+    # With a gradual deployment, these two are in every profile.
     "WatchesAnswers": "RefusedDeliveries",
     "WatchesCatcher": "CatcherErrors",
     "HasCoreAlarms": "WorkDeadLetters OpsDeadLetters WaitingWork SpilledEvents HiddenSpilledEvents"
-    " RejectedRequests MissRate Drift Endpoint KeptApart",
+    " RejectedRequests MissRate Drift Endpoint ConflictingEvents",
     "HasFullAlarms": "DeadLetters OpenBreakers WaitingBacklog Takeovers MissedEvents SyncFailures"
     " SilentSources SlowAnswers Flood RefusedRequests CatcherThrottles ProcessorErrors BackupSyncErrors Loop"
     " TableThrottles",
@@ -71,15 +71,15 @@ def test_metrics_are_made_of_fields_that_the_code_logs(template):
         group = filter["LogGroupName"]["Ref"]
         [metric] = filter["MetricTransformations"]
         assert metric["MetricNamespace"] == OURS, name
-        # The lines of API Gateway, which are as the stage says.
+        # The stage defines the lines of API Gateway, so the code has none of their fields.
         if group == "ApiLogs":
             continue
         fields = re.findall(r"\$\.fields\.(\w+)", filter["FilterPattern"] + metric["MetricValue"])
         assert fields, name
         for field in fields:
-            assert is_logged(field, group), f"{name}: nothing at a level that is always written has {field} in {group}"
+            assert is_logged(field, group), f"{name}: no line at a level that is always logged has the field {field} in {group}"
         for word in re.findall(r'"(\w+)"', filter["FilterPattern"]):
-            assert f'"{word}"' in code(group), f"{name}: nothing says {word} in {group}"
+            assert f'"{word}"' in code(group), f"{name}: the code of {group} does not contain {word}"
         assert made.setdefault(metric["MetricName"], metric["MetricValue"]) == metric["MetricValue"]
     assert made == {
         "MissedEvents": "$.fields.missed_events",
@@ -91,7 +91,7 @@ def test_metrics_are_made_of_fields_that_the_code_logs(template):
         "ViolatedChecks": "$.fields.violated_checks",
         "Rejected": "$.fields.refused",
         "ServerErrors": "$.fields.server_errors",
-        "KeptApart": "1",
+        "ConflictingEvents": "1",
         "Takeovers": "$.fields.takeover",
         "OpenBreakers": "1",
         "DeadLetters": "1",
@@ -102,7 +102,7 @@ def test_no_stranger_raises_an_alarm_that_rolls_a_deployment_back(template):
     alarms = [ref["Ref"] for ref in properties(template, "Catcher")["DeploymentPreference"]["Alarms"]]
     assert alarms == ["CatcherErrorsAlarm", "RefusedDeliveriesAlarm"]
     refused = properties(template, "RefusedDeliveriesAlarm")
-    # The gateway's own metric counts each 503, and a request that names an unknown key is answered one.
+    # The gateway's own metric counts each 503, and a request that names an unknown key gets a 503.
     assert (refused["Namespace"], refused["MetricName"]) == (OURS, "ServerErrors") and "Dimensions" not in refused
     assert all(alarm["MetricName"] != "5xx" for _, alarm in of_type(template, "AWS::CloudWatch::Alarm"))
     waits = re.findall(r"told\(Kind::Waits\b.*?undecided\(\)", code("CatcherLogs"), re.S)
@@ -114,7 +114,7 @@ def test_what_the_catcher_does_not_answer_is_counted(template):
     [metric] = gateway["MetricTransformations"]
     assert gateway["LogGroupName"] == {"Ref": "ApiLogs"} and metric["MetricName"] == "ServerErrors"
     logged = json.loads(properties(template, "Stage")["AccessLogSettings"]["Format"])
-    # What is not set is a dash there.
+    # API Gateway logs a dash for a value that is not set.
     assert logged["integrationError"] == "$context.integrationErrorMessage"
     assert gateway["FilterPattern"] == '{ $.integrationError != "-" }'
 
@@ -123,11 +123,11 @@ def test_too_many_missed_events_are_an_alarm(template):
     alarm = properties(template, "MissRateAlarm")
     [metric] = properties(template, "MissRateMetric")["MetricTransformations"]
     assert (alarm["Namespace"], alarm["MetricName"]) == (metric["MetricNamespace"], metric["MetricName"])
-    # One bad source is not to be hidden by the others, and no line means that nothing was missed.
+    # Other sources must not hide a bad one, and a missing line means that no event was missed.
     assert (alarm["Statistic"], alarm["TreatMissingData"]) == ("Maximum", "notBreaching")
     assert alarm["Threshold"] == {"Ref": "MissRatePercent"} and alarm["ComparisonOperator"] == "GreaterThanThreshold"
     assert template["Parameters"]["MissRatePercent"]["Type"] == "Number"
-    # A run is sure to fall into each period.
+    # Each period contains a run.
     assert alarm["Period"] >= 2 * constant("SYNC_EVERY")
 
 
@@ -144,7 +144,7 @@ def test_drift_and_a_dark_endpoint_do_not_go_unseen(template):
         assert made["MetricValue"] == f"$.fields.{field}"
         assert (alarm["Namespace"], alarm["MetricName"]) == (made["MetricNamespace"], made["MetricName"])
         assert (alarm["Threshold"], alarm["ComparisonOperator"]) == (0, "GreaterThanThreshold")
-        # Longer than the time between two runs, so that it does not fall silent between them.
+        # Longer than the time between two runs, so that the alarm does not end between them.
         assert alarm["Period"] * alarm["EvaluationPeriods"] > every
 
 
@@ -154,7 +154,7 @@ def test_silence_of_the_sweep_is_an_alarm(template):
     assert (alarm["Namespace"], alarm["MetricName"]) == (OURS, "ViolatedChecks")
     assert (alarm["TreatMissingData"], alarm["Statistic"]) == ("breaching", "Maximum")
     assert alarm["Threshold"] == 0 and alarm["ComparisonOperator"] == "GreaterThanThreshold"
-    # One line that falls into the next period is no alarm yet.
+    # A line that falls into the next period does not raise the alarm.
     assert alarm["Period"] == every and alarm["DatapointsToAlarm"] == alarm["EvaluationPeriods"] == 3
 
 
@@ -169,7 +169,7 @@ def test_an_open_breaker_stays_an_alarm_as_long_as_it_is_open(template):
 def test_each_alarm_is_about_a_metric_that_there_is(template):
     ours = {f["MetricTransformations"][0]["MetricName"] for _, f in of_type(template, "AWS::Logs::MetricFilter")}
     for name, alarm in of_type(template, "AWS::CloudWatch::Alarm"):
-        # An emulator that the template is deployed into knows none of metric math.
+        # ministack does not support metric math.
         assert "Metrics" not in alarm, name
         if alarm["Namespace"] == OURS:
             assert alarm["MetricName"] in ours and "Dimensions" not in alarm, name
@@ -202,7 +202,7 @@ def test_each_alarm_tells_somebody_and_ends_by_itself(template):
         assert alarm["ComparisonOperator"] == "GreaterThanThreshold", name
         assert ("Statistic" in alarm) != ("ExtendedStatistic" in alarm), name
         assert alarm["Period"] % 60 == 0 and alarm["Period"] * alarm["EvaluationPeriods"] <= 7 * DAY, name
-        # What CloudWatch refuses: more than a day of periods that are shorter than an hour.
+        # CloudWatch rejects more than a day of periods that are shorter than an hour.
         assert alarm["Period"] >= 3600 or alarm["Period"] * alarm["EvaluationPeriods"] <= DAY, name
         assert alarm.get("DatapointsToAlarm", 1) <= alarm["EvaluationPeriods"], name
 
@@ -239,21 +239,21 @@ def test_the_runbook_has_a_paragraph_for_each_alarm(template):
         commands = re.findall(r"^webhookctl ([a-z][a-z -]*?)(?= +[-#<\[]| *$)", text, re.M)
         assert len(commands) >= 3, f"{name}: {commands}"
         for command in commands:
-            assert is_verb(command), f"{name}: webhookctl has no command {command!r}"
+            assert is_verb(command), f"{name}: unknown command {command!r} of webhookctl"
         assert "\nOver when " in text, name
 
 
 def test_the_commands_that_alarms_name_are_there(template):
     for name, alarm in of_type(template, "AWS::CloudWatch::Alarm"):
         for command in re.findall(r"`webhookctl ([^`]+)`", alarm["AlarmDescription"]):
-            assert is_verb(command.split(" --")[0]), f"{name}: webhookctl has no command {command!r}"
+            assert is_verb(command.split(" --")[0]), f"{name}: unknown command {command!r} of webhookctl"
 
 
 # -------------------------------------------------------------------- help
 
 
 def is_verb(command):
-    """Whether a command begins with a verb of webhookctl; its arguments come after."""
+    """Whether a command begins with a verb of webhookctl; arguments may follow."""
     words = command.split()
     return any(" ".join(words[:count]) in VERBS for count in range(1, len(words) + 1))
 
@@ -264,8 +264,8 @@ def code(group):
 
 
 def is_logged(field, group):
-    """Whether a line that LogLevel cannot hide has this field: at WARN, ERROR or a level that depends,
-    and for backup-sync at INFO as well."""
+    """Whether a line that LogLevel cannot hide has this field: at WARN, ERROR or a variable level, and
+    for backup-sync also at INFO."""
     levels = r"warn|error|\$level" + ("|info" if group == "BackupSyncLogs" else "")
     lines = re.findall(rf"tracing::(?:{levels})!\((.*?)\)(?:;|\n *\}};)", code(group), re.S)
     lines += re.findall(rf"tracing::(?:{levels})!\(([^;]*?)\n *\)\n", code(group), re.S)

@@ -1,6 +1,6 @@
-"""Each fault of faults.py is noticed, and by which check: pytest -s shows a table.
+"""A check detects each fault of faults.py: pytest -s shows a table.
 
-The checks go from cheap to dear, and the first that notices ends the search: the tests over the parsed
+The cheap checks run first, and the first that detects the fault ends the search: the tests over the parsed
 template take milliseconds, the transform a tenth of a second, cfn-lint a second, `sam validate` several.
 """
 
@@ -34,13 +34,13 @@ def test_the_template_has_no_fault():
 
 @pytest.mark.parametrize("check, sound, fault", FAULTS, ids=[f"{f[0]}: {f[2].strip()[:40]}" for f in FAULTS])
 def test_each_fault_is_noticed(check, sound, fault, tmp_path, capsys):
-    assert sound in TEXT, "the fault can no longer be planted, move it"
+    assert sound in TEXT, "the template no longer contains this text; update faults.py"
     text = TEXT.replace(sound, fault, 1)
-    # The check that is meant to notice goes first, so that each is seen to be of use.
+    # The expected check runs first, which shows that each check is useful.
     found = notices(INVARIANTS[check], text) if check in INVARIANTS else first_to_notice(text, tmp_path)
     with capsys.disabled():
-        print(f"\n  {(found or 'NOBODY'):90} {fault.strip().splitlines()[0][:60] if fault.strip() else 'without ' + sound.strip()[:52]}", end="")
-    assert found, "nobody notices: write a check"
+        print(f"\n  {(found or 'NO CHECK'):90} {fault.strip().splitlines()[0][:60] if fault.strip() else 'without ' + sound.strip()[:52]}", end="")
+    assert found, "no check detects this fault; write one"
     assert found == check or (check not in INVARIANTS and check in found), found
 
 
@@ -54,10 +54,10 @@ def test_each_check_has_a_fault_that_it_notices():
 
 
 def notices(test, text):
-    """The name of a test that the template with a fault does not pass."""
+    """The name of the test if the template fails it, else `None`."""
     try:
         test(parse(text))
-    # A part that is missing is noticed by being missed.
+    # A test that looks for a missing part raises one of these errors.
     except (AssertionError, KeyError, TypeError, ValueError, AttributeError):
         return test.__name__
     return None

@@ -1,4 +1,4 @@
-"""The gate lets the template pass, and asks SAM itself. What it refuses is in faults.py."""
+"""The gate accepts the template, and runs SAM itself. faults.py has the faults that it rejects."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What is off until somebody asks for it: parameters, a key, a domain, gradual deployment."""
+"""Options that are off by default: parameters, a KMS key, a domain, gradual deployment."""
 
 import json
 import re
@@ -82,7 +82,7 @@ def test_requests_go_to_the_alias_that_a_gradual_deployment_moves(template):
         called = {"Fn::If": ["IsGradual", {"Fn::Sub": "${Catcher.Arn}:live"}, arn_of("Catcher")]}
         assert properties(template, name)[part] == called
         assert template["Resources"][name]["DependsOn"] == "CatcherAliaslive"
-    # What is called as it is has no alias that could stay behind.
+    # The other functions are invoked without an alias, which could otherwise point to an old version.
     assert not any("AutoPublishAlias" in properties(template, name) for name in ("Processor", "BackupSync"))
 
 
@@ -95,5 +95,5 @@ def test_a_bad_catcher_is_taken_back_whatever_the_alarm_profile(template):
     for alarm in preference["Alarms"]:
         condition = template["Conditions"][template["Resources"][alarm["Ref"]]["Condition"]]
         assert {"Condition": "IsGradual"} in condition["Fn::Or"]
-        # One that asked for the alias would wait for itself.
+        # A dimension of the alias would be a circular dependency.
         assert "live" not in json.dumps(properties(template, alarm["Ref"]).get("Dimensions", []))

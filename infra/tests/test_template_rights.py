@@ -1,4 +1,4 @@
-"""Who may do what: each role what its function calls, on its part of the stack, and no more."""
+"""Each role has exactly the permissions that its function needs, on its part of the stack."""
 
 import json
 import re
@@ -13,7 +13,7 @@ def template():
     return parse(TEXT)
 
 
-# Of what KmsKeyArn names, through the services that keep something for us.
+# Permissions on KmsKeyArn, through the services that store data.
 KEY = {"KmsKeyArn": "kms:Decrypt kms:Encrypt kms:GenerateDataKey kms:DescribeKey"}
 
 RIGHTS = {
@@ -79,23 +79,23 @@ def test_each_role_may_do_what_its_function_calls_and_no_more(template):
 def test_no_role_may_delete_an_event_scan_or_do_anything_at_all(template):
     for role, _ in of_type(template, "AWS::IAM::Role"):
         for statement in statements(template, role):
-            # Places in line are no events, and would stand in the way of others. Nor are the names of
-            # objects that wait to be fetched.
+            # Queue positions of an entity and entries of objects to fetch are not events. Positions that
+            # stayed would block other events.
             is_no_event = statement["Sid"] in ("OrderEvents", "FetchObjects")
             for action in listed(statement["Action"]):
                 deletes = action == "dynamodb:DeleteItem" and is_no_event
                 assert "*" not in action and (deletes or not re.search("Delete(?!Message)|Scan", action)), role
-            # Alarms are told of in a list.
+            # DescribeAlarms supports only `*`.
             if statement["Sid"] == "SeeAlarms":
                 continue
             for resource in listed(statement["Resource"]):
-                # A star may stand for what is below one resource of this stack, not for more.
+                # `*` is allowed only below one resource of this stack.
                 text = resource if isinstance(resource, str) else resource.get("Fn::Sub", "${}")
                 assert "*" not in re.sub(r"/\*(/handshake)?$", "", text), f"{role}: {text}"
-                assert "${" in text, f"{role}: {text} is not of this stack"
+                assert "${" in text, f"{role}: {text} is not part of this stack"
 
 
-# All that the catcher may name when it changes an event: its key, how it came, and how it came too.
+# All attributes that the catcher may name when it changes an event: the key, and how the event arrived.
 NOTED = ["pk", "sk", "via", "also_webhook"]
 
 
@@ -141,7 +141,7 @@ def test_functions_reach_only_their_rows_of_the_table(template):
 
 def test_the_catcher_changes_nothing_of_an_event_but_how_it_came(template):
     changes = [s["Condition"] for s in statements(template, "CatcherRole") if "dynamodb:UpdateItem" in listed(s["Action"])]
-    # What is counted of refused requests, and the objects that are to be fetched, are no events.
+    # Counters of rejected requests and objects to fetch are not events.
     others = (["Q#*"], ["F#*"])
     events = [c for c in changes if c["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] not in others]
     assert [c["ForAllValues:StringEquals"]["dynamodb:Attributes"] for c in events] == [NOTED]
@@ -159,7 +159,7 @@ def test_only_what_reaches_yours_takes_a_policy_from_outside(template):
         assert template["Parameters"][f"{name}PolicyArn"]["Default"] == ""
 
 
-# The functions that verify what senders sign.
+# The roles of the functions that verify signatures.
 MANAGED = ("CatcherRole", "BackupSyncRole")
 
 
@@ -194,7 +194,7 @@ def test_a_key_of_yours_is_used_through_services_only(template):
             assert granted["Resource"] == {"Ref": "KmsKeyArn"}, role
             via = granted["Condition"]["StringEquals"]["kms:ViaService"]
             services = {name["Fn::Sub"].removesuffix(".${AWS::Region}.${AWS::URLSuffix}") for name in via}
-            # Who reads no secret there has nothing to decrypt there.
+            # Only roles that read secrets in Secrets Manager decrypt there.
             managed = {"secretsmanager"} if role in MANAGED else set()
             assert services <= {"dynamodb", "sqs", "s3", "ssm", "lambda"} | managed, role
 
@@ -219,7 +219,7 @@ def test_only_this_account_may_use_a_role(template):
 
 def test_a_second_stack_fits_into_the_same_account(template):
     for resource, given in template["Resources"].items():
-        # The name of the domain is yours to choose, and there is one in the world.
+        # The user chooses the domain name, which is globally unique.
         if given.get("Condition") in ("HasDomain", "HasRecord"):
             continue
         for prop, name in given["Properties"].items():

@@ -1,4 +1,4 @@
-"""The workflows pass zizmor, pin what they use and may do no more than they need; zizmor refuses faults."""
+"""The workflows pass zizmor, pin their actions and have minimal permissions; zizmor rejects faults."""
 
 import re
 import shutil
@@ -16,15 +16,15 @@ CHECKOUT = "actions/checkout@3d3c42e5aac5ba805825da76410c181273ba90b1 # v7.0.1"
 CACHE = "actions/cache@27d5ce7f107fe9357f9df03efb73ab90386fccae # v5.0.5"
 PACKAGE = "      - run: make package\n"
 
-# (what is broken, file, text, what it becomes, what zizmor says about it)
+# (name of the fault, file, text, its replacement, the rule that zizmor must report)
 FAULTS = [
     ("an action by its tag", "ci.yml", CHECKOUT, "actions/checkout@v7", "unpinned-uses"),
-    ("rights for all jobs", "ci.yml", "permissions: {}", "permissions: write-all", "excessive-permissions"),
+    ("permissions for all jobs", "ci.yml", "permissions: {}", "permissions: write-all", "excessive-permissions"),
     ("a token left on the disk", "ci.yml", "persist-credentials: false", "persist-credentials: true", "artipacked"),
-    ("a stranger's words", "ci.yml", "run: make check", "run: make ${{ github.head_ref }}", "template-injection"),
-    ("our rights for strangers", "ci.yml", "  pull_request:", "  pull_request_target:", "dangerous-triggers"),
+    ("untrusted text in a command", "ci.yml", "run: make check", "run: make ${{ github.head_ref }}", "template-injection"),
+    ("permissions for forks", "ci.yml", "  pull_request:", "  pull_request_target:", "dangerous-triggers"),
     ("a cache in a release", "release.yml", PACKAGE, f"      - uses: {CACHE}\n{PACKAGE}", "cache-poisoning"),
-    ("updates at once", "dependabot.yml", "    cooldown: { default-days: 7 }\n", "", "dependabot-cooldown"),
+    ("updates without a cooldown", "dependabot.yml", "    cooldown: { default-days: 7 }\n", "", "dependabot-cooldown"),
 ]
 
 
@@ -45,7 +45,7 @@ def test_zizmor_refuses(tmp_path, file, text, fault, complaint):
     shutil.copytree(ROOT / ".github", tmp_path / ".github")
     [path] = (tmp_path / ".github").rglob(file)
     sound = path.read_text()
-    assert text in sound, "the fault can no longer be planted, move it"
+    assert text in sound, "the file no longer contains this text; update FAULTS"
     path.write_text(sound.replace(text, fault, 1))
 
     code, said = zizmor(tmp_path / ".github")

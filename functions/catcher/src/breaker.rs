@@ -1,28 +1,29 @@
-//! Whether the ledger is asked at all: one that has just failed several times is left alone for a
-//! while, and senders do not wait for it.
+//! The circuit breaker of the ledger: after several failures, events go directly to the spill queue
+//! for a while, so that senders do not wait for the ledger.
 //!
-//! Of each process by itself, in memory: nothing depends on it. Time is an argument.
+//! Each process has its own state in memory, and correctness does not depend on it. Time is an
+//! argument.
 
 use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
 
-/// Failures in a row after which the ledger is left alone.
+/// Consecutive failures that open the breaker.
 const FAILURES: u32 = 3;
 
-/// How long it is left alone at first. Each failed try doubles it.
+/// How long the breaker is open at first. Each failed try doubles the time, up to [`LONGEST`].
 const SHORTEST: Duration = Duration::from_secs(5);
 
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Which store is asked first.
+/// The store that is tried first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FirstStore {
     Ledger,
     Spill,
 }
 
-/// The failures of the ledger that this process has seen since it last worked.
+/// The failures of the ledger that this process has seen since the last success.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Breaker {
     failures: u32,
@@ -36,13 +37,13 @@ struct Open {
 }
 
 impl Breaker {
-    /// The way of the next event. After each wait one event tries the ledger, and the others
-    /// go on as before until it is known how that went.
+    /// Returns the first store for the next event. After each wait one event tries the ledger; the
+    /// others go to the spill queue until the result is known.
     pub(crate) fn first_store(&mut self, now: UnixMillis) -> FirstStore {
         let Some(open) = &mut self.open else {
             return FirstStore::Ledger;
         };
-        // A clock that was set back must not keep it open.
+        // A clock that was set back must not keep the breaker open.
         let waits = open.since <= now && now.since(open.since) < open.wait;
         if waits {
             return FirstStore::Spill;
@@ -51,12 +52,12 @@ impl Breaker {
         FirstStore::Ledger
     }
 
-    /// The ledger answered, whatever it said.
+    /// The ledger answered, with any result.
     pub(crate) fn answered(&mut self) {
         *self = Self::default();
     }
 
-    /// The ledger did not answer, or that it cannot.
+    /// The ledger did not answer, or is unavailable.
     pub(crate) fn failed(&mut self, now: UnixMillis) {
         self.failures = self.failures.saturating_add(1);
         let wait = match self.open {
@@ -67,7 +68,7 @@ impl Breaker {
         self.open = Some(Open { since: now, wait });
     }
 
-    /// The spill queue failed: without it, the ledger is all there is.
+    /// The spill queue failed, so the ledger is the only store left.
     pub(crate) fn force_closed(&mut self) {
         *self = Self::default();
     }
@@ -109,7 +110,7 @@ mod tests {
         assert_eq!(breaker.first_store(after(5)), FirstStore::Ledger);
         assert_eq!(breaker.first_store(after(5)), FirstStore::Spill);
         assert_eq!(breaker.first_store(after(9)), FirstStore::Spill);
-        // Nobody heard of that try: its process may have been frozen in it.
+        // The result of that try is unknown: its process may have been frozen.
         assert_eq!(breaker.first_store(after(10)), FirstStore::Ledger);
     }
 

@@ -1,4 +1,4 @@
-//! An event becomes durable: in the ledger, or else in the spill queue.
+//! Makes an event durable: in the ledger, or else in the spill queue.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,46 +16,46 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::breaker::{Breaker, FirstStore};
 
-/// How many events of a batch are written at the same time.
+/// How many events of a batch are written in parallel.
 const AT_ONCE: usize = 16;
 
-/// Both stores, and how the first has done of late.
+/// Both stores, and the circuit breaker of the ledger.
 pub(crate) struct EventStore {
     inbox: Inbox,
     spill: Spill,
     breaker: Mutex<Breaker>,
 }
 
-/// Until when a request may wait.
+/// The deadlines of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deadlines {
-    /// For the ledger, as long as the spill queue is still to be asked.
+    /// The deadline of the ledger, if the spill queue still has to be tried after it.
     pub(crate) ledger: Instant,
     pub(crate) all: Instant,
 }
 
-/// An event that will not be lost.
-#[expect(clippy::large_enum_variant, reason = "there are few, for a moment")]
+/// An event that is durable.
+#[expect(clippy::large_enum_variant, reason = "few values, and short-lived")]
 pub(crate) enum Durable {
     Stored(Stored),
     Spilled(Event),
 }
 
-/// An event of a request, and how far it has come.
+/// An event of a request, and what is already stored of it.
 struct Waiting {
     event: Event,
     placed: Option<StoredBody>,
     kept: Option<Stored>,
 }
 
-/// What the ledger made of an event.
+/// The result of a put into the ledger.
 enum Put {
     Stored,
-    /// It did not answer in time, or that it cannot. Whether the row is there, nobody knows.
+    /// The ledger did not answer in time, or is unavailable. Whether the row exists is unknown.
     Failed(anyhow::Error),
-    /// It answered that it will not have this event, now or later.
+    /// The ledger rejects this event permanently.
     Refused(anyhow::Error),
-    /// It was not asked, or not for long enough to be blamed.
+    /// The ledger was not called, or the time was too short to count as its failure.
     Skipped(anyhow::Error),
 }
 
@@ -68,8 +68,9 @@ impl EventStore {
         }
     }
 
-    /// Keeps the event, or each event of a batch, one way or the other. When it returns, all of
-    /// it is durable; an error means that nobody knows, and that it must not be acknowledged.
+    /// Stores the event, or each event of a batch, in the ledger or in the spill queue. On success
+    /// all events are durable. After an error this is unknown, and the request must not be
+    /// acknowledged.
     pub(crate) async fn store(
         &self,
         event: &Event,
@@ -85,21 +86,21 @@ impl EventStore {
         let way = self.breaker().first_store(now);
         match way {
             FirstStore::Ledger => {
-                if let Err(trouble) = self.put(&mut waiting, now, by.ledger).await? {
+                if let Err(failure) = self.put(&mut waiting, now, by.ledger).await? {
                     let rest = by.all.saturating_duration_since(Instant::now());
                     let spilled = self.spill(&mut waiting, by.ledger, rest, by.all).await;
-                    spilled.with_context(|| format!("{trouble:#}; and then"))?;
+                    spilled.with_context(|| format!("{failure:#}; and then"))?;
                     tracing::warn!(
-                        error = format!("{trouble:#}"),
-                        "the ledger is unwell: spilled what it did not take"
+                        error = format!("{failure:#}"),
+                        "the ledger is unavailable; sent the events to the spill queue"
                     );
                 }
             }
             FirstStore::Spill => {
                 let spilled = self.spill(&mut waiting, by.ledger, SPILL_BUDGET, by.all);
-                if let Err(trouble) = spilled.await {
+                if let Err(failure) = spilled.await {
                     let put = self.put(&mut waiting, now, by.all).await?;
-                    put.with_context(|| format!("{trouble:#}; and then"))?;
+                    put.with_context(|| format!("{failure:#}; and then"))?;
                 }
             }
         }
@@ -110,15 +111,15 @@ impl EventStore {
         Ok(durable.collect())
     }
 
-    /// Puts every event into the ledger. The inner error means that some are not known to be
-    /// there and may be spilled; the outer one, that the ledger would never take them.
+    /// Puts every event into the ledger. After an inner error, some events may be missing there and
+    /// can be spilled. An outer error means that the ledger rejects an event permanently.
     async fn put(
         &self,
         waiting: &mut [Waiting],
         now: UnixMillis,
         until: Instant,
     ) -> anyhow::Result<anyhow::Result<()>> {
-        // In a box, for what is in hand is moved a dozen times, and a put is six kilobytes.
+        // Boxed: the future of a put has six kilobytes, and would be moved a dozen times.
         let puts: Vec<Put> = stream::iter(waiting)
             .map(|one| Box::pin(self.put_one(one, now, until)))
             .buffered(AT_ONCE)
@@ -145,7 +146,7 @@ impl EventStore {
             return Put::Skipped(error);
         }
         let Some(placed) = &one.placed else {
-            return Put::Skipped(anyhow!("the body has no place"));
+            return Put::Skipped(anyhow!("the body is not stored"));
         };
         let patient = until.saturating_duration_since(Instant::now()) >= CallPolicy::SHORT.attempt;
         let watched = FoundBy::TimeIndex;
@@ -157,24 +158,23 @@ impl EventStore {
             }
             Ok(Err(error)) if is_permanent_rejection(&error) => Put::Refused(error),
             Ok(Err(error)) => Put::Failed(error),
-            Err(_) if patient => Put::Failed(anyhow!("the ledger took too long")),
-            Err(_) => Put::Skipped(anyhow!("there was no time left for the ledger")),
+            Err(_) if patient => Put::Failed(anyhow!("request to the ledger timed out")),
+            Err(_) => Put::Skipped(anyhow!("no time left for the ledger")),
         }
     }
 
-    /// Makes the body ready, once.
+    /// Stores the body, unless it is already stored.
     async fn store_body(&self, one: &mut Waiting, until: Instant) -> anyhow::Result<()> {
         if one.placed.is_none() {
             let place = timeout_at(until, self.inbox.ledger.store_body(&one.event)).await;
-            let place =
-                place.unwrap_or_else(|_| Err(anyhow!("the bucket of bodies took too long")));
+            let place = place.unwrap_or_else(|_| Err(anyhow!("request to the bucket timed out")));
             one.placed = Some(place?);
         }
         Ok(())
     }
 
-    /// Sends what is not in the ledger to the spill queue; all of it is durable then. A body
-    /// that could not be placed goes along, if it fits.
+    /// Sends the events that are not in the ledger to the spill queue. On success they are durable.
+    /// A body that could not be stored is part of the message, if it fits.
     async fn spill(
         &self,
         waiting: &mut [Waiting],
@@ -185,15 +185,15 @@ impl EventStore {
         let mut spilled = Vec::new();
         for one in waiting.iter_mut().filter(|one| one.kept.is_none()) {
             if let Err(error) = self.store_body(one, placed_by).await {
-                tracing::warn!(event.key = %one.event.key(), error = format!("{error:#}"), "could not place the body of {}", one.event.key());
+                tracing::warn!(event.key = %one.event.key(), error = format!("{error:#}"), "could not store the body of {}", one.event.key());
             }
             spilled.push(Spilled::new(one.event.clone(), one.placed.clone()));
         }
         let messages = self.spill.messages(&spilled)?;
-        // What the bucket took of the time is not the queue's fault.
+        // The time that the bucket used does not reduce the budget of the queue.
         let until = all.min(Instant::now() + budget);
         let sent = timeout_at(until, self.spill.send(messages)).await;
-        let sent = sent.unwrap_or_else(|_| Err(anyhow!("the spill queue took too long")));
+        let sent = sent.unwrap_or_else(|_| Err(anyhow!("request to the spill queue timed out")));
         if sent.is_err() {
             self.breaker().force_closed();
         }

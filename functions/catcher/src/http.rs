@@ -1,9 +1,9 @@
-//! Requests and answers as the HTTP API passes them (payload format 2.0).
+//! Requests and responses of the HTTP API (payload format 2.0).
 //! <https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-develop-integrations-lambda.html>
 //!
-//! The types are ours and small. The conversion of `lambda_http` panics on a body that is said
-//! to be base64 and is not, and builds a header map that refuses whole events for one odd value;
-//! here, the first is an answer and the second does not matter.
+//! These types replace the conversion of `lambda_http`. It panics on a body that is marked as
+//! base64 but is not, and its header map rejects a whole event for one odd value. Here, the first
+//! gets a response, and the second does not matter.
 
 use std::collections::BTreeMap;
 
@@ -43,12 +43,12 @@ struct RequestContext {
 #[derive(Clone, Debug, Deserialize)]
 struct Http {
     method: String,
-    /// The address of the sender, or of the proxy before the API.
+    /// The address of the sender, or of the proxy in front of the API.
     #[serde(default, rename = "sourceIp")]
     source_ip: String,
 }
 
-/// The body was said to be base64 and is not.
+/// The body was marked as base64, but is not.
 #[derive(Debug)]
 pub struct BadBase64;
 
@@ -63,12 +63,12 @@ impl Request {
         &self.context.http.method
     }
 
-    /// The network that it came from.
+    /// The network of the sender.
     pub(crate) fn network(&self) -> Network {
         Network::of(&self.context.http.source_ip)
     }
 
-    /// The size of the body in bytes, without decoding it; up to two too many.
+    /// The size of the body in bytes, without decoding it; at most two bytes too large.
     pub fn body_len(&self) -> usize {
         let len = self.body.as_ref().map_or(0, String::len);
         if self.is_base64_encoded {
@@ -78,8 +78,8 @@ impl Request {
         }
     }
 
-    /// The request as the provider sent it. Whether the body is base64 is what the gateway says,
-    /// never a guess from the content type.
+    /// Returns the request as the provider sent it. The flag of the gateway decides whether the
+    /// body is base64, never the content type.
     pub fn into_envelope(self, received_at: UnixMillis) -> Result<Envelope, BadBase64> {
         let body = self.body.unwrap_or_default();
         let body = if self.is_base64_encoded {
@@ -102,7 +102,7 @@ impl Request {
     }
 }
 
-/// An answer to the HTTP API.
+/// A response to the HTTP API.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Response {
@@ -117,7 +117,7 @@ impl Response {
         let headers = BTreeMap::from([
             ("cache-control".to_owned(), "no-store".to_owned()),
             ("content-type".to_owned(), content_type.to_owned()),
-            // What we repeat of a sender's text must not become a page.
+            // A response can repeat a sender's text, which must not be shown as a page.
             ("x-content-type-options".to_owned(), "nosniff".to_owned()),
         ]);
         Self {

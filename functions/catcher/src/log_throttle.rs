@@ -1,7 +1,8 @@
-//! Which answers to anonymous requests get a line in the log: a flood of them must not become a bill.
+//! Limits the log lines about anonymous requests, so that a flood of requests does not become a
+//! high bill.
 //!
-//! Of each process by itself, in memory: nothing depends on it. No answer is left out of the
-//! count, because a line says for how many it stands.
+//! Each process has its own state in memory, and nothing depends on it. The counts stay complete,
+//! because each line has the number of requests that it stands for.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,40 +10,40 @@ use std::time::Duration;
 
 use shared::base::clock::UnixMillis;
 
-/// Refusals of a kind and a source that get a line each, in a minute.
+/// Requests of one kind and one source that get a line each, in a minute.
 const EACH: u64 = 10;
 
-/// Those that share a line after these.
+/// Requests that share a line after these.
 const SHARED: u64 = 100;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What was not let in, as far as the log tells it apart.
+/// The kinds of requests that the log distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     NotVerified,
     TooLarge,
-    /// It waits for a key that has to be fetched.
+    /// The request waits for a key that has to be fetched.
     Waits,
-    /// There is a bound for what it is, and it is beyond that.
+    /// The request exceeds a limit for requests like it.
     Crowded,
-    /// Our own fault.
+    /// The request could not be decided because of the inbox, not of the sender.
     Undecided,
     /// The secrets or keys could not be read.
     Failed,
     /// A handshake was answered.
     Handshake,
-    /// A handshake wanted to set a secret, and the source has one.
+    /// A handshake tried to set a secret, but the source already has one.
     Armed,
     /// The secret of a handshake could not be stored.
     NotArmed,
-    /// The quarantine has no room for it today.
+    /// The quarantine has reached its limit for today.
     Full,
-    /// It could not be quarantined.
+    /// The request could not be quarantined.
     NotKept,
 }
 
-/// The refusals that this process has seen.
+/// The requests that this process has seen.
 #[derive(Debug, Default)]
 pub(crate) struct LogThrottle(Mutex<HashMap<(Kind, String), Seen>>);
 
@@ -50,21 +51,22 @@ pub(crate) struct LogThrottle(Mutex<HashMap<(Kind, String), Seen>>);
 struct Seen {
     since: UnixMillis,
     lines: u64,
-    /// Refusals that no line has told of yet.
+    /// Requests that no line has counted yet.
     untold: u64,
 }
 
 impl LogThrottle {
-    /// Takes one in, and says for how many its line stands; `None` is for no line.
+    /// Counts a request. Returns the number of requests for which its line stands; `None` for no
+    /// line.
     pub(crate) fn permit(&self, kind: Kind, source: &str, now: UnixMillis) -> Option<u64> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Sources are configured, never a sender's choice: they are few.
+        // The operator configures the sources, not a sender, so they are few.
         let seen = all.entry((kind, source.to_owned())).or_insert(Seen {
             since: now,
             lines: 0,
             untold: 0,
         });
-        // A clock that was set back begins anew as well.
+        // A clock that was set back also begins a new minute.
         if now < seen.since || now.since(seen.since) >= MINUTE {
             seen.since = now;
             seen.lines = 0;
@@ -84,7 +86,7 @@ mod tests {
 
     const NOW: UnixMillis = UnixMillis(1_795_219_195_000);
 
-    /// What the lines of so many refusals at one time stand for.
+    /// The numbers in the lines for this many requests at one time.
     fn lines(refusals: &LogThrottle, source: &str, count: usize, now: UnixMillis) -> Vec<u64> {
         let told = (0..count).map(|_| refusals.permit(Kind::NotVerified, source, now));
         told.flatten().collect()

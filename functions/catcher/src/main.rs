@@ -1,4 +1,4 @@
-//! The Lambda behind the HTTP API: wires, and passes each request to the library.
+//! The Lambda function of the HTTP API: creates the services, passes each request to the library.
 
 use catcher::{Catcher, Request};
 use lambda_http::lambda_runtime::{Error, LambdaEvent, run, service_fn};
@@ -12,8 +12,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     shared::aws::logs::init();
-    let parts = Services::from_env(CallPolicy::SHORT)?;
-    let catcher = &Catcher::new(parts, UnixMillis::now);
+    let services = Services::from_env(CallPolicy::SHORT)?;
+    let catcher = &Catcher::new(services, UnixMillis::now);
     run(service_fn(async |event: LambdaEvent<Request>| {
         Ok::<_, Error>(Box::pin(catcher.answer(event.payload)).await)
     }))

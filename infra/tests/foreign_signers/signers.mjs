@@ -1,8 +1,8 @@
 // Signs and verifies webhooks with the providers' own SDKs.
 //
-// Each line of the input is a request {sdk, do, secret, url, headers, body}. For `sign` the line
-// of the answer is the request with its proof; for `verify` it is {valid}. An SDK that only
-// verifies has no `sign`.
+// Each input line is a request {sdk, do, secret, url, headers, body}. For `sign`, the output line is
+// the request with its signature; for `verify`, it is {valid}. An SDK that only verifies has no
+// `sign`.
 
 import { createInterface } from "node:readline";
 
@@ -43,7 +43,7 @@ const holds = (check) => {
   }
 };
 
-/** Standard Webhooks under one prefix of its headers. */
+/** Standard Webhooks with one prefix of the header names. */
 const standard = (Webhook, prefix) => ({
   sign: ({ secret, headers, body }) => {
     const [id, at] = [headers[`${prefix}-id`], new Date()];
@@ -145,7 +145,7 @@ const sdks = {
         notificationUrl: url,
       }),
   },
-  // Its SDK only verifies; the signature is tweetnacl's. The secret is the seed of the pair.
+  // The SDK only verifies, so tweetnacl signs. The secret is the seed of the key pair.
   discord: {
     sign: ({ secret, body }) => {
       const pair = nacl.sign.keyPair.fromSeed(Buffer.from(secret, "hex"));

@@ -1,4 +1,4 @@
-"""Signs and verifies webhooks with the providers' own SDKs, as signers.mjs does."""
+"""Signs and verifies webhooks with the providers' own SDKs, like signers.mjs."""
 
 import json
 import sys

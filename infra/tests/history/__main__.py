@@ -1,7 +1,7 @@
-"""Judges the history of a run: python3 infra/tests/history FOLDER
+"""Checks the history of a run: python3 infra/tests/history FOLDER
 
-Prints what happened as a table and every broken promise with its event. Ends with 1 if there is
-one.
+Prints a table of the run, and every violation with its event. The exit code is 1 if there is a
+violation.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""What must hold of every history. Each rule looks at it alone and names the events that break it."""
+"""The rules for every history. Each rule checks the history on its own and reports violating events."""
 
 import math
 from collections import Counter, defaultdict, namedtuple
@@ -8,7 +8,7 @@ from record import ENDS, event_of, fields, name
 
 Violation = namedtuple("Violation", "rule event text")
 
-# What an attempt can come to, in its row.
+# The states in which an attempt can end.
 SETTLED = {"done", "failed", "dead_letter"}
 
 
@@ -25,9 +25,9 @@ def found(rule, event, text):
 
 
 def every_acknowledged_event_has_a_row(history):
-    """Also where what answered it was a handshake: to its sender, that is an acknowledgement."""
+    """Includes events that were answered as a handshake: for the sender, a 2xx is an acknowledgement."""
     for event in sorted(history.acked - history.rows.keys()):
-        yield found("lost", event, "it was answered with 2xx and has no row")
+        yield found("lost", event, "it was answered with 2xx, but has no row")
 
 
 def every_row_comes_to_an_end(history):
@@ -41,7 +41,7 @@ def every_row_comes_to_an_end(history):
 def nothing_waits_in_a_spill(history):
     for queue in history.run["must_be_empty"]:
         if left := history.queues.get(queue, 0):
-            yield found("stuck", queue, f"{left} messages are left in it")
+            yield found("stuck", queue, f"the queue still has {left} messages")
 
 
 # ------------------------------------------------------------------ each sender is served
@@ -49,7 +49,7 @@ def nothing_waits_in_a_spill(history):
 
 def no_genuine_request_is_refused(history):
     for event in sorted(history.refused["event"]):
-        yield found("refused", event, "it is genuine, and was answered with 4xx")
+        yield found("refused", event, "it is genuine, but was answered with 4xx")
 
 
 def no_handshake_is_refused(history):
@@ -68,9 +68,9 @@ def no_handshake_is_an_event(history):
 def every_row_has_a_sender(history):
     for event, row in sorted(history.rows.items()):
         if event not in history.events:
-            yield found("unsent", event, "it has a row and nobody sent it with a valid signature")
+            yield found("unsent", event, "it has a row, but no sender sent it with a valid signature")
         elif row.get("sha") not in history.bodies[event]:
-            yield found("wrong_body", event, "the hash in its row is not that of the body sent")
+            yield found("wrong_body", event, "the hash in its row differs from the hash of the sent body")
 
 
 def every_forgery_is_refused(history):
@@ -81,24 +81,24 @@ def every_forgery_is_refused(history):
 def what_is_set_aside_is_not_done(history):
     for event in sorted(history.set_aside.keys() & history.arrivals.keys()):
         if event not in history.rows:
-            yield found("unsent", event, "the downstream was told of an event that was set aside")
+            yield found("unsent", event, "the downstream received an event that was quarantined")
 
 
 def every_effect_is_of_what_was_sent(history):
     for event, arrivals in sorted(history.arrivals.items()):
         if event not in history.events:
-            yield found("unsent", event, "the downstream was told of an event that nobody sent")
+            yield found("unsent", event, "the downstream received an event that no sender sent")
             continue
         for arrival in arrivals:
             if arrival["sha"] is not None and arrival["sha"] not in history.bodies[event]:
-                yield found("wrong_body", event, "the downstream got another body than was sent")
+                yield found("wrong_body", event, "the downstream received a different body than was sent")
 
 
 # ------------------------------------------------------------------ one outcome per run
 
 
 def settlement(write):
-    """A write by which a worker ends its attempt: it says of which epoch it is."""
+    """Whether a worker ends its attempt with this write, which then has an epoch."""
     return write["epoch"] is not None and write["after"]["st"] in SETTLED
 
 
@@ -112,7 +112,7 @@ def an_epoch_is_claimed_once_and_settled_once(history):
         settled = Counter(w["epoch"] for w in writes if settlement(w))
         for epoch, times in claims.items():
             if times > 1:
-                yield found("double_outcome", event, f"{times} claims made epoch {epoch}")
+                yield found("double_outcome", event, f"{times} claims have epoch {epoch}")
         for epoch, times in settled.items():
             if times > 1:
                 yield found("double_outcome", event, f"epoch {epoch} has {times} outcomes")
@@ -134,24 +134,24 @@ def a_run_ends_once(history):
     for event, writes in sorted(history.by_row.items()):
         ends = Counter()
         for write in writes:
-            # One who ends an attempt says its epoch; who gives an event up says what it has seen.
+            # A write that ends an attempt has its epoch; a write that gives an event up has the state that it saw.
             if write["after"]["st"] in ENDS and (write["epoch"] is not None or write["seen"]):
                 ends[write["after"]["run"]] += 1
         for run, times in ends.items():
             if times > 1:
-                yield found("double_outcome", event, f"run {run} came to {times} ends")
+                yield found("double_outcome", event, f"run {run} ended {times} times")
 
 
 def the_logs_tell_one_outcome_for_an_attempt(history):
     told = defaultdict(list)
     for _, line in history.lines:
         line = fields(line)
-        # Who gives an event up has no epoch of its own; what that comes to is seen in the writes.
+        # A line that gives an event up has no epoch; the rules over the writes cover it.
         if line.get("outcome") in SETTLED and "epoch" in line:
             told[line["event.key"], line["epoch"], line["run"]].append(line["outcome"])
     for (event, epoch, _), outcomes in sorted(told.items()):
         if len(outcomes) > 1:
-            text = f"the logs tell {' and '.join(outcomes)} of epoch {epoch}"
+            text = f"the logs have the outcomes {' and '.join(outcomes)} for epoch {epoch}"
             yield found("double_outcome", event, text)
 
 
@@ -161,7 +161,7 @@ def a_row_says_what_was_written_last(history):
             continue
         last = [w for w in history.by_row[event] if settlement(w) and w["epoch"] == row["epoch"]]
         if not last or last[-1]["after"]["st"] != "done":
-            yield found("double_outcome", event, "it is done, and no worker of its epoch said so")
+            yield found("double_outcome", event, "it is done, but no worker of its epoch wrote that")
 
 
 # ------------------------------------------------------------------ effects
@@ -173,9 +173,9 @@ def what_is_done_was_done_once(history):
             arrivals = [a for a in history.arrivals[event] if a["action"] == action]
             applied = sum(a["applied"] for a in arrivals)
             if row["st"] == "done" and applied == 0:
-                yield found("missing_effect", event, f"it is done, and {action} never was")
+                yield found("missing_effect", event, f"it is done, but {action} was never applied")
             if applied > 1:
-                yield found("duplicate_effect", event, f"{action} was done {applied} times")
+                yield found("duplicate_effect", event, f"{action} was applied {applied} times")
 
 
 def keys_are_of_one_event(history):
@@ -186,11 +186,11 @@ def keys_are_of_one_event(history):
             owners[arrival["key"]].add((event, arrival["action"]))
     for (event, action), of_event in sorted(keys.items()):
         if len(of_event) > 1:
-            yield found("key", event, f"{action} was asked for under {len(of_event)} keys")
+            yield found("key", event, f"{action} was requested with {len(of_event)} keys")
     for key, events in sorted(owners.items()):
         if len(events) > 1:
             event = sorted(events)[0][0]
-            yield found("key", event, f"{len(events)} effects came under the key {key}")
+            yield found("key", event, f"{len(events)} effects have the key {key}")
 
 
 # ------------------------------------------------------------------ limits
@@ -200,7 +200,7 @@ def attempts_have_a_limit(history):
     limit = history.run["attempts"]
     for event, row in sorted(history.rows.items()):
         if row["att"] > limit:
-            yield found("attempts", event, f"{row['att']} attempts of at most {limit}")
+            yield found("attempts", event, f"{row['att']} attempts, the limit is {limit}")
 
 
 def only_what_deserves_it_is_given_up(history):
@@ -212,16 +212,16 @@ def only_what_deserves_it_is_given_up(history):
         reason = row.get("reason") if row["st"] == "dead_letter" else None
         unlucky = reason == "crash_loop" and killed_with(event, history) >= history.run["crashes"]
         if wanted is None and reason is not None and not unlucky:
-            yield found("innocent", event, f"nothing is wrong with it, and it is dead: {reason}")
+            yield found("innocent", event, f"the event is valid, but a dead letter: {reason}")
         elif wanted is not None and reason != wanted:
-            yield found("poison", event, f"it should be dead for {wanted}, and is {reason or 'done'}")
+            yield found("poison", event, f"it should be a dead letter for {wanted}, but is {reason or 'done'}")
 
 
 def killed_with(event, history):
-    """How many processes died with an event in their hands.
+    """The number of processes that died while they worked on the event.
 
-    Whoever claims it writes from then until the next one says something. An innocent event that is
-    in the hands of so many that are killed cannot be told from one that kills them.
+    A process works on an event from its claim until the next write of another process. An innocent
+    event whose processes are killed that often looks like an event that kills them.
     """
     writes = history.by_row.get(event, [])
     killed = 0
@@ -234,7 +234,7 @@ def killed_with(event, history):
             continue
         others = (w["at"] for w in rest if w["by"] != write["by"] and (claim(w) or w["after"]["st"] in ENDS))
         until = next(others, math.inf)
-        # It may be dead by the time that the proxy has the table's answer.
+        # The process may already be dead when the proxy has the table's answer.
         killed += any(write["at"] - 1_000 <= at <= until for at in history.dead[write["by"]])
     return killed
 
@@ -243,10 +243,10 @@ def a_killer_kills_a_few_times(history):
     limit = history.run["crashes"]
     for event, kind in sorted(history.events.items()):
         deaths = sum(a["answer"] == "killed" for a in history.arrivals[event])
-        # Who was quick enough to record how it ended did not die of it.
+        # A worker that recorded the outcome before it was killed did not die of the event.
         deaths -= sum(write["after"]["st"] == "failed" for write in history.by_row.get(event, []))
         if kind == "poison" and deaths > limit:
-            yield found("poison", event, f"it killed {deaths} workers, {limit} are allowed")
+            yield found("poison", event, f"it killed {deaths} workers, the limit is {limit}")
 
 
 def answers_come_in_time(history):
@@ -258,7 +258,7 @@ def answers_come_in_time(history):
 
 
 def what_is_due_is_settled_in_time(history):
-    """An event that recovers hours after the last fault was late, though nothing of it was lost."""
+    """An event that recovers hours after the last fault is late, even if nothing is lost."""
     limit, calm = history.run.get("recover_ms"), history.run.get("calm_at")
     if limit is None or calm is None:
         return
@@ -266,9 +266,9 @@ def what_is_due_is_settled_in_time(history):
     for event in sorted(history.acked & history.rows.keys()):
         ended = [w["at"] for w in history.by_row[event] if w["after"]["st"] in ENDS]
         if not ended:
-            # Where it never ended, or who ended it was not seen, another rule has the word.
+            # Other rules cover an event that never ended, or whose end the proxy did not see.
             continue
-        # Its retries have their times, which its attempts asked for.
+        # Its attempts scheduled the times of its retries.
         retries = [w["after"].get("due") or 0 for w in history.by_row[event]]
         due = max([calm, received[event], *retries])
         if ended[0] > due + limit:
@@ -282,21 +282,21 @@ def what_is_not_known_is_kept(history):
     for planted in history.planted:
         event, attribute = event_of(planted["pk"]), planted["attribute"]
         if history.rows.get(event, {}).get(attribute) != planted["value"]:
-            yield found("forgotten", event, f"its row no longer has {attribute}, which is of a later release")
+            yield found("forgotten", event, f"its row has lost {attribute}, an attribute of a later release")
 
 
 def releases_have_met(history):
-    """A run in which they did not would prove nothing."""
+    """A run in which the releases did not share events proves nothing."""
     releases = sorted(set(history.releases.values()))
     if len(releases) < 2:
         return
     for pair in product(releases, repeat=2):
         if not history.hands[pair]:
-            yield found("unmet", pair, "no event was caught by the one and ended by the other")
+            yield found("unmet", pair, "no event was received by the first and ended by the second release")
     if not history.shared:
-        yield found("unmet", tuple(releases), "no event was tried by both")
+        yield found("unmet", tuple(releases), "no event was processed by both releases")
     if not history.planted:
-        yield found("unmet", tuple(releases), "nobody wrote what they do not know")
+        yield found("unmet", tuple(releases), "no unknown attribute was planted")
 
 
 # ------------------------------------------------------------------ secrets
@@ -307,18 +307,18 @@ def nothing_secret_is_told(history):
     for line in history.logs:
         for canary in canaries:
             if canary in line["text"]:
-                yield found("leak", line["function"], f"its log has {canary[:6]}…")
+                yield found("leak", line["function"], f"its log contains {canary[:6]}…")
         if "panicked" in line["text"]:
             yield found("panic", line["function"], line["text"][:200])
     for item in history.table:
         for attribute, value in item.items():
-            # The body itself is kept, and nothing else of it.
+            # Only the attribute of the body may contain the body.
             if attribute == "b":
                 continue
             for text in strings(value):
                 for canary in canaries:
                     if canary in text:
-                        text = f"attribute {attribute} has {canary[:6]}…"
+                        text = f"attribute {attribute} contains {canary[:6]}…"
                         yield found("leak", item["pk"], text)
 
 

@@ -1,22 +1,22 @@
-"""The history of a run, as the files in its folder tell it.
+"""The history of a run, read from the files in its folder.
 
-    run.json          the limits that hold, the planted secrets, and what was done to the system
+    run.json          the limits, the planted secrets, and the injected faults
     sent.jsonl        every request: at, source, id, delivery, sha, kind, valid, and its role: an
-                      `event`, signed by its provider; `forged`; a `copy`, which carries the
-                      signature of a captured request; a `handshake`, which is no event
-    answers.jsonl     what each was answered: at, source, id, delivery, status or null, took_ms
-    downstream.jsonl  every arrival there: at, action, key, source, id, sha, answer, applied
-    writes.jsonl      every write of a state row that the table applied, as a proxy saw it pass,
-                      and the number of the process that it came from
+                      `event`, signed by its provider; `forged`; a `copy`, which has the
+                      signature of a captured request; a `handshake`, which is not an event
+    answers.jsonl     the answer to each request: at, source, id, delivery, status or null, took_ms
+    downstream.jsonl  every request to the downstream: at, action, key, source, id, sha, answer, applied
+    writes.jsonl      every write of a state row that the table applied, as recorded by a proxy,
+                      with the number of the process that wrote it
     deaths.jsonl      every process that was killed or stopped: at, process, how
-    processes.jsonl   every process that was seen at work: process, release
-    planted.jsonl     every attribute that a later release could have written into a state row, and
-                      that neither release here knows: pk, attribute, value
+    processes.jsonl   every observed process: process, release
+    planted.jsonl     every attribute that simulates a later release in a state row, and that neither
+                      release here knows: pk, attribute, value
     functions.jsonl   every line that a function logged: function, text
     table.jsonl       every item of the table at the end
-    queue.json        the messages that are left, by queue
+    queue.json        the number of remaining messages, by queue
 
-Nothing here or in the judge is shared with the code that is judged.
+This module and judge.py share no code with the program that they check.
 """
 
 import json
@@ -43,16 +43,16 @@ class History:
     queues: dict = field(default_factory=dict)
 
     def __post_init__(self):
-        # Sources to which a stranger posted captured requests again.
+        # Sources to which a stranger replayed captured requests.
         self.copied = {r["source"] for r in self.sent if role(r) == "copy"}
-        # The rows of events that run, and of copies that were set aside and do not.
+        # The rows of events that run, and of copies that were quarantined and do not run.
         self.rows, self.set_aside = {}, {}
         for item in self.table:
             event = event_of(item["pk"])
             if event and item["sk"] == STATE_ROW:
                 aside = item["st"] == QUARANTINED and event[0] in self.copied
                 (self.set_aside if aside else self.rows)[event] = item
-        # What a provider truly sent, and what it is: {(source, id): kind}
+        # The genuine events and their kinds: {(source, id): kind}
         self.events = {name(r): r["kind"] for r in self.sent if r["valid"]}
         self.forged = {name(r) for r in self.sent if role(r) == "forged"} - self.events.keys()
         self.bodies = defaultdict(set)
@@ -60,7 +60,7 @@ class History:
             if request["valid"]:
                 self.bodies[name(request)].add(request["sha"])
         roles = {(r["source"], r["id"], r["delivery"]): role(r) for r in self.sent}
-        # What was answered with 2xx, and what was refused as not genuine, by role.
+        # Requests that were answered with 2xx, and requests that were answered with 4xx, by role.
         self.accepted, self.refused = defaultdict(set), defaultdict(set)
         for answer in self.answers:
             if answer["status"] is None:
@@ -83,11 +83,11 @@ class History:
         for death in self.deaths:
             self.dead[death["process"]].append(death["at"])
         self.releases = {process["process"]: process["release"] for process in self.processes}
-        # In how many events' rows these two releases wrote: {(who caught it, who ended it): count}
+        # Events by the releases that wrote their rows: {(release that received, release that ended): count}
         self.hands = Counter(pair for writes in self.by_row.values() for pair in self.pairs(writes))
-        # How many events were tried by more than one.
+        # The number of events that more than one release processed.
         self.shared = sum(len(self.triers(writes)) > 1 for writes in self.by_row.values())
-        # Each line of a log that is an object, with the function that wrote it.
+        # Each log line that is a JSON object, with the function that wrote it.
         self.lines = [
             (line["function"], parsed)
             for line in self.logs
@@ -95,13 +95,13 @@ class History:
         ]
 
     def pairs(self, writes):
-        """Who caught an event and who ended it, where both are known."""
+        """The releases that received and ended an event, if both are known."""
         caught = {self.releases.get(w["by"]) for w in writes if w.get("operation") == "PutItem"}
         ended = {self.releases.get(w["by"]) for w in writes if w["epoch"] is not None and w["after"]["st"] in ENDS}
         return {(one, other) for one in caught - {None} for other in ended - {None}}
 
     def triers(self, writes):
-        """Who claimed an event."""
+        """The releases that claimed an event."""
         return {self.releases.get(w["by"]) for w in writes if "ADD epoch" in w["update"]} - {None}
 
 
@@ -131,7 +131,7 @@ def name(record):
 
 
 def role(request):
-    """What a request is. A history of before there were strangers says only whether it is genuine."""
+    """The role of a request. Older histories have no role and say only whether a request is genuine."""
     return request.get("role", "event" if request["valid"] else "forged")
 
 
@@ -149,5 +149,5 @@ def parse(text):
 
 
 def fields(line):
-    """A log line's own fields: they stand at its top or under `fields`."""
+    """The fields of a log line, which are at its top level or under `fields`."""
     return {**line, **line.get("fields", {})}

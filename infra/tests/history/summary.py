@@ -1,4 +1,4 @@
-"""A run in numbers."""
+"""The figures of a run, as a table."""
 
 from collections import Counter
 
@@ -13,14 +13,14 @@ def table(history, violations):
     lines = [
         ("seed", history.run["seed"]),
         ("requests", len(history.sent)),
-        # A delivery is numbered `which.try`, or `which`.
+        # A delivery has the number `delivery.attempt`, or `delivery`.
         ("deliveries", len({(*name(r), str(r["delivery"]).split(".")[0]) for r in history.sent})),
         ("events", len(history.events)),
         ("acknowledged", len(history.acked & history.events.keys())),
         ("done", states.pop("done", 0)),
     ]
     states.pop("dead_letter", None)
-    lines += [("copies set aside", len(history.set_aside))] if history.set_aside else []
+    lines += [("copies quarantined", len(history.set_aside))] if history.set_aside else []
     lines += [(f"dead: {reason}", count) for reason, count in sorted(reasons.items(), key=str)]
     innocent = sum(
         row["st"] == "dead_letter" and history.events.get(event) not in ("poison", "permanent")
@@ -39,8 +39,8 @@ def table(history, violations):
             ("answer p99, ms", answered[len(answered) * 99 // 100]),
             ("answer p100, ms", answered[-1]),
         ]
-    lines += [(f"caught by {one}, ended by {other}", count) for (one, other), count in sorted(history.hands.items())]
-    lines += [("tried by both", history.shared)] if history.hands else []
+    lines += [(f"received by {one}, ended by {other}", count) for (one, other), count in sorted(history.hands.items())]
+    lines += [("processed by both", history.shared)] if history.hands else []
     lines += [("took, s", history.run["took_s"])]
     rules = ["lost", "stuck", "duplicate_effect", "missing_effect", "double_outcome", "stale_commit", "leak"]
     if history.planted:

@@ -1,4 +1,4 @@
-//! What the sweep says of the health of the inbox: an alarm rings by that line, or for want of it.
+//! The health report of the sweep: an alarm fires on this line, or if the line is missing.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::support::{Inbox, options, unique};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// How many checks are violated and which, as a new process says it with its first sweep.
+/// How many checks fail and which, as a new process reports it with its first sweep.
 async fn health(inbox: &Inbox) -> (u64, String) {
     let killed = inbox.stack.kill_function_processes("BackupSync").await;
     killed.unwrap();
@@ -29,7 +29,7 @@ async fn health(inbox: &Inbox) -> (u64, String) {
 #[tokio::test]
 async fn a_sweep_names_each_check_that_is_violated() {
     let inbox = Inbox::start(options()).await;
-    assert_eq!(health(&inbox).await, (0, String::new()), "all is new");
+    assert_eq!(health(&inbox).await, (0, String::new()), "the inbox is new");
 
     let clients = inbox.stack.clients();
     let ledger = Ledger::new(clients.dynamodb, inbox.stack.table().unwrap(), None);
@@ -49,7 +49,7 @@ async fn a_sweep_names_each_check_that_is_violated() {
     assert_eq!(health(&inbox).await, said);
     ledger.beat("drain", UnixMillis::now()).await.unwrap();
 
-    // A request of GitHub that somebody has captured, under ids of his own.
+    // A captured request of GitHub, sent again under new ids.
     let body = inbox.canary().into_bytes();
     for id in [unique(), unique(), unique()] {
         let sent = inbox.github(&id, &body);
@@ -58,9 +58,9 @@ async fn a_sweep_names_each_check_that_is_violated() {
     }
     let said = (2, "dead_letters quarantined".to_owned());
     assert_eq!(health(&inbox).await, said);
-    // It is an alarm once, and not with each copy.
+    // The alarm counts the conflict once, and not each copy.
     let log = std::fs::read_to_string(inbox.stack.log_file("Catcher").unwrap()).unwrap();
     let told = |word: &str| log.matches(&format!("\"received\":\"{word}\"")).count();
-    assert_eq!((told("kept_apart"), told("repeated_conflict")), (1, 1));
+    assert_eq!((told("conflict"), told("repeated_conflict")), (1, 1));
     inbox.is_unharmed();
 }

@@ -1,4 +1,4 @@
-//! What anybody on the internet may send to the catcher.
+//! Requests that anyone on the internet can send to the catcher.
 
 use std::fmt::Write as _;
 
@@ -14,12 +14,12 @@ fn of_github(id: &str) -> EventKey {
     EventKey::new("github-main", id)
 }
 
-/// The event to which the provider gave no id.
+/// The key of an event without an id of the provider.
 fn named_by_its_body(source: &str, body: &[u8]) -> EventKey {
     EventKey::new(source, &format!("sha256:{}", Sha::of(body).hex()))
 }
 
-/// A request whose body is base64, as the gateway hands over what is not text.
+/// A request with a base64 body, as the gateway passes a body that is not text.
 fn encoded(path: &str, headers: &Headers, body: &[u8]) -> Value {
     let mut event = request("POST", path, headers);
     event["body"] = json!(STANDARD.encode(body));
@@ -69,13 +69,13 @@ async fn every_byte_of_a_body_is_kept() {
         .concat(),
         [b"\xed\xa0\x80 a lone surrogate ", word.as_bytes()].concat(),
         [word.as_bytes(), b"\r\n\t{ \"a\" : 1 }\r\n\r\n"].concat(),
-        // Too random to be small: it does not fit a row.
+        // Random bytes do not compress, so the body does not fit into a row.
         [word.as_bytes(), &noise(200_000)].concat(),
     ];
     for body in bodies {
         for direct in [false, true] {
             let id = unique();
-            // Two ids for the same bytes would be kept apart.
+            // The same bytes under two ids would be quarantined.
             let body = [body.as_slice(), id.as_bytes()].concat();
             let headers = with(
                 inbox.github(&id, &body),
@@ -236,7 +236,7 @@ async fn deep_json_is_kept_under_whatever_id_can_be_read() {
         let answer = inbox.post("stripe-main", &signed, body).await;
         assert_eq!(answer.status, 200, "{key}: {answer:?}");
         assert_eq!(inbox.kept(&key).await.unwrap(), body, "{key}");
-        // Slack's body is looked through before it is known whether it is a handshake.
+        // The catcher parses Slack's body to find out whether it is a handshake.
         let signed = inbox.timed("slack-main", "", &seconds_from_now(0), body);
         let answer = inbox.post("slack-main", &signed, body).await;
         assert_eq!((answer.status, answer.text()), (200, ""), "{key}");
@@ -305,7 +305,7 @@ async fn a_path_names_a_source_or_nothing() {
         let answer = inbox.catch(&event).await;
         assert_eq!(answer.status, 404, "{path:?}: {answer:?}");
     }
-    // The front has a route for one segment only.
+    // The gateway has a route for one segment only.
     for (path, said) in [
         ("/in/nobody", "there is no such source"),
         ("/in/nobody?x=/in/github-main", "there is no such source"),
@@ -405,7 +405,7 @@ async fn an_event_that_is_no_request_is_an_error_that_names_what_is_missing() {
     };
     for (event, said) in [
         (json!({}), "rawPath"),
-        // The first version of the format, and events of others.
+        // The first version of the format, and events of other services.
         (
             json!({ "version": "1.0", "path": "/in/x", "httpMethod": "POST", "body": word }),
             "rawPath",
@@ -448,7 +448,7 @@ async fn an_event_that_is_no_request_is_an_error_that_names_what_is_missing() {
         let error = inbox.error("Catcher", &event).await;
         assert!(error.contains("invalid type"), "{event}: {error}");
     }
-    // The process is there for the next one.
+    // The process still handles the next request.
     assert_eq!(inbox.catch(&good).await.status, 401);
     inbox.is_unharmed();
 }
@@ -485,7 +485,7 @@ async fn not_even_a_talkative_log_tells_a_secret_or_a_body() {
     assert!(!kept.is_empty(), "{log}");
     for line in kept {
         let times = line.matches("requestId").count();
-        assert_eq!(times, 1, "each event pays for its line: {line}");
+        assert_eq!(times, 1, "one line for each event: {line}");
     }
     inbox.is_unharmed();
     inbox.stack.stop().await;
@@ -524,7 +524,7 @@ async fn half_a_request_is_no_request() {
     inbox.is_unharmed();
 }
 
-/// Bytes that no compression makes smaller, the same each time.
+/// Incompressible bytes, the same each time.
 pub(crate) fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     std::iter::repeat_with(|| {

@@ -1,4 +1,5 @@
-//! The catcher answers in time, whatever the stores do, and promises nothing that they did not.
+//! The catcher answers in time, whatever the stores do, and acknowledges only what they have
+//! stored.
 
 use std::{
     net::SocketAddr,
@@ -25,11 +26,11 @@ use super::{
     support::{Answer, Inbox, options, unique, with},
 };
 
-/// Slack waits for 3 s. Built for speed the promise is 2.8 s; this leaves the unoptimised
-/// functions, on a machine that builds something else meanwhile, a little more.
+/// Slack waits for 3 s. The promise of a release build is 2.8 s. A debug build has a little more
+/// time, on a machine that compiles something else at the same time.
 const PROMISE: Duration = Duration::from_millis(if cfg!(debug_assertions) { 3_000 } else { 2_800 });
 
-/// The faults that a service can be mended from.
+/// The faults from which a service can recover.
 pub(crate) const FAULTS: [Fault; 4] = [
     Fault::Silent,
     Fault::Error,
@@ -37,31 +38,31 @@ pub(crate) const FAULTS: [Fault; 4] = [
     Fault::Late(Duration::from_secs(2)),
 ];
 
-/// Bytes that are passed on at once.
+/// Bytes that are forwarded at once.
 const CHUNK: usize = 64 * 1024;
 
-/// What a broken service does.
+/// The behaviour of a broken service.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
-    /// Takes everything and never answers.
+    /// Accepts everything and never answers.
     Silent,
     /// Answers 500.
     Error,
-    /// Answers that it is asked too much, in the words of DynamoDB.
+    /// Answers with the throttling error of DynamoDB.
     Throttled,
-    /// Does as it is told, and says so late.
+    /// Processes requests, and answers late.
     Late(Duration),
-    /// Is not there. It does not come back.
+    /// Is stopped, and does not return.
     Gone,
 }
 
-/// Stands before an emulated service.
+/// A proxy in front of an emulated service.
 pub(crate) struct Proxy {
     port: u16,
     listener: Option<Arc<TcpListener>>,
     upstream: Option<SocketAddr>,
     task: Option<JoinHandle<()>>,
-    /// Connections that were made to it. A broken service answers each of them once at most.
+    /// Connections to the proxy. A broken service answers each of them at most once.
     connections: Arc<AtomicUsize>,
 }
 
@@ -77,7 +78,7 @@ impl Proxy {
         }
     }
 
-    /// Begins to pass on to the service at this address.
+    /// Begins to forward to the service at this address.
     async fn reach(&mut self, url: &str) {
         self.upstream = Some(url.strip_prefix("http://").unwrap().parse().unwrap());
         self.mend().await;
@@ -95,7 +96,7 @@ impl Proxy {
         self.become_(Some(fault)).await;
     }
 
-    /// Open connections end, so that the next request meets what is now.
+    /// Sets the fault. Open connections end, so that it applies to the next request.
     async fn become_(&mut self, fault: Option<Fault>) {
         if let Some(task) = self.task.take() {
             task.abort();
@@ -108,7 +109,7 @@ impl Proxy {
         let listener = Arc::clone(
             self.listener
                 .as_ref()
-                .expect("what is gone does not come back"),
+                .expect("a stopped service does not return"),
         );
         let upstream = self.upstream.expect("the stack has been started");
         let count = Arc::clone(&self.connections);
@@ -168,7 +169,7 @@ async fn serve(mut client: TcpStream, upstream: SocketAddr, fault: Option<Fault>
                 async {
                     let mut buffer = vec![0; CHUNK];
                     while let Ok(count @ 1..) = from_server.read(&mut buffer).await {
-                        // Once for each answer, however many pieces it has.
+                        // Once for each response, however many chunks it has.
                         if asked.swap(false, Ordering::Relaxed) {
                             tokio::time::sleep(delay).await;
                         }
@@ -188,7 +189,7 @@ const THROTTLED: &str = concat!(
     r#"{"__type":"com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException","message":"wait"} "#
 );
 
-/// Whether head and body of a request are there.
+/// Whether a request is complete, head and body.
 fn is_whole(request: &[u8]) -> bool {
     let Some(end) = request.windows(4).position(|four| four == b"\r\n\r\n") else {
         return false;
@@ -200,14 +201,14 @@ fn is_whole(request: &[u8]) -> bool {
     request.len() >= end + 4 + length.map_or(0, |length| length.trim().parse().unwrap())
 }
 
-/// An inbox whose catcher meets the stores through proxies.
+/// An inbox whose catcher reaches the stores through proxies.
 pub(crate) struct Shaky {
     pub(crate) inbox: Inbox,
     pub(crate) dynamodb: Proxy,
     pub(crate) sqs: Proxy,
     ssm: Proxy,
     pub(crate) s3: Proxy,
-    /// DynamoDB, as backup-sync meets it.
+    /// The proxy of DynamoDB for backup-sync.
     pub(crate) workers: Proxy,
     folder: PathBuf,
     _alone: tokio::sync::MutexGuard<'static, ()>,
@@ -221,7 +222,7 @@ impl Drop for Shaky {
 
 impl Shaky {
     pub(crate) async fn start() -> Self {
-        // What is measured is the catcher, without the look at its rights.
+        // The test measures the catcher without the check of permissions.
         Self::start_with(Options {
             rights: None,
             ..options()
@@ -230,7 +231,7 @@ impl Shaky {
     }
 
     pub(crate) async fn start_with(options: Options) -> Self {
-        // One at a time: what is measured is the catcher, not the crowd.
+        // One test at a time, so that the tests do not slow each other down.
         static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
         let alone = ALONE.lock().await;
         let (dynamodb, sqs, ssm, s3, workers) = (
@@ -286,11 +287,11 @@ impl Shaky {
         ]
     }
 
-    /// Posts a new event and holds the answer to its time.
+    /// Posts a new event, and checks the time of the response.
     #[expect(clippy::print_stdout, reason = "`--nocapture` shows what was measured")]
     pub(crate) async fn post(&self, what: &str, body: &[u8]) -> (EventKey, Answer) {
         let id = unique();
-        // The same bytes under another id would be kept apart.
+        // The same bytes under another id would be quarantined.
         let body = [id.as_bytes(), body].concat();
         let headers = with(
             self.inbox.github(&id, &body),
@@ -328,7 +329,7 @@ impl Shaky {
         key
     }
 
-    /// Acknowledged, and in the ledger once what was spilled is drained.
+    /// The event is acknowledged, and in the ledger after the drain.
     pub(crate) async fn expect_spilled(&self, what: &str, body: &[u8]) -> EventKey {
         let (key, answer) = self.post(what, body).await;
         assert_eq!(answer.status, 200, "{what}: {answer:?}");
@@ -347,7 +348,7 @@ impl Shaky {
         key
     }
 
-    /// What the schedule does every minute.
+    /// Runs the task that the schedule runs every minute.
     pub(crate) async fn drain(&self) -> serde_json::Value {
         let task = serde_json::json!({ "task": "drain" });
         self.inbox.invoke("BackupSync", &task).await.json().unwrap()
@@ -361,8 +362,8 @@ impl Shaky {
     }
 }
 
-/// A folder of functions that start the real ones with other endpoints: the stack sets the
-/// endpoints last.
+/// A folder of programs that start the real functions with other endpoints, because the stack sets
+/// its own endpoints last.
 fn launchers(catcher: &[(&str, u16)], backup_sync: &[(&str, u16)]) -> PathBuf {
     use std::{fmt::Write as _, os::unix::fs::PermissionsExt as _};
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("functions-{}", unique()));
@@ -390,7 +391,7 @@ fn launchers(catcher: &[(&str, u16)], backup_sync: &[(&str, u16)]) -> PathBuf {
 async fn without_the_ledger_an_event_is_spilled_in_time() {
     let mut shaky = Shaky::start().await;
     let large = noise(200_000);
-    shaky.expect_kept("all well, cold", b"").await;
+    shaky.expect_kept("healthy, cold", b"").await;
     shaky.expect_kept("all well", b"").await;
     for fault in [&FAULTS[..], &[Fault::Gone]].concat() {
         shaky.dynamodb.break_down(fault).await;
@@ -414,7 +415,7 @@ async fn without_the_ledger_an_event_is_spilled_in_time() {
 #[tokio::test]
 async fn without_the_queue_an_event_is_kept_all_the_same() {
     let mut shaky = Shaky::start().await;
-    shaky.expect_kept("all well, cold", b"").await;
+    shaky.expect_kept("healthy, cold", b"").await;
     for fault in [&FAULTS[..], &[Fault::Gone]].concat() {
         shaky.sqs.break_down(fault).await;
         shaky.expect_kept(&format!("sqs {fault:?}"), b"").await;
@@ -426,7 +427,7 @@ async fn without_the_queue_an_event_is_kept_all_the_same() {
 async fn without_the_bucket_only_bodies_beyond_a_message_have_to_wait() {
     let mut shaky = Shaky::start().await;
     let (large, largest) = (noise(200_000), noise(1_000_000));
-    shaky.expect_kept("all well, cold, large", &large).await;
+    shaky.expect_kept("healthy, cold, large", &large).await;
     for fault in [&FAULTS[..], &[Fault::Gone]].concat() {
         shaky.s3.break_down(fault).await;
         let key = shaky
@@ -435,7 +436,7 @@ async fn without_the_bucket_only_bodies_beyond_a_message_have_to_wait() {
         assert_eq!(
             shaky.inbox.find(&key).await,
             None,
-            "a row points to no body"
+            "a row points to a missing body"
         );
         shaky
             .expect_spilled(&format!("s3 {fault:?}, large"), &large)
@@ -488,7 +489,7 @@ async fn two_hundred_secrets_are_no_reason_to_wait() {
         let kind = aws_sdk_ssm::types::ParameterType::SecureString;
         put.r#type(kind).send().await.unwrap();
     }
-    // There are ten on a page: page after page would take four seconds.
+    // A page has ten parameters: reading page after page would take four seconds.
     let late = Fault::Late(Duration::from_millis(200));
     shaky.ssm.break_down(late).await;
     shaky.expect_kept("200 secrets, cold", b"").await;
@@ -499,7 +500,7 @@ async fn two_hundred_secrets_are_no_reason_to_wait() {
 async fn a_refusal_is_a_refusal_in_time_whether_it_can_be_kept_or_not() {
     let mut shaky = Shaky::start().await;
     for fault in [&FAULTS[..], &[Fault::Gone]].concat() {
-        shaky.expect_kept("all well, cold", b"").await;
+        shaky.expect_kept("healthy, cold", b"").await;
         shaky.dynamodb.break_down(fault).await;
         for again in ["first", "second"] {
             let forged = with(
@@ -512,7 +513,7 @@ async fn a_refusal_is_a_refusal_in_time_whether_it_can_be_kept_or_not() {
             let took = start.elapsed();
             assert_eq!(answer.status, 401, "dynamodb {fault:?}: {answer:?}");
             assert!(took <= PROMISE, "dynamodb {fault:?}: only after {took:?}");
-            // What failed a moment ago is not waited for once more.
+            // A service that has just failed does not delay the next request.
             assert!(
                 again == "first" || took < Duration::from_millis(500),
                 "dynamodb {fault:?}, again: only after {took:?}"
@@ -529,7 +530,7 @@ async fn a_refusal_is_a_refusal_in_time_whether_it_can_be_kept_or_not() {
 #[tokio::test]
 async fn secrets_once_read_outlast_their_store() {
     let mut shaky = Shaky::start().await;
-    shaky.expect_kept("all well, cold", b"").await;
+    shaky.expect_kept("healthy, cold", b"").await;
     for fault in [&FAULTS[..], &[Fault::Gone]].concat() {
         shaky.ssm.break_down(fault).await;
         shaky
@@ -550,7 +551,7 @@ async fn secrets_once_read_outlast_their_store() {
 async fn many_slow_answers_together_do_not_take_longer_than_one_budget() {
     let mut shaky = Shaky::start().await;
     let large = noise(200_000);
-    // Cold and large, a delivery waits for four answers one after the other, and for the queue.
+    // A large delivery at a cold start waits for four consecutive responses, and for the queue.
     for (late, kept) in [(200, true), (690, false)] {
         for proxy in shaky.proxies() {
             proxy

@@ -1,4 +1,4 @@
-//! The sample events of `infra/events`, and that its README tells the truth about them.
+//! The sample events of `infra/events`, and whether its README describes them correctly.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ fn file(name: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The cells beside each file's name in the README's tables.
+/// The cells next to each file name in the tables of the README.
 fn documented() -> BTreeMap<String, Vec<String>> {
     let readme = std::fs::read_to_string(root().join("infra/events/README.md")).unwrap();
     let rows = readme.lines().filter_map(|line| line.strip_prefix("| `"));
@@ -136,7 +136,7 @@ async fn the_catcher_answers_each_sample_as_the_readme_says() {
         assert_eq!(
             answer.status.to_string(),
             cells[1],
-            "{name} signed anew: {answer:?}"
+            "{name} signed again: {answer:?}"
         );
         if name == "catcher-slack-url-verification.json" {
             let asked: Value = serde_json::from_slice(&body(&event)).unwrap();
@@ -243,7 +243,7 @@ async fn backup_sync_does_what_its_schedules_send() {
     }
     let error = inbox.error("BackupSync", &sync).await;
     assert!(
-        error.contains(r#"stripe-main: there is no API key "stripe-main""#),
+        error.contains(r#"stripe-main: API key "stripe-main" not found"#),
         "{error}"
     );
     inbox.is_unharmed();

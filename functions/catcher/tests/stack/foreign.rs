@@ -1,8 +1,8 @@
-//! The providers' own SDKs as senders and as judges: the running catcher believes what they
-//! sign, they believe what we sign, and nobody believes a body with one changed byte.
+//! The providers' own SDKs as signers and verifiers: the running catcher accepts what they sign,
+//! they accept what Mitt signs, and none of them accepts a body with one changed byte.
 //!
-//! They are other people's code in other languages, so that they cannot share a mistake with
-//! ours. `make foreign-signers` installs them.
+//! The SDKs are independent code in other languages, so they cannot share a bug with Mitt.
+//! `make foreign-signers` installs them.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -21,7 +21,7 @@ use shared::webhook::sign::{can_sign, signed};
 use super::support::{Headers, Inbox, options};
 use super::{here, root};
 
-/// One byte of this is changed.
+/// The test changes one byte of this word.
 const WORD: &str = "canary";
 
 const JSON: &str = r#"{"id":"1","type":"t","note":"café 😀 canary"}"#;
@@ -31,7 +31,7 @@ const WHSEC: &str = "whsec_bWl0dC1kZW1vLXNlY3JldC1vZi1ub2JvZHk=";
 const SEED: &str = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
 const PUBLIC: &str = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
 
-/// Program, SDK, secret, headers that it finds there, body.
+/// The program, SDK, secret, headers and body.
 type Sdk = (
     Driver,
     &'static str,
@@ -73,7 +73,7 @@ const ADYEN: &str = r#"{"live":"false","notificationItems":[{"NotificationReques
     "pspReference":"canary","merchantAccountCode":"M","merchantReference":"r","success":"true",
     "amount":{"value":1130,"currency":"EUR"},"eventCode":"AUTHORISATION"}}]}"#;
 
-/// A program that reads requests and writes answers, each a line.
+/// A program that reads requests and writes responses, one per line.
 type Driver = (&'static str, &'static str);
 const NODE: Driver = ("node", "signers.mjs");
 const PYTHON: Driver = (".venv/foreign/bin/python", "signers.py");
@@ -87,7 +87,7 @@ async fn the_sdks_and_the_catcher_agree() {
     for driver in [NODE, PYTHON] {
         let drafts = SDKS.iter().filter(|(of, ..)| *of == driver);
         let drafts: Vec<Request> = drafts.map(Request::new).collect();
-        // Square's SDK has no way to sign.
+        // Square's SDK cannot sign.
         let to_sign = drafts.iter().filter(|draft| draft.sdk != "square").cloned();
         let theirs: Vec<Request> = run(driver, &to_sign.collect::<Vec<_>>());
         let ours = drafts.iter().filter_map(|draft| sign(&config, draft));
@@ -113,7 +113,7 @@ async fn the_sdks_and_the_catcher_agree() {
     inbox.is_unharmed();
 }
 
-/// Signed by us, unless that needs a private key.
+/// Signs a request with Mitt's code, unless that needs a private key.
 fn sign(config: &Config, draft: &Request) -> Option<Request> {
     let verifier = &config.source(&draft.sdk).unwrap().verifier;
     let scheme = verifier.preset.scheme(&verifier.variant).unwrap();

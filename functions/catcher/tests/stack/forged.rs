@@ -1,4 +1,4 @@
-//! Requests that must not be believed.
+//! Forged requests, which must be rejected.
 
 use std::{collections::BTreeSet, fmt::Write as _};
 
@@ -9,7 +9,7 @@ use super::support::{
     Answer, DEMO_SECRET, Headers, Inbox, headers, hex, request, seconds_from_now, unique,
 };
 
-/// Why not, the source, and what stands in the headers.
+/// The kind of forgery, the source, and the headers.
 type Forgery = (String, &'static str, Headers);
 
 #[tokio::test]
@@ -19,7 +19,7 @@ async fn whatever_is_wrong_with_a_signature_the_sender_learns_nothing_of_it() {
     let mut answers: Vec<(String, Answer)> = Vec::new();
     let mut over_http = None;
     for (why, source, headers) in unbelievable(&inbox, body.as_bytes()) {
-        // What is in no header of HTTP, and what one front joins, is handed over as it is.
+        // A value that HTTP headers cannot have, or that a gateway joins, is passed directly.
         let fits = headers
             .iter()
             .all(|(_, value)| value.is_ascii() && value.len() < 8_000);
@@ -137,13 +137,13 @@ fn of_github(inbox: &Inbox, body: &[u8]) -> Vec<Forgery> {
     all.push(("github: none".to_owned(), "github-main", others.to_vec()));
     let twice = [good.clone(), good[3..].to_vec()].concat();
     all.push(("github: repeated".to_owned(), "github-main", twice));
-    // What proves a request to one source proves nothing to another.
+    // The proof of a request to one source is not valid for another.
     let slack = inbox.timed("slack-main", "", &seconds_from_now(0), body);
     all.push(("github: signed for Slack".to_owned(), "github-main", slack));
     all
 }
 
-/// Rightly signed, but at no time that counts.
+/// Correctly signed, but with an unaccepted time.
 fn out_of_time(inbox: &Inbox, source: &'static str, body: &[u8]) -> Vec<Forgery> {
     let now = seconds_from_now(0);
     [
@@ -176,7 +176,7 @@ fn out_of_time(inbox: &Inbox, source: &'static str, body: &[u8]) -> Vec<Forgery>
     .into()
 }
 
-/// With a part missing, repeated or exchanged.
+/// Signatures with a part missing, repeated or exchanged.
 fn out_of_shape(inbox: &Inbox, source: &'static str, body: &[u8]) -> Vec<Forgery> {
     let now = seconds_from_now(0);
     let good = inbox.timed(source, "msg_1", &now, body);

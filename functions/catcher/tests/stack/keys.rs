@@ -1,5 +1,5 @@
-//! Certificates and key sets: fetched by backup-sync alone, and only what a preset allows; what
-//! had to wait for them is lost no more than anything else. And secrets that a handshake sets.
+//! Certificates and key sets: only backup-sync fetches them, and only those that a preset allows.
+//! A request that waits for one is not lost. Also secrets that a handshake sets.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ impl Vector {
     }
 }
 
-/// Plays the hosts of all providers, and remembers what it was asked for.
+/// Plays the hosts of all providers, and records the requests.
 #[derive(Clone, Default)]
 struct Mirror(Arc<Mutex<Asked>>);
 
@@ -74,7 +74,7 @@ impl Mirror {
         (mirror, url)
     }
 
-    /// What was asked for since the last time.
+    /// The requests since the last call.
     fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap().paths)
     }
@@ -88,7 +88,7 @@ async fn serve(
 ) -> impl IntoResponse {
     let mut asked = mirror.0.lock().unwrap();
     asked.paths.push(uri.to_string());
-    // What the providers that ask for credentials want to see.
+    // The authorization that some providers require.
     let authorization = headers
         .get("authorization")
         .map(|value| value.to_str().unwrap());
@@ -200,7 +200,7 @@ impl World {
         self.inbox.post(source, &headers, &body).await
     }
 
-    /// What the schedule does every minute.
+    /// Runs the task that the schedule runs every minute.
     async fn fetch_keys(&self) -> Value {
         let task = json!({"task": "keys"});
         let invocation = self.inbox.invoke("BackupSync", &task).await;
@@ -238,7 +238,7 @@ async fn a_webhook_waits_for_its_certificate_and_is_lost_no_more_than_any_other(
     );
     assert_eq!(world.inbox.find(&key).await, None);
 
-    // Nobody sends it again: it enters the inbox all the same, as of its time of receipt.
+    // The request enters the inbox without a retry, as of its time of receipt.
     let report = world.fetch_keys().await;
     assert_eq!(
         (&report["released"], &report["waiting"]),
@@ -253,7 +253,7 @@ async fn a_webhook_waits_for_its_certificate_and_is_lost_no_more_than_any_other(
     assert!(received >= before.0 && received <= UnixMillis::now().0);
     assert_eq!(world.waiting("sns-main").await, 0);
 
-    // From now on nothing waits, and nothing more is fetched.
+    // From now on no request waits, and no document is fetched.
     world.inbox.kill_catcher().await;
     let answer = world.post("sns-main", "sns/valid-v1-sha1#s").await;
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -290,7 +290,7 @@ async fn what_a_request_names_is_fetched_only_where_the_provider_publishes() {
         let answer = world.post("sns-main", &format!("sns/cert-{trick}#s")).await;
         assert_eq!(answer.status, 401, "{trick}: {answer:?}");
     }
-    // A topic that may not send makes nobody fetch.
+    // A topic that is not allowed causes no fetch.
     let answer = world.post("sns-main", "sns/foreign-topic#s").await;
     assert_eq!(answer.status, 401, "{answer:?}");
     let report = world.fetch_keys().await;
@@ -301,7 +301,7 @@ async fn what_a_request_names_is_fetched_only_where_the_provider_publishes() {
     );
     assert_eq!(world.mirror.asked(), [] as [&str; 0]);
 
-    // The right host, and nothing there: asked for once, and not again with each run.
+    // The host is right, but the document does not exist: it is requested once, not in each run.
     let vector = Vector::find("paypal/valid#s");
     for n in 0..9 {
         let forged = vector
@@ -334,7 +334,7 @@ async fn what_a_request_names_is_fetched_only_where_the_provider_publishes() {
 #[tokio::test]
 async fn junk_keeps_no_certificate_from_being_fetched() {
     let world = World::start(options()).await;
-    // More than the source keeps in a day, and none of it names a certificate.
+    // More requests than the source keeps in a day, and none of them names a certificate.
     let junk: Vec<String> = (0..412).map(|n| format!("{{\"n\":{n}}}")).collect();
     let unsigned = headers(&[("content-type", "application/json")]);
     let post = |body: &String| {
@@ -362,7 +362,7 @@ async fn junk_keeps_no_certificate_from_being_fetched() {
     world.inbox.is_unharmed();
 }
 
-/// A request to a source of eBay from this address, that names this key.
+/// A request to a source of eBay from this address that names this key.
 fn of_ebay(address: &str, kid: &str) -> Value {
     let header = STANDARD.decode(EBAY_HEADER).unwrap();
     let mut header: Value = serde_json::from_slice(&header).unwrap();
@@ -381,7 +381,7 @@ fn of_ebay(address: &str, kid: &str) -> Value {
 #[tokio::test]
 async fn a_genuine_key_is_asked_for_whatever_strangers_name() {
     let world = World::start(options()).await;
-    // From ten addresses, as many as each may name and more, and all of them sort first.
+    // From ten addresses, more keys than each may name, and all of them sort first.
     for stranger in 0..10 {
         for n in 0..40 {
             let kid = format!("00000000-0000-4000-8000-{stranger:04}{n:08}");
@@ -393,7 +393,7 @@ async fn a_genuine_key_is_asked_for_whatever_strangers_name() {
     assert!(world.inbox.catch(&event).await.asks_for_another_try());
     let report = world.fetch_keys().await;
     assert_eq!(report["released"], 1, "{report}");
-    // At each run so many of eBay's, and a key that is none costs two calls.
+    // Each run requests this many keys of eBay, and an unknown key costs two calls.
     let asked = world.mirror.asked();
     let asked = asked.iter().filter(|path| path.contains("public_key"));
     assert_eq!(asked.count(), 12);
@@ -417,7 +417,7 @@ async fn a_key_behind_junk_of_its_sender_waits_three_runs() {
         if asked.iter().any(|path| path.ends_with(EBAY_KID)) {
             break;
         }
-        assert!(runs < 3, "it was not asked for: {asked:?}");
+        assert!(runs < 3, "it was not requested: {asked:?}");
     }
     assert_eq!(runs, 3);
     world.inbox.kill_catcher().await;
@@ -433,7 +433,7 @@ async fn a_token_is_judged_by_the_key_set_that_was_fetched() {
     assert!(answer.asks_for_another_try(), "{answer:?}");
     let report = world.fetch_keys().await;
     assert_eq!(report["fetched"], 1, "{report}");
-    // The published token is of 2024: with its key at hand it is refused, and not put off.
+    // The published token is from 2024: once its key is fetched, it is rejected and not deferred.
     assert_eq!(
         (&report["released"], &report["waiting"]),
         (&json!(0), &json!(0)),
@@ -458,7 +458,7 @@ async fn a_key_that_is_given_out_by_name_is_asked_for_with_credentials() {
     assert!(answer.asks_for_another_try(), "{answer:?}");
     let answer = world.post("plaid-main", "plaid/valid#s").await;
     assert!(answer.asks_for_another_try(), "{answer:?}");
-    // The token of Plaid is of 2024; that of eBay has no time.
+    // The token of Plaid is from 2024; that of eBay has no time.
     let report = world.fetch_keys().await;
     assert_eq!(
         (&report["released"], &report["waiting"]),
@@ -522,7 +522,7 @@ async fn a_handshake_sets_the_secret_once_and_for_all() {
         (answer.status, answer.header("x-hook-secret")),
         (200, Some(secrets[0]))
     );
-    // Whoever comes second, at this process or another one, changes nothing.
+    // A second handshake, at this process or another one, changes nothing.
     for _ in 0..2 {
         let answer = world
             .inbox
@@ -539,10 +539,10 @@ async fn a_handshake_sets_the_secret_once_and_for_all() {
         let answer = world.inbox.post("asana-main", &signed, body).await;
         assert_eq!(answer.status, status, "{answer:?}");
     }
-    // Two at once see no secret; the store knows which one was first.
+    // Two parallel handshakes see no secret; the store decides which one was first.
     let unknown = headers(&[("x-hook-signature", "00")]);
     let answer = world.inbox.post("asana-late", &unknown, body).await;
-    assert!(answer.asks_for_another_try(), "there is no secret yet");
+    assert!(answer.asks_for_another_try(), "no secret is stored yet");
     let late = world.put("Catcher", "asana-late", "handshake", secrets[0]);
     late.await;
     let answer = world

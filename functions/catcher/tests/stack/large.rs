@@ -1,4 +1,5 @@
-//! Bodies as large as Lambda lets through: from the sender to the downstream, byte by byte.
+//! Bodies of the largest size that Lambda accepts: from the sender to the destination, byte by
+//! byte.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -18,10 +19,10 @@ use super::{
     support::{DEMO_SECRET, Inbox, failures, options, record, s, unique, with, work_message},
 };
 
-/// What a source may be set to at most.
+/// The largest limit that a source can have.
 const LARGEST: usize = 4 * 1024 * 1024;
 
-/// Remembers the bodies that it was sent.
+/// Records the bodies that it receives.
 #[derive(Clone, Default)]
 struct Downstream(Arc<Mutex<Vec<Bytes>>>);
 
@@ -43,7 +44,7 @@ impl Downstream {
     }
 }
 
-/// A file of sources that is deleted in the end.
+/// A file of sources that is deleted at the end.
 struct Sources(PathBuf);
 
 impl Sources {
@@ -61,7 +62,7 @@ impl Sources {
     fn options(&self) -> Options {
         Options {
             sources_file: Some(self.0.clone()),
-            // The look at their rights takes a part of the time that a large body has.
+            // The check of permissions takes a part of the time that a large body has.
             rights: None,
             ..options()
         }
@@ -103,7 +104,7 @@ async fn four_mebibytes_arrive_downstream_as_they_were_sent() {
     let inbox = Inbox::start(sources.options()).await;
     give_secret(&inbox).await;
     let compressible = [unique().as_bytes(), &vec![b' '; LARGEST - 16]].concat();
-    // Incompressible, one byte short of the limit and at it; and what zstd makes small.
+    // Incompressible bodies, one byte below the limit and at it; and a body that zstd makes small.
     for body in [noise(LARGEST - 1), noise(LARGEST), compressible] {
         let (key, status) = post(&inbox, &body).await;
         assert_eq!(status, 200);
@@ -119,7 +120,7 @@ async fn four_mebibytes_arrive_downstream_as_they_were_sent() {
             body.len()
         );
     }
-    // Above that the catcher refuses it, and above 6 MB as base64 the gateway.
+    // A larger body is rejected by the catcher, and above 6 MB as base64 by the gateway.
     for (length, from_gateway) in [(LARGEST + 1, false), (5_000_000, true), (11_000_000, true)] {
         let body = noise(length);
         let headers = with(inbox.github(&unique(), &body), "content-type", "image/png");
@@ -134,7 +135,7 @@ async fn four_mebibytes_arrive_downstream_as_they_were_sent() {
     inbox.is_unharmed();
 }
 
-/// Ten of the largest would take more memory than the processor has.
+/// Ten of the largest bodies would take more memory than the processor has.
 #[tokio::test]
 async fn of_bodies_that_only_a_sync_brings_one_is_in_memory() {
     let (downstream, url) = Downstream::start().await;
@@ -171,7 +172,7 @@ async fn of_bodies_that_only_a_sync_brings_one_is_in_memory() {
         let row = ledger.event(key).await.unwrap().unwrap();
         match row.state {
             Stand::Done => done += 1,
-            // It has lost no attempt by it.
+            // The deferral costs no attempt.
             _ if row.is_open() && row.attempts == 0 => deferred += 1,
             other => panic!("{key} is {other}: {:?}", row.history),
         }
@@ -188,9 +189,9 @@ async fn the_body_is_in_the_bucket_before_anything_points_to_it() {
     let mut shaky = Shaky::start_with(sources.options()).await;
     give_secret(&shaky.inbox).await;
     let body = noise(LARGEST - 1_000);
-    shaky.expect_kept("all well, cold", b"").await;
+    shaky.expect_kept("healthy, cold", b"").await;
 
-    // Without the ledger it is spilled by reference; the downstream gets it all the same.
+    // Without the ledger the body is spilled by reference, and the destination still gets it.
     shaky.dynamodb.break_down(Fault::Silent).await;
     let key = shaky.expect_spilled("dynamodb silent, 4 MB", &body).await;
     assert_eq!(
@@ -199,7 +200,7 @@ async fn the_body_is_in_the_bucket_before_anything_points_to_it() {
     );
     assert!(downstream.took()[0].ends_with(&body));
 
-    // A catcher that dies between the two has left an object, and no row.
+    // A catcher that crashes between the two leaves an object, and no row.
     let before = objects(&shaky.inbox).await;
     let (killed, ()) = tokio::join!(shaky.inbox_post(&body), async {
         while objects(&shaky.inbox).await == before {
@@ -210,7 +211,7 @@ async fn the_body_is_in_the_bucket_before_anything_points_to_it() {
     assert_ne!(killed.1, 200);
     assert_eq!(shaky.inbox.find(&killed.0).await, None);
 
-    // Too large for a message, it cannot do without the bucket.
+    // A body that is too large for a message needs the bucket.
     shaky.s3.break_down(Fault::Error).await;
     shaky.expect_another_try("neither, 4 MB", &body).await;
     shaky.dynamodb.mend().await;

@@ -1,4 +1,5 @@
-//! The catcher as it is deployed, on the local stack: what it answers to any caller, and that no request harms it.
+//! The catcher as deployed, on the local stack: its responses to any caller, and that no request
+//! harms it.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

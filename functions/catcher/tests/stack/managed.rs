@@ -1,4 +1,4 @@
-//! A source whose secret is kept in Secrets Manager: the labels say what is live.
+//! A source with its secret in Secrets Manager: the staging labels tell which versions are live.
 
 use local::Options;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ preset = \"github\"
 action = [{ kind = \"keep\" }]
 ";
 
-/// The inbox, which may read below `prefix`.
+/// An inbox that may read below `prefix`.
 async fn start(prefix: &str) -> Inbox {
     let folder = std::env::temp_dir().join(format!("mitt-managed-{}", unique()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -51,7 +51,7 @@ async fn secrets_manager(inbox: &Inbox, action: &str, request: Value) -> Value {
     serde_json::from_slice(&answer.body).unwrap()
 }
 
-/// A new secret in a version with this label, and the id of that version.
+/// Stores a new secret in a version with this label, and returns it and the id of the version.
 async fn put_version(inbox: &Inbox, stage: &str) -> (String, String) {
     let secret = unique();
     inbox.must_not_log(&secret);
@@ -80,7 +80,7 @@ async fn status(inbox: &Inbox, secret: &str) -> u16 {
     sent(inbox, "managed", secret).await.1.status
 }
 
-/// Which secret proved an event that is signed with this one.
+/// The label of the secret that verified an event signed with this secret.
 async fn proved_by(inbox: &Inbox, secret: &str) -> String {
     let (id, answer) = sent(inbox, "managed", secret).await;
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -90,7 +90,7 @@ async fn proved_by(inbox: &Inbox, secret: &str) -> String {
     row.unwrap().secret.unwrap()
 }
 
-/// How the ledger names a version.
+/// The name of a version in the ledger.
 fn label(version_id: &str, called: &str) -> String {
     format!("{}.{called}", &version_id[..8])
 }
@@ -118,7 +118,7 @@ async fn every_version_with_a_label_proves_and_no_other_does() {
     }
     assert_eq!(status(&inbox, "of nobody").await, 401);
 
-    // The rotation ends. Its label stays where it was, beside that of the current one.
+    // The rotation ends. Its label stays on the same version, in addition to the current label.
     let end = json!({
         "SecretId": "prod/webhooks/managed", "VersionStage": "AWSCURRENT",
         "MoveToVersionId": third_id, "RemoveFromVersionId": second_id,
@@ -146,7 +146,7 @@ async fn a_secret_that_cannot_be_read_refuses_nobody() {
     assert_eq!(status(&inbox, &secret).await, 200, "it was read before");
     inbox.kill_catcher().await;
     assert_eq!(status(&inbox, &secret).await, 503);
-    // Another source is none the worse for it.
+    // Another source is not affected.
     let other = sent(&inbox, "github-main", DEMO_SECRET).await.1;
     assert_eq!(other.status, 200, "{other:?}");
     inbox.tells_nothing();

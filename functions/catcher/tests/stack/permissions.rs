@@ -1,4 +1,5 @@
-//! What the template permits each function, on the paths where a missing right was once not noticed.
+//! The permissions of each function in the template, on the paths where a missing permission once
+//! went unnoticed.
 
 use std::path::{Path, PathBuf};
 
@@ -32,12 +33,12 @@ fn without_get_object() -> PathBuf {
     path
 }
 
-/// Spills a large event and a small one of a source in strict order, and drains them. `gone`: the body of the
-/// large one was deleted before.
+/// Spills a large event and a small one of a source in strict order, and drains them. With `gone`,
+/// the body of the large event was deleted before.
 async fn drained(template: PathBuf, rights: Rights, gone: bool) -> (Shaky, [EventKey; 2], Value) {
     let text = std::fs::read_to_string(here().join("order.toml")).unwrap();
     let sources = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.toml", unique()));
-    // Nothing is sent anywhere here.
+    // This test sends nothing.
     std::fs::write(&sources, text.replace("{downstream}", "http://127.0.0.1:9")).unwrap();
     let mut shaky = Shaky::start_with(Options {
         template,
@@ -96,7 +97,7 @@ async fn delete_bodies(inbox: &Inbox) {
     }
 }
 
-/// S3 says that an object is gone only to those who may list the bucket.
+/// S3 reports a missing object only to a caller that may list the bucket.
 #[tokio::test]
 async fn an_event_whose_body_is_gone_says_so() {
     let inbox = Inbox::start(options()).await;
@@ -113,7 +114,7 @@ async fn an_event_whose_body_is_gone_says_so() {
     assert!(error.contains("no longer exists"), "{error}");
 }
 
-/// The one thing that the catcher may change of an event.
+/// This is the only attribute of an event that the catcher may change.
 #[tokio::test]
 async fn a_webhook_that_comes_after_the_sync_is_noted() {
     let inbox = Inbox::start(options()).await;
@@ -141,8 +142,8 @@ async fn a_webhook_that_comes_after_the_sync_is_noted() {
     assert!(row.contains_key("also_webhook"), "{row:?}");
 }
 
-/// The local stack notices a right that the template lacks; and one body that cannot be read does not stop
-/// the drain.
+/// The local stack detects a permission that the template lacks; and one body that cannot be read
+/// does not stop the drain.
 #[tokio::test]
 async fn a_body_that_cannot_be_read_does_not_stop_the_drain() {
     let template = without_get_object();

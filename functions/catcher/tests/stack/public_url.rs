@@ -1,4 +1,4 @@
-//! Providers that sign the URL, behind a host that is not the one that the catcher sees.
+//! Providers that sign the URL, with a public host that differs from the one that the catcher sees.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use shared::sources::Config;
 
 use super::support::{Answer, Headers, Inbox, options, request, unique};
 
-/// What Twilio's SDK signed for the published vector; the query is `foo=1&bar=2`.
+/// The URL that Twilio's SDK signed for the published vector; the query is `foo=1&bar=2`.
 const SIGNED_FOR: &str = "https://mycompany.com/myapp.php";
 
 struct World {
@@ -63,7 +63,7 @@ impl World {
         }
     }
 
-    /// The vector, as the API hands it on from a host of its own.
+    /// Posts the vector, as the API passes it from its own host.
     async fn post(&self, source: &str, query: &str) -> Answer {
         let (headers, body) = vector();
         let mut event = request("POST", &format!("/in/{source}"), &headers);

@@ -1,4 +1,4 @@
-//! What is refused is kept for a while, within bounds, and can be let in later.
+//! Rejected requests are kept for a while, within limits, and can be released later.
 
 use std::collections::BTreeSet;
 use std::process::Output;
@@ -19,7 +19,7 @@ use super::here;
 use super::sts::{WHO, sts};
 use super::support::{Answer, Headers, Inbox, headers, hex, options, request, unique, with};
 
-/// More than any source keeps.
+/// More requests than any source keeps.
 const FLOOD: usize = 1_000;
 
 async fn start(options: Options) -> Inbox {
@@ -46,7 +46,7 @@ async fn tally(inbox: &Inbox, source: &str) -> Option<DailyQuota> {
     tally.unwrap()
 }
 
-/// Signed with a secret that is none of ours.
+/// Signed with a secret that no source has.
 fn forged(inbox: &Inbox, body: &[u8]) -> Headers {
     let signature = hex(b"another secret", &[body]);
     inbox.must_not_log(&signature);
@@ -58,7 +58,7 @@ fn forged(inbox: &Inbox, body: &[u8]) -> Headers {
     )
 }
 
-/// `webhookctl`, as an operator has it for a deployment.
+/// Runs `webhookctl`, as an operator does for a deployment.
 async fn webhookctl(inbox: &Inbox, line: &str) -> Output {
     let at = inbox.stack.endpoints();
     let path = inbox.stack.secrets_path("Catcher").unwrap();
@@ -207,7 +207,7 @@ async fn a_flood_leaves_no_more_than_its_bound_and_learns_nothing() {
     assert!((20..=33).contains(&requests.len()), "{}", requests.len());
     assert!((90_000..=100_000).contains(&bytes), "{bytes}");
     assert_eq!(tally(&inbox, "stripe-main").await.unwrap().bytes, bytes);
-    // Requests and tallies, and nothing else.
+    // Requests and counters, and nothing else.
     assert_eq!(
         times_to_live(&inbox, "Q#").await.len(),
         60 + requests.len() + 2
@@ -217,7 +217,7 @@ async fn a_flood_leaves_no_more_than_its_bound_and_learns_nothing() {
     let listed = webhookctl(&inbox, "quarantine list").await;
     let told = String::from_utf8(listed.stderr).unwrap();
     assert!(
-        told.contains("github-main") && told.contains("is spent"),
+        told.contains("github-main") && told.contains("is used up"),
         "{told}"
     );
 }
@@ -241,8 +241,8 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
             &format!("sha256={signature}"),
         )
     };
-    // Three that we have no secret for yet, one of them too large for a row, and one that nobody
-    // signed.
+    // Three requests whose secret is not stored yet, one of them too large for a row, and one with
+    // an invalid signature.
     let large = [noise(40_000), b" large".to_vec()].concat();
     let sent: Vec<(String, Vec<u8>)> = [b"one".to_vec(), b"two".to_vec(), large]
         .map(|body| (unique(), body))
@@ -274,7 +274,7 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
         .send()
         .await
         .unwrap();
-    // A new process reads the secrets anew; the provider tries one of them again.
+    // A new process reads the secrets again; the provider retries one of the requests.
     inbox.kill_catcher().await;
     let (id, body) = &sent[1];
     let answer = inbox.post("github-main", &signed(id, body), body).await;
@@ -293,7 +293,7 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
     let key = |at: usize| EventKey::new("github-main", &sent[at].0);
     assert_eq!(inbox.find(&key(0)).await, None, "a dry run changes nothing");
 
-    // A protected context wants to be told how many enter.
+    // A protected context requires the number of requests that enter.
     let context = format!(
         "[context.prod]\nregion = \"{}\"\ntable = \"{}\"\nprotected = true\n",
         names::REGION,
@@ -315,7 +315,11 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
         assert_eq!(refused.status.code(), Some(7), "{told}");
         assert!(told.contains(said), "{told}");
     }
-    assert_eq!(inbox.find(&key(0)).await, None, "nobody has counted");
+    assert_eq!(
+        inbox.find(&key(0)).await,
+        None,
+        "the count is not confirmed"
+    );
 
     let counted = "quarantine reverify -m rotated --confirm 3";
     let source = &says(&inbox, counted).await["sources"][0];
@@ -333,13 +337,13 @@ async fn a_secret_that_comes_later_lets_the_genuine_ones_in() {
         assert_eq!(
             at_first,
             at != 1,
-            "as of its time of receipt, unless it came again"
+            "as of its time of receipt, unless it arrived again"
         );
     }
     let before = inbox.row(&key(0)).await;
     let log = says(&inbox, "log --what quarantine").await;
     let [entry] = log["items"].as_array().unwrap().as_slice() else {
-        panic!("only who lets something in is written down: {log}")
+        panic!("the audit log records only releases: {log}")
     };
     assert_eq!(
         (
@@ -479,7 +483,7 @@ async fn only_as_many_are_purged_as_were_shown() {
     assert_eq!(wrong.status.code(), Some(7));
     assert_eq!(held(&inbox, "github-main").await.len(), 4);
     let silent = webhookctl(&inbox, &format!("{purge} --confirm 3")).await;
-    assert_eq!(silent.status.code(), Some(2), "it has to say why");
+    assert_eq!(silent.status.code(), Some(2), "a reason is required");
     assert_eq!(held(&inbox, "github-main").await.len(), 4);
     says(&inbox, &format!("{purge} --confirm 3 -m forged")).await;
     let log = says(&inbox, "log --by ANNA --what quarantine.purge").await;
@@ -508,10 +512,7 @@ async fn only_as_many_are_purged_as_were_shown() {
 
 /// The keys and times to live of the items below a key.
 async fn times_to_live(inbox: &Inbox, prefix: &str) -> BTreeSet<(String, i64)> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a test may look at the whole table"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "a test may read the whole table")]
     let scan = inbox.stack.clients().dynamodb.scan();
     let scan = scan.table_name(inbox.stack.table().unwrap());
     let items = scan.send().await.unwrap().items.unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Rotations under traffic: of what is signed with a secret that is live, nothing is refused.
+//! Rotations under traffic: no request that is signed with a live secret is rejected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,11 +10,11 @@ use shared::aws::secrets::{REREAD, Secret, Secrets};
 
 use super::support::{Inbox, headers, hex, options, unique};
 
-/// Sources that are rotated at the same time, each twice.
+/// Sources that are rotated in parallel, each twice.
 const SOURCES: usize = 10;
 const ROUNDS: usize = 2;
 
-/// A provider with the secret that it was told last.
+/// A provider with its newest secret.
 struct Provider {
     source: String,
     secret: String,
@@ -82,8 +82,8 @@ async fn twenty_rotations_refuse_nothing_that_is_signed_with_a_live_secret() {
         let ended = AtomicBool::new(false);
         let traffic = providers.iter().zip(&news).map(async |(provider, new)| {
             while !ended.load(Ordering::SeqCst) {
-                // Around the switch some are still signed with the old one, as those on their way
-                // and those that are sent again are.
+                // Around the switch some requests are still signed with the old secret: those in
+                // transit and those that are sent again.
                 let old = provider.send(&inbox, &provider.secret).await;
                 let mut statuses = vec![old];
                 if switched.load(Ordering::SeqCst) {
@@ -104,7 +104,7 @@ async fn twenty_rotations_refuse_nothing_that_is_signed_with_a_live_secret() {
                 let new = Secret::new("new", new);
                 assert!(store.put(&provider.source, &slot, &new).await.unwrap());
             }
-            // What the command says: only then is the provider told.
+            // As the command says, the provider gets the secret only after this time.
             tokio::time::sleep(REREAD + Duration::from_secs(1)).await;
             switched.store(true, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_secs(2)).await;
@@ -118,10 +118,10 @@ async fn twenty_rotations_refuse_nothing_that_is_signed_with_a_live_secret() {
         }
     }
     let (sent, wrong) = (sent.into_inner(), wrong.into_inner());
-    assert!(sent > 1_000, "{sent} requests are no traffic");
+    assert!(sent > 1_000, "{sent} requests are too few");
     assert_eq!(wrong, 0, "of {sent}");
-    // One that is not live proves nothing, however many are.
-    assert_eq!(providers[0].send(&inbox, "a secret of nobody").await, 401);
+    // A secret that is not live proves nothing, however many are live.
+    assert_eq!(providers[0].send(&inbox, "an unknown secret").await, 401);
     std::fs::remove_dir_all(&folder).unwrap();
     inbox.tells_nothing();
 }

@@ -1,5 +1,5 @@
-//! Events that the ledger cannot take: acknowledged if and only if they are durable, drained when
-//! it is back, and worked on once.
+//! Events while the ledger is unavailable: they are acknowledged if and only if they are durable,
+//! drained when the ledger is available again, and processed once.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{
     support::{failures, record, s, seconds_from_now, unique, work_message},
 };
 
-/// The processor does its work for the event, and finds nothing to do when it is rung for again.
+/// The processor processes the event, and finds nothing to do for a second message.
 async fn is_done_once(shaky: &Shaky, key: &EventKey) {
     for _ in 0..2 {
         let rung = [record("1", &work_message(key))];
@@ -27,14 +27,14 @@ async fn is_done_once(shaky: &Shaky, key: &EventKey) {
 #[tokio::test]
 async fn a_spilled_event_is_what_it_would_have_been_and_is_done_once() {
     let mut shaky = Shaky::start().await;
-    let (direct, _) = shaky.post("all well, cold", b"body").await;
+    let (direct, _) = shaky.post("healthy, cold", b"body").await;
     for fault in FAULTS {
         shaky.dynamodb.break_down(fault).await;
         let key = shaky
             .expect_spilled(&format!("dynamodb {fault:?}"), b"body")
             .await;
         let (row, other) = (shaky.inbox.row(&key).await, shaky.inbox.row(&direct).await);
-        // What differs is what is each event's own.
+        // The attributes that differ for each event.
         let own = [
             "pk", "b", "sha", "rcv", "wid", "enq", "gpk", "gsk", "tpk", "tsk", "dlv", "hdr", "spl",
         ];
@@ -58,10 +58,10 @@ async fn a_spilled_event_is_what_it_would_have_been_and_is_done_once() {
 #[tokio::test]
 async fn a_put_that_was_applied_after_all_and_its_spilled_copy_are_one_event() {
     let mut shaky = Shaky::start().await;
-    shaky.expect_kept("all well, cold", b"").await;
+    shaky.expect_kept("healthy, cold", b"").await;
     let late = std::time::Duration::from_secs(2);
     shaky.dynamodb.break_down(Fault::Late(late)).await;
-    // A preset whose id is signed: its first write is the row.
+    // A preset with a signed id: the first write is the row.
     let id = format!("evt_{}", unique());
     let body = json!({ "id": id, "type": "invoice.paid" }).to_string();
     let headers = shaky
@@ -85,21 +85,21 @@ async fn a_put_that_was_applied_after_all_and_its_spilled_copy_are_one_event() {
 #[tokio::test]
 async fn without_both_stores_nothing_is_promised() {
     let mut shaky = Shaky::start().await;
-    shaky.expect_kept("all well, cold", b"").await;
+    shaky.expect_kept("healthy, cold", b"").await;
     for fault in FAULTS {
         shaky.dynamodb.break_down(fault).await;
         shaky.sqs.break_down(fault).await;
-        // More often than the ledger is asked in vain before it is left alone.
+        // More often than the failures that open the breaker of the ledger.
         for _ in 0..5 {
             shaky
                 .expect_another_try(&format!("dynamodb and sqs {fault:?}"), b"")
                 .await;
         }
-        // Only that one is back: it is asked, although it has failed so often.
+        // Only the ledger is available again: it is called, although it has failed so often.
         shaky.dynamodb.mend().await;
         shaky.expect_kept(&format!("only sqs {fault:?}"), b"").await;
         shaky.sqs.mend().await;
-        // A send whose answer came too late was a send.
+        // A send whose response was too late did send the message.
         shaky.drain().await;
     }
     shaky.inbox.is_unharmed();
@@ -108,7 +108,7 @@ async fn without_both_stores_nothing_is_promised() {
 #[tokio::test]
 async fn a_ledger_that_keeps_failing_is_left_alone_for_a_while() {
     let mut shaky = Shaky::start().await;
-    shaky.expect_kept("all well, cold", b"").await;
+    shaky.expect_kept("healthy, cold", b"").await;
     shaky.dynamodb.break_down(Fault::Error).await;
     for time in ["first", "second", "third"] {
         let before = shaky.dynamodb.connections();
@@ -117,14 +117,16 @@ async fn a_ledger_that_keeps_failing_is_left_alone_for_a_while() {
     }
     let before = shaky.dynamodb.connections();
     for _ in 0..5 {
-        let (_, answer) = shaky.post("left alone", b"").await;
+        let (_, answer) = shaky.post("breaker open", b"").await;
         assert_eq!(answer.status, 200, "{answer:?}");
     }
     assert_eq!(shaky.dynamodb.connections(), before);
     assert_eq!(shaky.waiting().await, 5);
-    // Not even now, when the spill queue fails: then the ledger is all there is.
+    // If the spill queue fails too, the ledger is the only store left.
     shaky.sqs.break_down(Fault::Error).await;
-    shaky.expect_another_try("left alone, no queue", b"").await;
+    shaky
+        .expect_another_try("breaker open, no queue", b"")
+        .await;
     assert!(shaky.dynamodb.connections() > before);
     shaky.sqs.mend().await;
     assert_eq!(shaky.drain().await["new"], 5);
@@ -143,14 +145,14 @@ async fn a_ledger_that_keeps_failing_is_left_alone_for_a_while() {
         tokio::time::sleep(std::time::Duration::from_millis(500)).await;
     };
     assert_eq!(shaky.inbox.row(&tried).await.get("spl"), None);
-    shaky.expect_kept("it is asked again", b"").await;
+    shaky.expect_kept("it is called again", b"").await;
     shaky.inbox.is_unharmed();
 }
 
 #[tokio::test]
 async fn of_many_events_among_many_faults_none_that_was_acknowledged_is_lost() {
     let mut shaky = Shaky::start().await;
-    shaky.expect_kept("all well, cold", b"").await;
+    shaky.expect_kept("healthy, cold", b"").await;
     let faults = [
         None,
         Some(Fault::Error),
@@ -185,14 +187,14 @@ async fn of_many_events_among_many_faults_none_that_was_acknowledged_is_lost() {
     for key in &acknowledged {
         is_done_once(&shaky, key).await;
     }
-    assert!(refused > 0, "the faults were none");
+    assert!(refused > 0, "the faults had no effect");
     shaky.inbox.tells_nothing();
 }
 
 #[tokio::test]
 async fn a_batch_is_spilled_whole() {
     let mut shaky = Shaky::start().await;
-    shaky.expect_kept("all well, cold", b"").await;
+    shaky.expect_kept("healthy, cold", b"").await;
     shaky.dynamodb.break_down(Fault::Error).await;
     let ids: Vec<String> = (0..20).map(|_| format!("EV-{}", unique())).collect();
     let all: Vec<&String> = ids.iter().collect();
@@ -228,7 +230,7 @@ async fn a_batch_is_spilled_whole() {
 #[tokio::test]
 async fn a_message_is_deleted_only_when_its_event_is_a_row() {
     let mut shaky = Shaky::start().await;
-    shaky.expect_kept("all well, cold", b"").await;
+    shaky.expect_kept("healthy, cold", b"").await;
     let sqs = shaky.inbox.stack.clients().sqs;
     let spill = shaky
         .inbox
@@ -262,9 +264,9 @@ async fn a_message_is_deleted_only_when_its_event_is_a_row() {
     assert_eq!(
         shaky.waiting().await,
         3,
-        "it comes back, and so do the unreadable ones"
+        "the message returns, and so do the unreadable ones"
     );
-    // A sweep is not failed by what is in the queue.
+    // The messages in the queue do not fail a sweep.
     shaky.workers.mend().await;
     let sweep = shaky
         .inbox

@@ -1,7 +1,8 @@
-//! The vectors of the providers, over HTTP: the running catcher says of each what it should.
+//! The vectors of the providers, over HTTP: the running catcher gives each its expected response.
 //!
-//! The catcher has the clock of this machine, and a source has a URL of its own. So a request
-//! whose signature covers a time that counts, or the URL, is signed again with the same secret.
+//! The catcher has the clock of this machine, and a source has its own URL. A request whose
+//! signature covers a time that is checked, or the URL, is therefore signed again with the same
+//! secret.
 
 mod again;
 mod file;
@@ -47,7 +48,7 @@ async fn githubs_published_example_is_believed_and_no_other_body() {
     inbox.is_unharmed();
 }
 
-/// What is to be refused comes first, so that the ledger has to be empty after it.
+/// The requests to reject are sent first, so that the ledger must be empty after them.
 #[tokio::test]
 async fn every_vector_meets_its_verdict_over_http() {
     let vectors = file::vectors();
@@ -55,7 +56,7 @@ async fn every_vector_meets_its_verdict_over_http() {
     let mut run = Run::new(&inbox);
     for vector in &vectors {
         match (vector.verdict(), again(vector)) {
-            // No client sends such a URL, and the gateway refuses it.
+            // No client sends such a URL, and the gateway rejects it.
             ("invalid", _) if vector.post.target.contains(['"', '{', '}']) => {
                 run.left_out.insert(vector.id.clone());
             }
@@ -71,7 +72,7 @@ async fn every_vector_meets_its_verdict_over_http() {
     assert_eq!(
         events(&inbox).await,
         [],
-        "what was refused is in the ledger"
+        "a rejected request is in the ledger"
     );
     run.tells_why();
     for vector in &vectors {
@@ -98,7 +99,7 @@ async fn every_vector_meets_its_verdict_over_http() {
     inbox.is_unharmed();
 }
 
-/// What was posted so far, and what has to be found of it.
+/// The requests so far, and their expected results.
 struct Run<'i> {
     inbox: &'i Inbox,
     refusals: BTreeMap<&'i str, Vec<(&'i str, BTreeSet<&'i str>)>>,
@@ -165,7 +166,7 @@ impl<'i> Run<'i> {
         self.count("handshakes");
         let answer = self.post(vector, post).await;
         let expected = &vector.expect["response"];
-        // The HTTP API has routes for posts and for what handshakes are sent with.
+        // The HTTP API has routes for POST and for the methods of handshakes.
         let routed = matches!(post.method.as_str(), "POST" | "GET" | "HEAD");
         let status = if routed {
             expected["status"].as_u64()
@@ -190,7 +191,7 @@ impl<'i> Run<'i> {
         }
     }
 
-    /// Nothing is an event before it was fetched.
+    /// A request is not an event before its document was fetched.
     async fn waits(&mut self, vector: &'i Vector, post: &Post) {
         self.count("to be fetched");
         let answer = self.post(vector, post).await;
@@ -200,14 +201,14 @@ impl<'i> Run<'i> {
     async fn kept(&mut self, vector: &'i Vector, post: &Post) {
         self.count("kept");
         let answer = self.post(vector, post).await;
-        // A request of a scheme that can prove others than POST; the catcher keeps posts alone.
+        // The scheme can verify other methods than POST, but the catcher stores only POST requests.
         if post.method != "POST" {
             assert_eq!(answer.status, 405, "{}: {answer:?}", vector.id);
             return;
         }
         let ack = &vector.verifier.preset.ack;
         assert_eq!(answer.status, ack.ok, "{}: {answer:?}", vector.id);
-        // The answer to a signed request that is no event has no row either.
+        // A signed request that is not an event has no row either.
         if vector.expect["event"].is_null() {
             return;
         }
@@ -215,8 +216,8 @@ impl<'i> Run<'i> {
         self.rows.push((vector, Sha::of(&post.body)));
     }
 
-    /// Refusals stand in the log with a reason that fits, in the order of the requests: ten of a
-    /// source in a minute each by itself, and then one for those before it.
+    /// The log has the rejections with an accepted reason, in the order of the requests: one line
+    /// each for ten of a source in a minute, and then one line for many.
     fn tells_why(&self) {
         let logged = refusals(self.inbox);
         for (source, refusals) in &self.refusals {
@@ -241,11 +242,11 @@ impl<'i> Run<'i> {
             let text = |row: &Item, name: &str| row.get(name).map(|it| it.as_s().unwrap().clone());
             let mut fitting = rows.iter().filter(|row| {
                 let key = EventKey::from_pk(&text(row, "pk").unwrap()).unwrap();
-                // What came in a batch says which one.
+                // An event of a batch names its batch.
                 let batch = text(row, "bat");
                 let in_batch = batch.is_some_and(|batch| batch.ends_with(&sha.hex()));
                 let alone = row["sha"].as_b().unwrap().as_ref() == sha.0;
-                // An event that another request brought before has the body of that one.
+                // An event that an earlier request had already brought has the body of that one.
                 let known = vector.first_id() == Some(key.id());
                 key.source() == vector.source && (alone || in_batch || known)
             });

@@ -11,20 +11,20 @@ use shared::webhook::sign::{can_sign, signed};
 
 use super::file::{Post, Vector, has_timely_token, signs_url};
 
-/// A secret of nobody, in every form that a secret may have.
+/// A secret that no source has, valid in every form of a secret.
 const ANOTHER: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 pub(super) enum Again {
-    /// It holds as it is.
+    /// The vector is valid without a new signature.
     No,
     Signed(Box<Signed>),
-    /// The key that signs is not here.
+    /// The signing key is not available.
     Cannot,
 }
 
 pub(super) struct Signed {
     pub(super) post: Post,
-    /// What nobody may believe, and the reasons to be given.
+    /// Requests that must be rejected, and the accepted reasons.
     pub(super) refused: Vec<(Post, BTreeSet<&'static str>)>,
 }
 
@@ -62,13 +62,13 @@ pub(super) fn again(vector: &Vector) -> Again {
     Again::Signed(Box::new(Signed { post, refused }))
 }
 
-/// Whether a signature covers a time that counts, or the URL.
+/// Whether a signature covers a time that is checked, or the URL.
 fn is_bound(scheme: &Scheme) -> bool {
     let timely = scheme.ts.as_ref().is_some_and(|ts| ts.enforce);
     timely || has_timely_token(scheme) || signs_url(scheme)
 }
 
-/// The request without what proves it.
+/// The request without its proof.
 fn draft(scheme: &Scheme, post: &Post, at: UnixMillis) -> Envelope {
     let mut proofs = names(&scheme.sig.from);
     proofs.extend(scheme.sig.also.iter().flat_map(names));
@@ -83,7 +83,7 @@ fn draft(scheme: &Scheme, post: &Post, at: UnixMillis) -> Envelope {
     };
     Envelope {
         method: post.method.clone(),
-        // The name that the local HTTP API has.
+        // The host of the local HTTP API.
         url: format!("https://127.0.0.1{target}"),
         headers: headers.cloned().collect(),
         body: post.body.clone().into(),
@@ -112,7 +112,7 @@ fn names(at: &Location) -> Vec<String> {
 }
 
 impl Vector {
-    /// Whether it has to be signed to meet its verdict.
+    /// Whether the expected result needs a signature.
     fn is_signed(&self) -> bool {
         match self.verdict() {
             "valid" => true,

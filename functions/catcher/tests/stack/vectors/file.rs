@@ -1,4 +1,4 @@
-//! The file of vectors, as requests to sources of ours.
+//! The file of vectors, as requests to the sources of the test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,14 +9,14 @@ use shared::webhook::verify::{Trust, Verifier};
 
 use crate::support::{Headers, with};
 
-/// A request and what has to become of it.
+/// A request and its expected result.
 pub(super) struct Vector {
     pub(super) id: String,
-    /// Shared by those that have preset, secrets and trust in common.
+    /// Shared by the vectors with the same preset, secrets and trust.
     pub(super) source: String,
     pub(super) verifier: Verifier,
     pub(super) secrets: Vec<String>,
-    /// What the source is given beside its secrets.
+    /// The settings of the source in addition to its secrets.
     pub(super) given: Value,
     pub(super) post: Post,
     pub(super) expect: Value,
@@ -71,7 +71,7 @@ fn post(source: &str, request: &Value) -> Post {
     let body = body(request);
     let mut headers: Headers = headers.collect();
     if std::str::from_utf8(&body).is_err() {
-        // As text it would not get through the gateway unchanged.
+        // As text, the gateway would change it.
         headers.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
         headers = with(headers, "content-type", "application/octet-stream");
     }
@@ -120,21 +120,21 @@ impl Vector {
         text(&self.expect["verdict"])
     }
 
-    /// Any of these fits.
+    /// Each of these reasons is accepted.
     pub(super) fn reasons(&self) -> BTreeSet<&str> {
         let mut reasons: BTreeSet<&str> = text(&self.expect["reason"]).split('|').collect();
-        // What was in the future once is long past, and so is a token.
+        // A time that was in the future when the vector was made is past now, and so is a token.
         if reasons.contains("timestamp_in_future") || has_timely_token(self.scheme()) {
             reasons.insert("timestamp_too_old");
         }
-        // As it is, it is signed for another URL.
+        // The vector is signed for another URL.
         if signs_url(self.scheme()) {
             reasons.insert("bad_signature");
         }
         reasons
     }
 
-    /// What the provider calls the event, or the first of them.
+    /// The provider's type of the event, or of the first event.
     pub(super) fn kind(&self) -> Option<&str> {
         let event = &self.expect["event"];
         event["type"].as_str().or(event["types"][0].as_str())
@@ -151,7 +151,7 @@ impl Vector {
     }
 }
 
-/// Whether the signature covers where the request goes.
+/// Whether the signature covers the URL of the request.
 pub(super) fn signs_url(scheme: &Scheme) -> bool {
     let url = |part: &Part| {
         matches!(
@@ -163,7 +163,7 @@ pub(super) fn signs_url(scheme: &Scheme) -> bool {
     scheme.message.0.iter().any(url) || jwt.is_some_and(|jwt| jwt.url_sha256_claim.is_some())
 }
 
-/// Whether it is proven by a token that is good for a while.
+/// Whether the proof is a token with a limited validity.
 pub(super) fn has_timely_token(scheme: &Scheme) -> bool {
     let jwt = scheme.jwt.as_ref();
     jwt.is_some_and(|jwt| jwt.exp || jwt.nbf || jwt.iat_max_age.is_some())

@@ -1,4 +1,4 @@
-//! What the requests left behind: rows and words in the log.
+//! The results of the requests: rows, and lines in the log.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,7 @@ pub(super) async fn events(inbox: &Inbox) -> Vec<Item> {
     let mut events = Vec::new();
     let mut from = None;
     loop {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a test may look at the whole table"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "a test may read the whole table")]
         let scan = clients.dynamodb.scan();
         let scan = scan.table_name(inbox.stack.table().unwrap());
         let page = scan.set_exclusive_start_key(from).send().await.unwrap();
@@ -29,8 +26,8 @@ pub(super) async fn events(inbox: &Inbox) -> Vec<Item> {
     }
 }
 
-/// By source, the reasons for which the catcher says it refused, in their order, and for how
-/// many refusals each stands: those up to the one that it is the reason of.
+/// By source, the logged reasons of the catcher's rejections, in order, and the number of
+/// rejections for which each line stands: those up to the one whose reason it has.
 pub(super) fn refusals(inbox: &Inbox) -> BTreeMap<String, Vec<(String, usize)>> {
     let log = std::fs::read_to_string(inbox.stack.log_file("Catcher").unwrap()).unwrap();
     let mut refusals: BTreeMap<_, Vec<_>> = BTreeMap::new();

@@ -27,11 +27,11 @@ pub(super) async fn start(vectors: &[Vector]) -> Inbox {
         ..options()
     })
     .await;
-    // The newest comes first, so it is put last.
+    // The newest secret is tried first, so it is stored last.
     stream::iter(by_source.values())
         .for_each_concurrent(8, |vector| put_secrets(&inbox, vector))
         .await;
-    // The first request is a cold start, which needs the file.
+    // The first request is a cold start, which reads the file.
     is_warm(&inbox).await;
     inbox
 }
@@ -45,7 +45,7 @@ fn source(vector: &Vector) -> String {
         vector.source,
         vector.verifier.preset.id,
         vector.verifier.variant,
-        // It cannot be off where requests may have to wait for a key.
+        // The quarantine cannot be off if requests may have to wait for a key.
         u8::from(vector.verifier.fetches()),
         table(&params(given)),
     );
@@ -83,7 +83,7 @@ async fn put_secrets(inbox: &Inbox, vector: &Vector) {
     let path = inbox.stack.secrets_path("Catcher").unwrap();
     let ssm = inbox.stack.clients().ssm;
     for (slot, value) in vector.secrets.iter().enumerate().rev() {
-        // The store has no empty values, so a source with an empty secret has none.
+        // The store accepts no empty values, so a source with an empty secret has no secret.
         if value.is_empty() {
             continue;
         }

@@ -1,4 +1,5 @@
-//! `quarantine reverify`: what was refused through a fault of ours enters the inbox.
+//! `quarantine reverify`: verifies rejected requests again and puts those that now match into the
+//! inbox, for example after a wrong secret was corrected.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,14 +21,14 @@ use crate::output::time::rfc3339;
 use crate::output::{CliError, Exit, Printer, Progress};
 use crate::target::Deployment;
 
-/// What was found, and what became of it.
+/// What the command found and did.
 #[derive(Default, Serialize)]
 struct Report {
     dry_run: bool,
     sources: Vec<OfSource>,
-    /// Events that are in the inbox now, as `source:event-id`.
+    /// Events that are now in the inbox, as `source:event-id`.
     events: Vec<String>,
-    /// Who let them in.
+    /// The operator who ran the command.
     by: Option<String>,
 }
 
@@ -36,27 +37,27 @@ struct OfSource {
     #[serde(rename = "source")]
     name: String,
     requests: usize,
-    /// How many secrets are live.
+    /// Number of live secrets.
     secrets: usize,
-    /// How many match which secret.
+    /// Number of matching requests by secret.
     matches: BTreeMap<String, usize>,
-    /// When each of these was stored, where it is known.
+    /// When each of these secrets was stored, if known.
     added: BTreeMap<String, Added>,
-    /// Why the others stay.
+    /// Number of requests that stay in the quarantine, by reason.
     stay: BTreeMap<String, usize>,
     handshakes: usize,
     new: usize,
-    /// They had arrived by another delivery.
+    /// Events that had already arrived in another delivery.
     known: usize,
-    kept_apart: usize,
-    /// One that stays, to look at.
+    conflicting: usize,
+    /// The id of a request that stays in the quarantine.
     example: Option<String>,
 }
 
 #[derive(Serialize)]
 struct Added {
     at: String,
-    /// Whether all that match had come before.
+    /// Whether all matching requests arrived before the secret was stored.
     after_receipt: bool,
     #[serde(skip)]
     millis: UnixMillis,
@@ -71,7 +72,7 @@ pub(super) async fn reverify(
     if !args.dry_run {
         inbox.may_write("put requests into the inbox")?;
     }
-    // Before anything is read: without it nothing could be done with what is found.
+    // Fail before reading anything if the queue or the bucket is not named.
     let door = (!args.dry_run)
         .then(|| door(&inbox, global, &args.door_at))
         .transpose()?;
@@ -80,13 +81,13 @@ pub(super) async fn reverify(
     held.retain(|held| held.released.is_none());
     if held.is_empty() && !out.format.is_json() {
         out.say(&format!(
-            "No request waits in the quarantine ({}).",
+            "No requests in the quarantine ({}).",
             asked(&args.selection)
         ));
         return Ok(Exit::Done);
     }
     let keys = Keys::read(&inbox, global, &args.secrets_at, now).await?;
-    // Oldest first, as they would have come.
+    // Oldest first, in the order of receipt.
     held.reverse();
     let mut sources: BTreeMap<&str, Vec<Found<'_>>> = BTreeMap::new();
     for held in &held {
@@ -109,7 +110,7 @@ pub(super) async fn reverify(
             .filter(|found| found.is_genuine());
         report.by = noted(&inbox, &args, changes.count()).await?;
     }
-    // What is only looked at is known at once.
+    // A dry run needs no progress display: all requests are already checked.
     let mut progress = if door.is_some() {
         Progress::new(out, "checked", held.len())
     } else {
@@ -127,7 +128,7 @@ pub(super) async fn reverify(
             if let Some(door) = &door {
                 enter(&inbox, door, &found, &mut source, &mut report.events)
                     .await
-                    .with_context(|| format!("let {} into the inbox", found.held.id))?;
+                    .with_context(|| format!("put {} into the inbox", found.held.id))?;
             }
             progress.step();
         }
@@ -139,7 +140,7 @@ pub(super) async fn reverify(
     Ok(Exit::Done)
 }
 
-/// Writes down who lets how many in, and why, before any of them enters; nothing where none does.
+/// Writes the audit log entry before any request enters the inbox; none if no request does.
 async fn noted(
     inbox: &Deployment,
     args: &ReverifyArgs,
@@ -178,7 +179,7 @@ async fn enter(
             match entered.await? {
                 Entered::New => source.new += 1,
                 Entered::Known => source.known += 1,
-                Entered::Apart => source.kept_apart += 1,
+                Entered::Apart => source.conflicting += 1,
             }
             events.push(event.key().to_string());
         }
@@ -261,18 +262,19 @@ fn text(report: &Report, now: UnixMillis) -> String {
     if report.dry_run {
         let _ = writeln!(
             text,
-            "Nothing was changed. Without --dry-run, {genuine} go to the inbox as of their time of receipt."
+            "Nothing was changed. Without --dry-run, {genuine} go to the inbox with their \
+             original time of receipt."
         );
         return text;
     }
     let sum = |count: fn(&OfSource) -> usize| report.sources.iter().map(count).sum::<usize>();
-    let apart = match sum(|source| source.kept_apart) {
+    let apart = match sum(|source| source.conflicting) {
         0 => String::new(),
-        apart => format!(", {apart} kept apart, as their id or body belongs to another event"),
+        apart => format!(", {apart} quarantined because their id or body belongs to another event"),
     };
     let _ = writeln!(
         text,
-        "{genuine} accepted → inbox ({} new, {} were there already{apart})     {} stay",
+        "{genuine} accepted → inbox ({} new, {} already stored{apart})     {} stay",
         sum(|source| source.new),
         sum(|source| source.known),
         sum(|source| source.stay.values().sum()),
@@ -280,7 +282,7 @@ fn text(report: &Report, now: UnixMillis) -> String {
     if let Some(by) = &report.by {
         let _ = writeln!(
             text,
-            "written down as let in by {by}: webhookctl log --what quarantine"
+            "recorded in the audit log as released by {by}: webhookctl log --what quarantine"
         );
     }
     text

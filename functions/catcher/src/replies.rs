@@ -1,0 +1,44 @@
+//! The responses of the catcher.
+
+use shared::sources::Source;
+
+use crate::http::Response;
+
+const JSON: &str = "application/json";
+
+/// The response that the provider expects for an event that is durable.
+pub(crate) fn acknowledged(source: &Source) -> Response {
+    let ack = &source.verifier.preset.ack;
+    Response::new(ack.ok, &ack.content_type, ack.body.as_str())
+}
+
+/// The same response for every failed verification, so that it tells a forger nothing. A few
+/// providers expect another status than 401.
+pub(crate) fn not_verified(source: &Source) -> Response {
+    let status = source.verifier.preset.ack.bad_signature;
+    Response::new(status, JSON, r#"{"error":"not verified"}"#)
+}
+
+/// Nothing was decided and nothing is promised: the sender should try again.
+pub(crate) fn try_again_later() -> Response {
+    Response::new(503, JSON, r#"{"error":"try again"}"#).with("retry-after", "30")
+}
+
+pub(crate) fn unknown_source() -> Response {
+    Response::new(404, JSON, r#"{"error":"there is no such source"}"#)
+}
+
+pub(crate) fn method_not_allowed() -> Response {
+    Response::new(405, JSON, r#"{"error":"webhooks are posted"}"#).with("allow", "POST")
+}
+
+pub(crate) fn bad_base64() -> Response {
+    let body = r#"{"error":"the body is not base64, as the gateway says it is"}"#;
+    Response::new(400, JSON, body)
+}
+
+pub(crate) fn too_large(source: &Source) -> Response {
+    let limit = source.max_body;
+    let body = format!(r#"{{"error":"the body is larger than {limit} bytes"}}"#);
+    Response::new(413, JSON, body)
+}
