@@ -1,9 +1,9 @@
-//! Clients of the AWS services, made from the environment that Lambda gives, or for an operator who
-//! brings credentials of another kind.
+//! Clients of the AWS services, with the credentials in Lambda's environment, or with an operator's
+//! own credentials provider.
 //!
-//! The SDK's own chain of credential providers costs more instructions at a cold start than all
-//! the rest of the catcher, and Lambda needs none of it: keys and region are in the environment.
-//! All timeouts are explicit; the SDK sets none on reads.
+//! The SDK's default chain of credential providers costs more instructions at a cold start than the
+//! rest of the catcher. Lambda does not need it: keys and region are in the environment. All
+//! timeouts are explicit, because the SDK sets no read timeout.
 
 mod https;
 mod lazy;
@@ -26,7 +26,7 @@ pub use lazy::Lazy;
 
 use crate::base::env::env_var;
 
-/// How long calls may take and how often they are tried.
+/// The timeouts and the number of attempts of a call.
 #[derive(Clone, Copy, Debug)]
 pub struct CallPolicy {
     pub connect: Duration,
@@ -35,7 +35,7 @@ pub struct CallPolicy {
 }
 
 impl CallPolicy {
-    /// For the catcher, whose sender waits.
+    /// For the catcher, because the sender waits for its response.
     pub const SHORT: Self = Self {
         connect: Duration::from_millis(500),
         attempt: Duration::from_millis(700),
@@ -49,8 +49,8 @@ impl CallPolicy {
         attempts: 3,
     };
 
-    /// For destinations of events: as long as an effect may take, and once. What is tried again is
-    /// for the ledger to say.
+    /// For destinations of events: one attempt, as long as an effect may take. The ledger decides
+    /// about retries.
     pub const ONCE: Self = Self {
         connect: Duration::from_secs(2),
         attempt: Duration::from_secs(20),
@@ -58,12 +58,12 @@ impl CallPolicy {
     };
 }
 
-/// Where and as whom AWS is called.
+/// The region, credentials and timeouts of AWS calls.
 #[derive(Clone, Debug)]
 pub struct Aws {
     region: String,
     credentials: SharedCredentialsProvider,
-    /// Instead of AWS's own endpoints: an emulator's.
+    /// The endpoint of an emulator. `None` uses AWS's endpoints.
     endpoint: Option<String>,
     patience: CallPolicy,
     http: SharedHttpClient,
@@ -97,8 +97,8 @@ impl Aws {
         Self::over(https(), region, credentials, endpoint, patience)
     }
 
-    /// The same over another HTTP client, such as one that answers inside the process. The region
-    /// names the quota of retries that clients share.
+    /// As [`Self::new`], with another HTTP client, such as one that responds inside the process.
+    /// The SDK shares one retry quota for each region name among all clients.
     pub fn over(
         http: SharedHttpClient,
         region: String,
@@ -115,9 +115,9 @@ impl Aws {
         }
     }
 
-    /// The same, as whoever `credentials` will say when a call is made. They are asked for every
-    /// call: a cache of the SDK gives up a login that takes more than five seconds, each client
-    /// has its own, and for those of the environment it only costs.
+    /// Uses another credentials provider, and queries it for every call. The SDK's identity cache
+    /// is disabled: it fails a login that takes more than five seconds, each client has its own
+    /// cache, and credentials from the environment need no cache.
     #[must_use]
     pub fn acting_as(self, credentials: SharedCredentialsProvider) -> Self {
         Self {
@@ -130,7 +130,7 @@ impl Aws {
         &self.region
     }
 
-    /// The same, as calls with another patience.
+    /// The same with other timeouts and attempts.
     #[must_use]
     pub fn with_patience(&self, patience: CallPolicy) -> Self {
         Self {
@@ -139,8 +139,8 @@ impl Aws {
         }
     }
 
-    /// What a client of any service is made from, for those that this library has none of.
-    /// `service` is what the variable `AWS_ENDPOINT_URL_{service}` of an endpoint ends in.
+    /// The SDK configuration, for clients of services that this library has no method for.
+    /// `service` is the last part of the environment variable `AWS_ENDPOINT_URL_{service}`.
     pub fn sdk_config(&self, service: &str) -> SdkConfig {
         let mut config = SdkConfig::builder()
             .behavior_version(aws_sdk_dynamodb::config::BehaviorVersion::latest())
@@ -176,7 +176,7 @@ impl Aws {
     }
 }
 
-/// The four services are configured alike, but by four types.
+/// The configuration of the four services is equal, but each SDK crate has its own type.
 macro_rules! client {
     ($(#[$doc:meta])* $method:ident, $sdk:ident, $service:literal $(, $by_path:ident)?) => {
         impl Aws {
@@ -202,6 +202,6 @@ client!(dynamodb, aws_sdk_dynamodb, "DYNAMODB");
 client!(sqs, aws_sdk_sqs, "SQS");
 client!(ssm, aws_sdk_ssm, "SSM");
 client!(
-    /// Addresses buckets by path when the endpoint is an emulator's.
+    /// Uses path-style addressing if an endpoint is set, because emulators need it.
     s3, aws_sdk_s3, "S3", force_path_style
 );

@@ -1,4 +1,4 @@
-//! What knows no domain.
+//! Helpers without domain knowledge.
 
 pub mod backoff;
 pub mod calendar;

@@ -13,5 +13,6 @@ pub mod outcome;
 pub mod queue;
 pub mod rejected;
 pub mod spill;
+pub(crate) mod table;
 
 pub use accept::{Inbox, Stored};

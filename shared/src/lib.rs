@@ -5,19 +5,19 @@
 //!
 //! | floor | what it does |
 //! |---|---|
-//! | [`base`] | knows no domain: time, randomness, environment, JSON paths, retry waits |
-//! | [`webhook`] | says what a request proves: envelope, preset, verification, event, signing |
-//! | [`sources`], [`aws`] | what the operator wants (`sources.toml`); calls to AWS and to other hosts |
-//! | [`inbox`] | keeps each event exactly once and says who may work on it: ledger, queue, spill |
+//! | [`base`] | general helpers: time, randomness, environment, JSON paths, retry waits |
+//! | [`webhook`] | verifies requests: envelope, preset, verification, event, signing |
+//! | [`sources`], [`aws`] | the configuration (`sources.toml`); calls to AWS and to other hosts |
+//! | [`inbox`] | stores each event exactly once and leases it to one worker: ledger, queue, spill |
 //! | [`delivery`], [`monitoring`] | effects at least once under one key; counts and comparisons |
-//! | [`services`] | wires all of it for a function |
+//! | [`services`] | creates the clients and modules that a function uses |
 //!
 //! # Invariants
 //! - An event is in the ledger before a message is sent for it.
 //! - Only the newest claim of an event writes its outcome.
 //! - A lost queue message delays an event and never loses it.
 //!
-//! This crate imports no `lambda_*` crate: the functions do.
+//! This crate does not depend on `lambda_*` crates; only the functions do.
 
 pub mod base;
 

@@ -1,4 +1,4 @@
-//! The environment, read once, and what a function makes of it.
+//! The settings from the environment, and the services that a function creates from them.
 
 use anyhow::Context as _;
 
@@ -14,37 +14,38 @@ use crate::inbox::rejected::RejectedRequests;
 use crate::inbox::spill::Spill;
 use crate::sources::Config;
 
-/// What the path of the senders' secrets ends in. Only these may be in Secrets Manager.
+/// The last part of the path of the senders' secrets. Only these secrets can be in Secrets Manager.
 const SENDERS: &str = "/ingress";
 
-/// What a function is told about its stack. `template.yaml` sets these.
+/// The settings of a function, from environment variables that `template.yaml` sets.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `MITT_TABLE`: the name of the inbox table.
     pub table: String,
-    /// `MITT_QUEUE_URL`: the queue of messages.
+    /// `MITT_QUEUE_URL`: the work queue.
     pub queue_url: String,
-    /// `MITT_BACKLOG_QUEUE_URL`: the queue of messages for old events, for those who ring in it.
+    /// `MITT_BACKLOG_QUEUE_URL`: the queue of messages for old events. Only functions that send to
+    /// it have the setting.
     pub backlog_queue_url: Option<String>,
-    /// `MITT_SPILL_QUEUE_URL`: the queue of events that wait for the ledger.
+    /// `MITT_SPILL_QUEUE_URL`: the queue of events that are not in the ledger yet.
     pub spill_queue_url: String,
     /// `MITT_BODY_BUCKET`: the bucket of large bodies.
     pub body_bucket: String,
     /// `MITT_SECRETS_PATH`: the path of this function's secrets in Parameter Store.
     pub secrets_path: String,
-    /// `MITT_INGRESS_PATH`: the path of the senders' secrets, where that is another one.
-    /// For backup-sync, which verifies what had to wait for a certificate.
+    /// `MITT_INGRESS_PATH`: the path of the senders' secrets, if it differs from `secrets_path`.
+    /// backup-sync uses it to verify requests that waited for a certificate.
     pub ingress_path: Option<String>,
-    /// `MITT_SECRETS_MANAGER_PREFIX`: what the senders' secrets in Secrets Manager are below, where
-    /// they may be read.
+    /// `MITT_SECRETS_MANAGER_PREFIX`: the prefix of the senders' secrets in Secrets Manager, if the
+    /// function may read them.
     pub secrets_manager_prefix: Option<String>,
-    /// `MITT_SOURCES_FILE`: a file of sources to use in place of the embedded one. For the local
-    /// stack, and for those who ship the file in a layer.
+    /// `MITT_SOURCES_FILE`: a sources file that replaces the embedded one. For the local stack, and
+    /// for deployments with the file in a Lambda layer.
     pub sources_file: Option<String>,
 }
 
 impl Settings {
-    /// Reads the environment; what is missing is an error that names it.
+    /// Reads the environment. The error names a missing variable.
     pub fn from_env() -> anyhow::Result<Self> {
         Ok(Self {
             table: required("MITT_TABLE")?,
@@ -59,7 +60,7 @@ impl Settings {
         })
     }
 
-    /// The configuration of the sources that is in force.
+    /// Reads the configuration of the sources.
     pub fn config(&self) -> anyhow::Result<Config> {
         let Some(path) = &self.sources_file else {
             return Config::parse(crate::sources::EMBEDDED).context("the embedded sources");
@@ -70,7 +71,7 @@ impl Settings {
     }
 }
 
-/// What every function works with.
+/// The clients and modules that every function uses.
 pub struct Services {
     pub config: Config,
     /// For the clients that only one function needs.
@@ -78,7 +79,7 @@ pub struct Services {
     /// The name of the table.
     pub table: String,
     pub secrets: Secrets,
-    /// The senders' secrets, for a function that has others of its own.
+    /// The senders' secrets, for a function whose own secrets have another path.
     pub ingress: Option<Secrets>,
     pub keyring: Keyring,
     pub fetch_back: FetchBack,
@@ -88,7 +89,7 @@ pub struct Services {
 }
 
 impl Services {
-    /// Makes them from the environment. No service is called for it.
+    /// Creates the services from the environment, without a network call.
     pub fn from_env(patience: CallPolicy) -> anyhow::Result<Self> {
         let settings = Settings::from_env()?;
         let aws = Aws::from_env(patience)?;
@@ -128,7 +129,8 @@ impl Services {
     }
 }
 
-/// Every function calls the table at once, and the others later or never.
+/// Creates a client at its first use. Every function calls DynamoDB first, and the other services
+/// later or never.
 fn later<C: 'static>(aws: &Aws, make: fn(&Aws) -> C) -> Lazy<C> {
     let aws = aws.clone();
     Lazy::new(move || make(&aws))

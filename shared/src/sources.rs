@@ -1,7 +1,7 @@
-//! `infra/sources.toml`: who sends to us, and what is done with it.
+//! `infra/sources.toml`: the sources, and the actions for their events.
 //!
-//! The file is in git and embedded at build. It names secrets and holds none. A wrong file is
-//! refused as a whole, with the line and what was meant.
+//! The file is in git and embedded at build. It names secrets and contains none. An invalid file is
+//! rejected as a whole; the error names the line and a suggestion.
 
 mod action;
 mod address;
@@ -41,10 +41,10 @@ pub use source::Source;
 pub use store::SecretStore;
 pub use sync::{Missing, SourceSync};
 
-/// The file as it was at build.
+/// The content of the file at build.
 pub const EMBEDDED: &str = include_str!("../../infra/sources.toml");
 
-/// The configuration in force.
+/// The checked configuration.
 #[derive(Debug)]
 pub struct Config {
     sources: BTreeMap<String, Source>,
@@ -52,11 +52,11 @@ pub struct Config {
     hash: String,
 }
 
-/// Where events may be sent to.
+/// The hosts that events may be sent to.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Forward {
-    /// Hosts of HTTP destinations. A destination elsewhere is refused.
+    /// Hosts of HTTP destinations. Other hosts are rejected.
     #[serde(default)]
     pub allow_hosts: Vec<String>,
     /// Permits `http://` to this machine, for the local stack and for tests.
@@ -65,7 +65,7 @@ pub struct Forward {
 }
 
 impl Config {
-    /// Reads and checks a file. An error names the line, and holds nothing that may be a secret.
+    /// Reads and checks a file. An error names the line and contains no value that may be a secret.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let file = toml::from_str(text).map_err(|error| Error::msg(refusal(&error, text)))?;
         Self::checked(file, text).map_err(|error| Error::msg(toml_error::refused(&error, text)))
@@ -74,7 +74,7 @@ impl Config {
     fn checked(file: File, text: &str) -> anyhow::Result<Self> {
         ensure!(
             file.schema == 1,
-            "schema {} is not known here; 1 is",
+            "unsupported schema {} (expected 1)",
             file.schema
         );
         let hash = hex::encode(&Sha256::digest(text)[..4]);
@@ -91,7 +91,7 @@ impl Config {
             })?;
             ensure!(
                 sources.insert(name.clone(), source).is_none(),
-                "source {name:?} stands there twice"
+                "duplicate source {name:?}"
             );
         }
         share_rates(&mut sources)?;
@@ -103,7 +103,7 @@ impl Config {
         })
     }
 
-    /// The source that a request names.
+    /// The source of this name.
     pub fn source(&self, name: &str) -> Option<&Source> {
         self.sources.get(name)
     }
@@ -112,28 +112,28 @@ impl Config {
         self.sources.values()
     }
 
-    /// Every comparison with a provider's objects, and the source that it is of.
+    /// Every comparison with a provider's objects, with its source.
     pub fn reconciles(&self) -> impl Iterator<Item = (&Source, &Reconcile)> {
         let of = |source| move |reconcile| (source, reconcile);
         self.sources()
             .flat_map(move |source: &Source| source.reconcile.iter().map(of(source)))
     }
 
-    /// The names of the secrets that are kept in Secrets Manager.
+    /// The names of the secrets in Secrets Manager.
     pub fn managed_secrets(&self) -> BTreeSet<String> {
         let managed = |source: &&Source| source.secret_store == SecretStore::SecretsManager;
         let managed = self.sources().filter(managed);
         managed.map(|source| source.secret.clone()).collect()
     }
 
-    /// For how long the events of each source are kept.
+    /// The retention of the events of each source.
     pub fn retentions(&self) -> Retentions {
         let sources = self.sources.iter();
         let retentions = sources.map(|(name, source)| (name.clone(), source.retention));
         retentions.collect::<BTreeMap<_, _>>().into()
     }
 
-    /// Names this configuration in each row that it made.
+    /// The hash of this configuration, which each row stores.
     pub fn hash(&self) -> &str {
         &self.hash
     }
@@ -149,7 +149,7 @@ struct File {
     source: Vec<FileSource>,
 }
 
-/// A destination has one rate, whichever of its actions names it.
+/// Applies the rate of a destination to all actions that use it. One action is enough to set it.
 fn share_rates(sources: &mut BTreeMap<String, Source>) -> anyhow::Result<()> {
     let all = || sources.values().flat_map(|source| &source.actions);
     let mut rates = BTreeMap::new();
@@ -160,7 +160,7 @@ fn share_rates(sources: &mut BTreeMap<String, Source>) -> anyhow::Result<()> {
         let known = *rates.entry(destination.name.clone()).or_insert(rate);
         ensure!(
             known == rate,
-            "destination {:?} has two rates; name them apart, or give it one",
+            "destination {:?} has two rates; set one rate, or use two destination names",
             destination.name
         );
     }
@@ -187,28 +187,32 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= 40 && name.bytes().all(fits)
 }
 
-/// Whether events may be sent there. A URL can hold a key, so its host alone is shown.
+/// Checks whether events may be sent to a URL. Errors show only the host, because a URL can contain
+/// a key.
 fn check_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
     let (scheme, rest) = url
         .split_once("://")
-        .context("the url is none; one is like https://hooks.example.com/orders")?;
+        .context("invalid url; use a URL like https://hooks.example.com/orders")?;
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     ensure!(
         !authority.contains('@'),
-        "the url: no user name belongs into a URL"
+        "the url contains a user name; remove it"
     );
     let host = authority
         .rsplit_once(':')
         .map_or(authority, |(host, _)| host);
-    ensure!(!host.is_empty(), "the url names no host");
+    ensure!(!host.is_empty(), "the url has no host");
     let loopback = matches!(host, "127.0.0.1" | "localhost" | "[::1]");
     if loopback && forward.allow_loopback {
         return Ok(());
     }
-    ensure!(scheme == "https", "{host:?}: destinations are https");
+    ensure!(
+        scheme == "https",
+        "{host:?}: the url must begin with https://"
+    );
     ensure!(
         forward.allow_hosts.iter().any(|allowed| allowed == host),
-        "{host:?} is not among forward.allow_hosts; add it there if events may go to it"
+        "{host:?} is not in forward.allow_hosts; add it if events may be sent to this host"
     );
     Ok(())
 }
@@ -310,14 +314,14 @@ kind = "keep"
     fn a_key_in_the_wrong_place_is_not_repeated() {
         const KEY: &str = "sk_live_51H8xQzR";
         for (from, to, line, said) in [
-            ("\"orders\"", "\"KEY\"", 12, "a secret's name is"),
+            ("\"orders\"", "\"KEY\"", 12, "a secret's name must have"),
             ("\"orders\"", "KEY", 12, "secret: "),
             ("\"orders\"", "{ KEY = 1 }", 12, "secret: invalid type: map"),
             (
                 "\"stripe-main\"",
                 "\"KEY\"",
                 6,
-                "source 1: a source's name is",
+                "source 1: a source's name must have",
             ),
             ("\"stripe\"\n", "\"KEY_0\"\n", 7, "there is no preset"),
             (
@@ -330,24 +334,24 @@ kind = "keep"
             ("schema = 1", "schema = 1\nKEY", 3, ""),
             ("\"http\"", "\"KEY\"", 10, "unknown variant …"),
             ("3, waits", "\"KEY\", waits", 8, "attempts: invalid type"),
-            ("\"2m\"", "\"KEY_0\"", 8, "is no duration"),
+            ("\"2m\"", "\"KEY_0\"", 8, "invalid duration"),
             (
                 "\"stripe\"\n",
                 "\"stripe\"\nparams = { KEY_0 = \"1\" }\n",
                 8,
-                "no parameter",
+                "unknown parameter",
             ),
             (
                 "\"stripe\"\n",
                 "\"stripe\"\ntrust = { api_secret = \"KEY\" }\n",
                 8,
-                "trust.api_secret is",
+                "trust.api_secret must have",
             ),
             (
                 "[source.sync]",
                 "[source.sync]\nsecret = \"KEY\"",
                 14,
-                "a secret's name is",
+                "a secret's name must have",
             ),
         ] {
             assert!(GOOD.contains(from), "{from}");
@@ -383,16 +387,20 @@ kind = "keep"
                 "\"strpe\"\n",
                 "there is no preset \"strpe\"",
             ),
-            ("stripe-main", "Stripe Main", "a source's name is 1 to 40"),
+            (
+                "stripe-main",
+                "Stripe Main",
+                "a source's name must have 1 to 40",
+            ),
             ("kind = \"http\"", "kind = \"htp\"", "`http`"),
             ("[forward]", "[forward]\nallow_host = []", "allow_hosts"),
             ("https://hooks", "https://evil", "forward.allow_hosts"),
-            ("https://hooks", "http://hooks", "destinations are https"),
-            ("https://hooks", "https://u@hooks", "no user name"),
+            ("https://hooks", "http://hooks", "must begin with https://"),
+            ("https://hooks", "https://u@hooks", "contains a user name"),
             (
                 "https://hooks.example.com",
                 "http://127.0.0.1:1",
-                "destinations are https",
+                "must begin with https://",
             ),
             ("attempts = 3", "attempts = 0", "between 1 and 50"),
             ("\"2m\"", "\"2 parsecs\"", "2 parsecs"),
@@ -406,7 +414,7 @@ kind = "keep"
             (
                 "\"stripe\"\n",
                 "\"sns\"\nquarantine = { per_day = 0 }\n",
-                "the quarantine cannot be off",
+                "needs the quarantine",
             ),
             (
                 "retry =",
@@ -422,12 +430,16 @@ kind = "keep"
             (
                 "retry =",
                 "retention = { rows = \"120d\" }\norder = { mode = \"latest_wins\" }\nretry =",
-                "for less than 120 days",
+                "less than 120d",
             ),
             ("\"stripe\"\n", "\"plaid\"\n", "trust.jwks"),
             ("\"stripe\"\n", "\"google-pubsub\"\n", "is not set"),
-            ("retry =", "trust = { jwks = \"x\" }\nretry =", "no key set"),
-            ("secret = \"orders\"", "", "needs a secret"),
+            (
+                "retry =",
+                "trust = { jwks = \"x\" }\nretry =",
+                "invalid key set",
+            ),
+            ("secret = \"orders\"", "", "secret is missing"),
             ("schema = 1", "schema = 2", "schema 2"),
             ("schema = 1", "schema = ", "line 2"),
         ] {
@@ -444,6 +456,6 @@ kind = "keep"
                 .map(|(_, s)| format!("[[source]]{s}"))
                 .unwrap()
         );
-        assert!(format!("{:#}", Config::parse(&twice).unwrap_err()).contains("twice"));
+        assert!(format!("{:#}", Config::parse(&twice).unwrap_err()).contains("duplicate"));
     }
 }

@@ -1,4 +1,4 @@
-//! What a request proves: pure functions without AWS and without a runtime.
+//! Webhook verification and signing: pure functions that need neither AWS nor an async runtime.
 
 pub mod envelope;
 pub mod event;

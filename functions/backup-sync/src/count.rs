@@ -1,5 +1,5 @@
-//! Counts the events of each hour once it is over, so that statistics cost the same however many
-//! events there are.
+//! Counts the events of each hour after its end, so that the cost of statistics does not depend on
+//! the number of events.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use shared::monitoring::hours::HourCount;
 
 use crate::{BackupSync, RunTime};
 
-/// The index may be late by this much.
+/// How late an entry of the index can be.
 const SETTLING: Duration = Duration::from_secs(120);
 
-/// When an hour is counted for the second and last time. By then what was spilled in it is drained,
-/// as a rule.
+/// How long after its end an hour is counted for the second and last time. By then its spilled
+/// events are usually drained.
 const FINAL: Duration = Duration::from_secs(24 * 3600);
 
-/// How far back hours are counted that nobody has counted.
+/// How many past hours are checked for a missing count.
 const LOOK_BACK: i64 = 48;
 
-/// Sources that are counted at the same time.
+/// Sources that are counted in parallel.
 const AT_ONCE: usize = 8;
 
-/// After this no further hour is begun: the next run goes on.
+/// After this time no further hour is started; the next run continues.
 const BUDGET: Duration = Duration::from_secs(120);
 
-/// What a count did.
+/// The result of a count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct CountReport {
     pub hours: u64,
@@ -40,13 +40,13 @@ pub struct CountReport {
 }
 
 impl BackupSync {
-    /// Counts what is due, the newest hour first.
+    /// Counts the hours that are due, newest first.
     pub(crate) async fn count_hours(&self, time: RunTime) -> anyhow::Result<CountReport> {
         let now = (self.clock)();
         let ledger = &self.parts.inbox.ledger;
         let last = Hour::of(now - SETTLING).before(1);
         let first = last.before(LOOK_BACK - 1);
-        let (known, _) = ledger.hour_counts(first, last).await?;
+        let (known, _) = ledger.statistics().hour_counts(first, last).await?;
         let known: BTreeMap<Hour, UnixMillis> = known.iter().map(|c| (c.hour, c.as_of)).collect();
         let due = first.up_to(last).rev();
         let due = due.filter(|hour| is_due(*hour, known.get(hour).copied(), now));
@@ -62,7 +62,7 @@ impl BackupSync {
                 as_of: now,
                 sources: self.count_hour(hour).await?,
             };
-            if ledger.keep_hour(&count).await? {
+            if ledger.statistics().keep_hour(&count).await? {
                 report.hours += 1;
                 let events = count.sources.values().map(|arrived| arrived.events);
                 report.events += events.sum::<u64>();
@@ -83,7 +83,10 @@ impl BackupSync {
         let ledger = &self.parts.inbox.ledger;
         let span = (hour.begins(), UnixMillis(hour.ends().0 - 1));
         let counting = self.parts.config.sources().map(async |source| {
-            let (arrived, _) = ledger.arrived(&source.name, span, usize::MAX).await?;
+            let (arrived, _) = ledger
+                .statistics()
+                .arrived(&source.name, span, usize::MAX)
+                .await?;
             anyhow::Ok((source.name.clone(), arrived))
         });
         let counted = stream::iter(counting).buffer_unordered(AT_ONCE);
@@ -95,7 +98,7 @@ impl BackupSync {
     }
 }
 
-/// Whether an hour that was counted at a time, or never, is to be counted now.
+/// Whether an hour must be counted now. `as_of` is the time of its last count, if it has one.
 fn is_due(hour: Hour, as_of: Option<UnixMillis>, now: UnixMillis) -> bool {
     let last_time = hour.ends() + FINAL;
     as_of.is_none_or(|as_of| as_of < last_time && last_time <= now)

@@ -1,6 +1,7 @@
-//! What a run of the sync has seen, counted: which events came by webhook, which only we found.
+//! Counts the events that a sync run has seen: those that arrived by webhook, and those that only
+//! the sync found.
 //!
-//! The figures are a help: trouble with them is in the log, and never keeps the sync from going on.
+//! The counts are informative: an error in them is logged, and does not stop the sync.
 
 use std::collections::BTreeMap;
 
@@ -15,29 +16,29 @@ use shared::webhook::preset::{Location, Sync, SyncKind};
 
 use crate::BackupSync;
 
-/// So many events of a window are compared with the list; with more, none are.
+/// The most events of a window that are compared with the list. A larger window is not compared.
 const MOST_COMPARED: usize = 20_000;
 
-/// So many that are not in the list are looked at one by one.
+/// The most events outside the list that are checked one by one.
 const MOST_JUDGED: usize = 200;
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// The counting of one run.
+/// The counts of one run.
 pub(crate) struct Counting {
     source: String,
-    /// The first run counts nothing: what happened before there was an inbox was not missed.
+    /// The first run counts nothing: events from before the inbox existed were not missed.
     is_first: bool,
     started: UnixMillis,
-    /// The earliest time that the list was asked for.
+    /// The earliest time for which the list was requested.
     asked_from: UnixMillis,
     tally: Tally,
-    /// Where the run goes on if it breaks off now, and what it had counted there.
+    /// Where the run continues if it stops now, and its counts at that place.
     place: Option<(String, BTreeMap<Day, Counts>)>,
 }
 
 impl Counting {
-    /// Notes an event of the list. `happened` is the provider's time of it.
+    /// Records an event of the list. `happened` is the provider's time of the event.
     pub(crate) fn saw(
         &mut self,
         key: &EventKey,
@@ -48,7 +49,7 @@ impl Counting {
         self.tally.saw(Sighting {
             id: key.id().to_owned(),
             kind: kind.to_owned(),
-            // Without a time of its own it happened when we got it, or before.
+            // An event without a time happened at its receipt or before.
             happened: happened.unwrap_or(seen.received_at),
             webhook: seen.by_webhook(),
             kept: seen.received_at,
@@ -57,10 +58,10 @@ impl Counting {
 }
 
 impl BackupSync {
-    /// Begins to count, or goes on where an earlier invocation of the run had stopped; `None` if
-    /// that is not known any more, or if the list does not lend itself to it: one of changes names
-    /// no events, one that is read from a place names each only once, while it may still come, and of
-    /// one that is about failures nobody looks at what was delivered.
+    /// Begins to count, or continues where an earlier invocation of the run stopped. Returns `None`
+    /// if the earlier counts are lost, or if the list cannot be counted. A list of changes names no
+    /// events. A list with a position names each event only once, when its webhook can still
+    /// arrive. In a list of failures, delivered events are ignored.
     pub(crate) async fn counting(
         &self,
         source: &str,
@@ -93,7 +94,7 @@ impl BackupSync {
         })
     }
 
-    /// Keeps in mind what the provider's list does not reach back to any more.
+    /// Records the time that the provider's list no longer covers.
     pub(crate) async fn note_lost(
         &self,
         source: &str,
@@ -109,14 +110,18 @@ impl BackupSync {
             noted: now,
         };
         let ledger = &self.parts.inbox.ledger;
-        if let Err(error) = ledger.note_lost(source, lost).await {
+        if let Err(error) = ledger.sync().note_lost(source, lost).await {
             trouble(source, &error);
         }
     }
 
     async fn carried(&self, source: &str, page: &ResumePoint) -> Option<BTreeMap<Day, Counts>> {
         let ledger = &self.parts.inbox.ledger;
-        match ledger.kept_tally(source, page.started, &page.token).await {
+        match ledger
+            .statistics()
+            .kept_tally(source, page.started, &page.token)
+            .await
+        {
             Ok(carried) => carried,
             Err(error) => {
                 trouble(source, &error);
@@ -125,7 +130,8 @@ impl BackupSync {
         }
     }
 
-    /// Called before a page is noted: the run may go on behind it in another invocation.
+    /// Stores the counts. Called before a page is recorded, because the run can continue after that
+    /// page in another invocation.
     pub(crate) async fn keep_counting(&self, counting: &mut Option<Counting>, next: &str) {
         let Some(now) = counting.as_mut().filter(|counting| !counting.is_first) else {
             return;
@@ -134,14 +140,18 @@ impl BackupSync {
         let was = now.place.replace(here);
         let places = [now.place.as_ref(), was.as_ref()];
         let ledger = &self.parts.inbox.ledger;
-        if let Err(error) = ledger.keep_tally(&now.source, now.started, places).await {
+        if let Err(error) = ledger
+            .statistics()
+            .keep_tally(&now.source, now.started, places)
+            .await
+        {
             trouble(&now.source, &error);
             *counting = None;
         }
     }
 
-    /// Called when the whole list was seen, and before the cursor moves: a run that dies in between
-    /// is repeated, and adds nothing.
+    /// Adds the counts to the days. Called after the whole list was read and before the cursor
+    /// moves: a run that crashes in between is repeated, and adds nothing.
     pub(crate) async fn count(&self, counting: Option<Counting>, settings: &SourceSync) {
         let Some(counting) = counting else { return };
         let counted = if counting.is_first {
@@ -154,7 +164,7 @@ impl BackupSync {
         }
     }
 
-    /// What happened before the first complete run is of no day's figures.
+    /// Excludes the time before the first complete run from the counts of the days.
     async fn begin_to_count(&self, counting: &Counting) -> anyhow::Result<()> {
         let today = Day::of(counting.started);
         for day in [today.before(1), today] {
@@ -167,6 +177,7 @@ impl BackupSync {
             };
             let ledger = &self.parts.inbox.ledger;
             ledger
+                .statistics()
                 .count_day(&counting.source, day, async |counted| {
                     let begun = (nothing.clone(), Comparison { done: false });
                     counted.is_none().then_some(begun)
@@ -180,6 +191,7 @@ impl BackupSync {
         let ledger = &self.parts.inbox.ledger;
         for day in counting.tally.days() {
             let won = ledger
+                .statistics()
                 .count_day(&counting.source, day, async |counted| {
                     let mut piece = counting.tally.piece(day, counted)?;
                     let only = self.only_by_webhook(counting, &piece, settings).await;
@@ -199,7 +211,8 @@ impl BackupSync {
         Ok(())
     }
 
-    /// What came by webhook in these minutes and is not in the list; `None` if nobody can say.
+    /// Counts the events of this time that arrived by webhook and are not in the list. `None` if
+    /// they cannot be counted.
     async fn only_by_webhook(
         &self,
         counting: &Counting,
@@ -213,7 +226,7 @@ impl BackupSync {
         let Some(came) = received(ledger, &counting.source, piece.from, piece.to).await? else {
             return Ok(None);
         };
-        // `~` is in the ids of what is kept apart.
+        // The ids of quarantined events contain `~`.
         let unlisted =
             |one: &Listed| !counting.tally.has(one.key.id()) && !one.key.id().contains('~');
         let unlisted: Vec<Listed> = came.into_iter().filter(unlisted).collect();
@@ -229,7 +242,7 @@ impl BackupSync {
                 continue;
             }
             let happened = self.happened(&one.key, &settings.list).await;
-            // It was for an earlier list to name it, and has been counted with that.
+            // An earlier list covered this event, and it was counted then.
             if happened.is_some_and(|at| at < counting.asked_from) {
                 continue;
             }
@@ -240,21 +253,28 @@ impl BackupSync {
         Ok(Some(counts))
     }
 
-    /// When an event that came by webhook happened, where its body says so as the list does.
+    /// Returns when an event that arrived by webhook happened, if its body says so as the list
+    /// does.
     async fn happened(&self, key: &EventKey, list: &Sync) -> Option<UnixMillis> {
         let body = self.parts.inbox.ledger.event_body(key).await.ok()??.ok()?;
         happened(list, &body.0)
     }
 
-    /// One line for people, and for the metrics that the template makes of it. What was counted
-    /// before is not said again.
+    /// Logs one line for operators. The template makes metrics of it. Earlier counts are not logged
+    /// again.
     async fn say_missed(&self, source: &str, piece: &Piece, day: &DayCount) {
         let missed = piece.counts.sync;
         if missed == 0 {
             return;
         }
         let before = day.day.before(1);
-        let before = self.parts.inbox.ledger.day_count(source, before).await;
+        let before = self
+            .parts
+            .inbox
+            .ledger
+            .statistics()
+            .day_count(source, before)
+            .await;
         let mut lately = day.counts.clone();
         lately.merge(before.map(|day| day.counts).unwrap_or_default());
         let rate = lately.miss_rate().unwrap_or_default();
@@ -269,7 +289,7 @@ impl BackupSync {
     }
 }
 
-/// What was received in a span; `None` if that is too much to compare.
+/// Returns the events received in a time span; `None` if they are too many to compare.
 async fn received(
     ledger: &Ledger,
     source: &str,
@@ -294,7 +314,7 @@ async fn received(
     Ok(Some(found))
 }
 
-/// When an event of a webhook happened, if its body is what an item of the list is.
+/// Returns when an event of a webhook happened, if its body is an item as the list has it.
 fn happened(list: &Sync, body: &[u8]) -> Option<UnixMillis> {
     if list.body.is_some() {
         return None;
@@ -312,7 +332,7 @@ fn trouble(source: &str, error: &anyhow::Error) {
     tracing::warn!(
         source,
         error = format!("{error:#}"),
-        "could not count what the sync of {source} has seen"
+        "could not count the events of the sync of {source}"
     );
 }
 
@@ -336,7 +356,7 @@ mod tests {
         for body in ["", "{}", r#"{"created":null}"#, r#"{"created":"soon"}"#] {
             assert_eq!(at("stripe", body), None, "{body}");
         }
-        // GitHub lists deliveries; what it posts is something else.
+        // GitHub lists deliveries, but its webhooks have another body.
         let delivered = r#"{"delivered_at":"2026-11-20T10:14:41Z"}"#;
         assert_eq!(at("github", delivered), None);
     }

@@ -1,5 +1,5 @@
-//! The endpoint watch: asks each provider whether its subscription still leads to us, and enables
-//! it again when an operator says so.
+//! The endpoint check: asks each provider whether its subscription still points to this inbox, and
+//! enables the subscription again at an operator's request.
 
 mod github;
 mod gitlab;
@@ -23,31 +23,31 @@ use crate::deadline::{cut, from_anywhere, on};
 use crate::sync::SyncRequest;
 use crate::{BackupSync, RunTime};
 
-/// How long one endpoint may take, if its turn is as long.
+/// The longest time for one endpoint, if its turn is as long.
 const BUDGET: Duration = Duration::from_secs(60);
 
-/// How much earlier than the dark window the sync begins: an event may be older than the first
-/// try to deliver it.
+/// How much earlier than the dark window the sync begins: an event can be older than the first
+/// attempt to deliver it.
 const BEFORE: Duration = Duration::from_secs(15 * 60);
 
-/// More hooks than GitHub or GitLab let anybody have at one place.
+/// More hooks than GitHub or GitLab allow in one place.
 const HOOKS: usize = 100;
 
-/// What may be done about a subscription.
+/// The permitted changes of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum May {
     Enable,
-    /// That, and have it tell of the types that are missing.
+    /// Enable it, and add the missing event types.
     AddTypes,
 }
 
-/// What came of enabling.
+/// The result of `enable`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Enabled {
-    /// What was done at the provider; `None` when all was well.
+    /// The change at the provider; `None` if the subscription was healthy.
     pub did: Option<String>,
     pub status: Status,
-    /// What the sync found in the dark window, where the source has one.
+    /// What the sync found in the dark window, if the source has a sync.
     pub synced: Option<Synced>,
 }
 
@@ -55,14 +55,14 @@ pub struct Enabled {
 #[derive(Clone, Debug, Serialize)]
 pub struct Synced {
     pub from: String,
-    /// `false`: it failed, or another run is at it; the next one goes on.
+    /// `false` if the sync failed, or another run holds the lease; the next run continues.
     pub complete: bool,
     pub found: u64,
 }
 
 impl BackupSync {
-    /// Every endpoint that is configured, or one. One that cannot be looked at does not keep the
-    /// others from their turn; that there was one is said at the end.
+    /// Checks all configured endpoints, or one. If a check fails, the others still run, and the
+    /// error is returned at the end.
     pub(crate) async fn endpoints(
         &self,
         only: Option<&str>,
@@ -78,15 +78,12 @@ impl BackupSync {
         for (index, (source, endpoint)) in chosen.into_iter().enumerate() {
             let waiting = count - index - 1;
             let Some(turn) = time.turn(ends, waiting) else {
-                failed.push(format!(
-                    "{}: no time was left for it in this run",
-                    source.name
-                ));
+                failed.push(format!("{}: no time left for it in this run", source.name));
                 continue;
             };
             let turn = turn.min(Instant::now() + time.scaled(BUDGET));
             let look = self.look_at(source, endpoint, turn);
-            match cut(turn + time.scaled(GRACE), "it", look).await {
+            match cut(turn + time.scaled(GRACE), "the check", look).await {
                 Ok(status) => {
                     tell(&status);
                     statuses.push(status);
@@ -95,7 +92,7 @@ impl BackupSync {
                     tracing::error!(
                         source = source.name,
                         error = format!("{error:#}"),
-                        "could not look at the endpoint of {}",
+                        "could not check the endpoint of {}",
                         source.name
                     );
                     failed.push(format!("{}: {error:#}", source.name));
@@ -103,7 +100,7 @@ impl BackupSync {
             }
         }
         if !failed.is_empty() {
-            bail!("could not look at the endpoint of {}", failed.join("; "));
+            bail!("could not check the endpoint of {}", failed.join("; "));
         }
         if let (Some(name), true) = (only, statuses.is_empty()) {
             bail!("source {name:?} has no [source.endpoint]");
@@ -112,7 +109,7 @@ impl BackupSync {
         Ok(statuses)
     }
 
-    /// Enables the subscription again, and asks for what happened while it was dark.
+    /// Enables the subscription again, and syncs the events of the dark window.
     pub(crate) async fn enable(
         &self,
         name: &str,
@@ -120,7 +117,7 @@ impl BackupSync {
         time: RunTime,
     ) -> anyhow::Result<Enabled> {
         let source = self.parts.config.source(name);
-        let source = source.with_context(|| format!("there is no source {name:?}"))?;
+        let source = source.with_context(|| format!("source {name:?} is not configured"))?;
         let endpoint = source.endpoint.as_ref();
         let endpoint =
             endpoint.with_context(|| format!("source {name:?} has no [source.endpoint]"))?;
@@ -175,9 +172,9 @@ impl BackupSync {
         };
         let finding = Finding::of(&endpoint.url, &endpoint.events, &all);
         let ledger = &self.parts.inbox.ledger;
-        let before = ledger.endpoint(&source.name).await?;
+        let before = ledger.provider_reports().endpoint(&source.name).await?;
         let status = Status::after(&source.name, before.as_ref(), finding, (self.clock)());
-        ledger.note_endpoint(&status).await?;
+        ledger.provider_reports().note_endpoint(&status).await?;
         Ok(status)
     }
 
@@ -203,7 +200,7 @@ impl BackupSync {
         })
     }
 
-    /// The endpoint is enabled already: what goes wrong from here on is told, and no more.
+    /// Syncs the dark window. The endpoint is already enabled, so an error here is only logged.
     async fn sync_from(
         &self,
         source: &Source,
@@ -213,7 +210,10 @@ impl BackupSync {
         source.sync.as_ref()?;
         let from = dark? - BEFORE;
         let ledger = &self.parts.inbox.ledger;
-        let sent_back = ledger.sync_rewind(&source.name, from, (self.clock)()).await;
+        let sent_back = ledger
+            .provider_reports()
+            .sync_rewind(&source.name, from, (self.clock)())
+            .await;
         let run = match sent_back {
             Ok(_) => self.sync_all(&SyncRequest::of(&source.name), time).await,
             Err(error) => Err(error),
@@ -222,7 +222,7 @@ impl BackupSync {
             tracing::error!(
                 source = source.name,
                 error = format!("{error:#}"),
-                "could not sync {} from before it was dark",
+                "could not sync the dark window of {}",
                 source.name
             );
         }
@@ -235,20 +235,20 @@ impl BackupSync {
     }
 }
 
-/// The one that a finding is about, as the provider lists it now.
+/// Returns the subscription with this id, as the provider lists it now.
 fn named(all: Vec<Subscription>, id: &str) -> anyhow::Result<Subscription> {
     let mut all = all.into_iter();
     let found = all.find(|one| one.id == id);
-    found.with_context(|| format!("subscription {id} is not there any more"))
+    found.with_context(|| format!("subscription {id} no longer exists"))
 }
 
-/// Its types, and those that are missing.
+/// Returns the event types of a subscription, and the missing ones.
 fn types(subscription: Subscription, finding: &Finding) -> Vec<String> {
     let missing = finding.missing_events.iter().cloned();
     subscription.events.into_iter().chain(missing).collect()
 }
 
-/// All hooks of a place at GitHub or GitLab, which list them alike.
+/// Returns all hooks of one place at GitHub or GitLab, which list them in the same form.
 async fn hooks<T: DeserializeOwned>(api: &Api<'_>, url: &str) -> anyhow::Result<Vec<T>> {
     let query = [("per_page".to_owned(), HOOKS.to_string())];
     let hooks: Vec<T> = api.list(url, &query, json).await?;
@@ -261,32 +261,33 @@ async fn hooks<T: DeserializeOwned>(api: &Api<'_>, url: &str) -> anyhow::Result<
 
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "as an answer is read elsewhere"
+    reason = "Api::list passes the body by value"
 )]
 fn json<T: DeserializeOwned>(body: Bytes) -> anyhow::Result<T> {
-    // What is wrong with it would quote it.
-    serde_json::from_slice(&body).map_err(|_| anyhow::anyhow!("the answer cannot be read"))
+    // The error of serde can quote the response.
+    serde_json::from_slice(&body).map_err(|_| anyhow::anyhow!("invalid response"))
 }
 
-/// What has to be done by hand, because the provider's API cannot, or needs what we do not have.
+/// An error with the manual step for a change that the provider's API cannot make, or for which
+/// Mitt lacks the data.
 fn by_hand(finding: &Finding, create: &str) -> anyhow::Error {
     let id = finding.subscription.as_deref().unwrap_or_default();
     match finding.health {
         Health::Missing => anyhow::anyhow!(
-            "there is no subscription to enable; {create}, with a secret, and store that secret"
+            "subscription not found; {create}, with a secret, and store that secret"
         ),
         Health::WrongUrl => anyhow::anyhow!(
-            "subscription {id} leads to another address; nobody but you knows which is right"
+            "subscription {id} points to another URL; correct the URL here or at the provider"
         ),
         Health::EventsMissing => anyhow::anyhow!(
-            "subscription {id} is enabled; add at the provider: {}; --add-types does it where we can",
+            "subscription {id} is enabled but lacks event types; add at the provider: {}; or use --add-types",
             finding.missing_events.join(", ")
         ),
         Health::Disabled | Health::Good => anyhow::anyhow!("subscription {id} cannot be enabled"),
     }
 }
 
-/// One line for the log, of which the metric is made.
+/// Logs one line, of which the template makes a metric.
 fn tell(status: &Status) {
     let health = status.finding.health.as_str();
     let dark = u8::from(status.finding.health != Health::Good);

@@ -1,6 +1,6 @@
-//! One figure for the health of the inbox, every five minutes: how many checks are violated.
+//! The health metric of the inbox, every five minutes: the number of checks that fail.
 //!
-//! An alarm rings when it is above zero, and when it does not come at all: then nobody sweeps.
+//! An alarm fires if the metric is above zero, and if it is missing, because then no sweep runs.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -14,18 +14,18 @@ use crate::{BackupSync, SweepReport};
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// A round that did not end for so many times its interval is late.
+/// A task is late if it has not ended for this many times its interval.
 const GRACE: u32 = 3;
 
-/// When this process last looked.
+/// When this process last ran the checks.
 #[derive(Debug, Default)]
 pub(crate) struct Health(Mutex<Option<UnixMillis>>);
 
 impl Health {
-    /// Whether it is time to look, and if so notes that it was done.
+    /// Returns whether the checks are due, and if so records that they ran.
     fn is_due(&self, now: UnixMillis) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // The starts of two sweeps are never quite as far apart as their schedule says.
+        // The interval between two sweeps can be slightly shorter than their schedule says.
         let due = last.is_none_or(|last| now < last || now.since(last) + MINUTE / 2 >= ROUND_EVERY);
         if due {
             *last = Some(now);
@@ -35,8 +35,9 @@ impl Health {
 }
 
 impl BackupSync {
-    /// Looks and says what it found. Without an answer of the table nothing is said, and the alarm
-    /// rings for that. How long a sweep took is no reason to leave one out.
+    /// Runs the checks and reports the result. If the table does not answer, the report is missing,
+    /// and the alarm fires. `began` is the start of the sweep, so that a long sweep does not skip a
+    /// report.
     pub(crate) async fn report_health(&self, sweep: &SweepReport, began: UnixMillis) {
         if !self.health.is_due(began) {
             return;
@@ -46,18 +47,18 @@ impl BackupSync {
             Ok(violated) => tell(&violated),
             Err(error) => tracing::error!(
                 error = format!("{error:#}"),
-                "could not look at the health of the inbox"
+                "could not check the health of the inbox"
             ),
         }
     }
 
-    /// A word for each check that is violated.
+    /// Returns a word for each check that fails.
     async fn violated(&self, sweep: &SweepReport, now: UnixMillis) -> anyhow::Result<Vec<String>> {
         let ledger = &self.parts.inbox.ledger;
         let mut violated = Vec::new();
-        let beats = ledger.heartbeats().await?;
+        let beats = ledger.operations().heartbeats().await?;
         for (round, every) in self.rounds() {
-            // One that never ended is the doctor's to see: here a stack cannot be told from a new one.
+            // The doctor reports a task that never ended: here it looks the same as a new stack.
             if let Some(last) = beats.get(round)
                 && now.since(*last) > every * GRACE
             {
@@ -77,7 +78,7 @@ impl BackupSync {
             if source.endpoint.is_none() {
                 continue;
             }
-            let status = ledger.endpoint(&source.name).await?;
+            let status = ledger.provider_reports().endpoint(&source.name).await?;
             if status.is_some_and(|status| status.finding.health != Endpoint::Good) {
                 violated.push(format!("dark.{}", source.name));
             }
@@ -85,8 +86,8 @@ impl BackupSync {
         Ok(violated)
     }
 
-    /// The rounds that somebody asks for, and how often they come. The comparison is not one of
-    /// them: how often it comes is the stack's to say.
+    /// The scheduled tasks and their intervals. The reconciliation is not checked: the stack's
+    /// parameters set its interval.
     fn rounds(&self) -> Vec<(&'static str, Duration)> {
         let mut rounds = vec![("drain", ROUND_EVERY), ("sync", SYNC_EVERY)];
         if self
@@ -101,21 +102,21 @@ impl BackupSync {
     }
 }
 
-/// One line for people, and for the metric that the template makes of it.
+/// Logs one line for operators. The template makes a metric of it.
 fn tell(violated: &[String]) {
     let (count, words) = (violated.len(), violated.join(" "));
     if violated.is_empty() {
         tracing::info!(
             metric = "health",
             violated_checks = count,
-            "the inbox is well"
+            "the inbox is healthy"
         );
     } else {
         tracing::warn!(
             metric = "health",
             violated_checks = count,
             violated = words,
-            "{count} checks of the inbox are violated: {words}"
+            "{count} checks of the inbox fail: {words}"
         );
     }
 }

@@ -1,4 +1,5 @@
-//! The note of when a round came to its end, by which the next sweep and the operator see that it runs.
+//! The heartbeat of a task: the time of its last end. It shows the next sweep and the operator that
+//! the task runs.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,11 +10,12 @@ use shared::base::timing::ROUND_EVERY;
 
 use crate::BackupSync;
 
-/// A process notes the end of a round again after this long: every second time of what comes every five
-/// minutes. A round counts as late after three times its interval, so one that fails once is not.
+/// The shortest time between two heartbeats of a task from one process: every second run of a
+/// five-minute schedule. A task is late after three times its interval, so one missing heartbeat is
+/// not an alarm.
 const AGAIN: Duration = Duration::from_secs(2 * ROUND_EVERY.as_secs() - 30);
 
-/// When this process last noted the end of each round.
+/// When this process last wrote the heartbeat of each task.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeats(Mutex<BTreeMap<&'static str, UnixMillis>>);
 
@@ -31,17 +33,17 @@ impl Heartbeats {
 }
 
 impl BackupSync {
-    /// Says that a round came to its end. What went well stays so when nobody hears of it.
+    /// Writes the heartbeat of a task. A failed write does not fail the task.
     pub(crate) async fn beat(&self, round: &'static str) {
         let now = (self.clock)();
         if !self.beats.is_due(round, now) {
             return;
         }
-        match self.parts.inbox.ledger.beat(round, now).await {
+        match self.parts.inbox.ledger.operations().beat(round, now).await {
             Ok(()) => self.beats.noted(round, now),
             Err(error) => tracing::warn!(
                 error = format!("{error:#}"),
-                "could not note the end of {round}"
+                "could not write the heartbeat of {round}"
             ),
         }
     }
@@ -63,7 +65,7 @@ mod tests {
             }
         }
         assert_eq!(noted, [0, 10, 20, 30]);
-        assert!(beats.is_due("sync", start), "each round by itself");
+        assert!(beats.is_due("sync", start), "tasks are independent");
         assert!(beats.is_due("sweep", start), "the clock was set back");
     }
 }

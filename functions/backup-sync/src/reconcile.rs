@@ -1,7 +1,8 @@
-//! The reconcile: reads the provider's objects and ours, and reports what differs.
+//! The reconciliation: compares the provider's objects with your own state, and reports the
+//! differences. It changes nothing.
 //!
-//! Nothing is changed here. What differs is read once more at the end, and only what stayed the
-//! same in between is drift: the sides are read at different times, and an event may be under way.
+//! Objects that differ are read again at the end. Only a difference that stayed the same is drift:
+//! the two sides are read at different times, and an event can be in progress.
 
 mod compare;
 mod local;
@@ -23,15 +24,15 @@ use crate::{BackupSync, RunTime};
 use compare::{Run, tell};
 use local::Ours;
 
-/// With less time than this left, nothing is begun. So much is kept for each comparison that has not
-/// had its turn.
+/// The least time in which a comparison begins. The same time is reserved for each comparison that
+/// has not had its turn.
 const LAST_LOOK: Duration = Duration::from_secs(30);
 
-/// Objects of a side that fit into the memory of the function.
+/// The most objects of one side that fit into the memory of the function.
 const MOST: usize = 100_000;
 
-/// Half a comparison would call drift what it has not read, and by the next run both sides have
-/// moved: what is too much for one run has to be split.
+/// Fails if there are too many objects. A partial comparison would report unread objects as drift,
+/// and both sides change before the next run, so a large comparison has to be split.
 fn few_enough(count: usize, what: &str) -> anyhow::Result<()> {
     ensure!(
         count <= MOST,
@@ -41,21 +42,21 @@ fn few_enough(count: usize, what: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether there is time for another page.
+/// Fails if there is no time for another page.
 fn in_time(now: UnixMillis, ends: UnixMillis, what: &str) -> anyhow::Result<()> {
     ensure!(
         now < ends,
-        "reconcile.too_slow: {what} is too long to be read in one run, nothing was compared; split \
+        "reconcile.too_slow: {what} cannot be read in one run, so nothing was compared; split \
          it into several [[source.reconcile]], or name a partition of the table"
     );
     Ok(())
 }
 
 impl BackupSync {
-    /// Every comparison, or those of one source, or one of them. One that fails does not keep the
-    /// others from their turn; that one failed is said at the end. Where they begin is left to
-    /// chance, so that none is always the one for which no time is left. A comparison is of no use
-    /// unless it is whole, so that it may take what the others do not need.
+    /// Runs all comparisons, those of one source, or one of them. If one fails, the others still
+    /// run, and the error is returned at the end. The start is random, so that not always the same
+    /// comparisons are left without time. A partial comparison has no use, so each may use the time
+    /// that the others do not need.
     pub(crate) async fn reconcile_all(
         &self,
         source: Option<&str>,
@@ -78,14 +79,14 @@ impl BackupSync {
         for (index, (of, reconcile)) in chosen.into_iter().enumerate() {
             let ends = share(time, count - index - 1);
             let one = self.reconcile(of, reconcile, ends, time);
-            match cut(ends + time.scaled(GRACE), "it", one).await {
+            match cut(ends + time.scaled(GRACE), "the comparison", one).await {
                 Ok(Some(report)) => {
                     tell(&report);
                     reports.push(report);
                 }
                 Ok(None) => tracing::info!(
                     source = of.name,
-                    "another run reconciles {}/{}",
+                    "another run is reconciling {}/{}",
                     of.name,
                     reconcile.name
                 ),
@@ -110,7 +111,7 @@ impl BackupSync {
         }
     }
 
-    /// `None`: another run is at it.
+    /// Runs one comparison. `None` means that another run holds its lease.
     async fn reconcile(
         &self,
         source: &Source,
@@ -123,22 +124,28 @@ impl BackupSync {
         let last_look = time.scaled(LAST_LOOK);
         ensure!(
             Instant::now() + last_look <= ends,
-            "no time was left for it in this run"
+            "no time left for it in this run"
         );
         let owner = owner()?;
-        // The lease outlasts the function: who holds it is alive or was killed.
+        // The lease outlasts the function timeout: its holder still runs, or Lambda stopped it.
         let lease = BACKUP_SYNC + Duration::from_secs(60);
-        let lease = ledger.reconcile_lease(&source.name, &reconcile.name, &owner, now, lease);
+        let lease = ledger.provider_reports().reconcile_lease(
+            &source.name,
+            &reconcile.name,
+            &owner,
+            now,
+            lease,
+        );
         let Some(lease) = lease.await? else {
             return Ok(None);
         };
         let ends = on(self.clock, ends);
         let report = self.run_reconcile(source, reconcile, ends, last_look);
         let report = report.await;
-        if let Err(error) = ledger.reconcile_release(lease).await {
+        if let Err(error) = ledger.provider_reports().reconcile_release(lease).await {
             tracing::warn!(
                 error = format!("{error:#}"),
-                "the lease of a reconcile has to run out"
+                "could not release the lease of a comparison; it expires"
             );
         }
         report.map(Some)
@@ -172,7 +179,7 @@ impl BackupSync {
                 Local::DynamoDb(at) => {
                     ensure!(
                         at.table != self.parts.table,
-                        "table {} is the inbox, not state of yours",
+                        "table {} is the inbox itself; name a table with your own state",
                         at.table
                     );
                     Ours::Table(local::Table {
@@ -185,7 +192,7 @@ impl BackupSync {
                     outbound: &self.outbound,
                     clock: self.clock,
                     ends,
-                    what: "our endpoint",
+                    what: "your endpoint",
                     key: self.api_key(&at.secret).await?,
                     secret: &at.secret,
                     key_header: None,
@@ -200,19 +207,24 @@ impl BackupSync {
         let took = (self.clock)().since(started).as_millis();
         report.took_ms = u64::try_from(took).unwrap_or(u64::MAX);
         let report = report.bounded();
-        self.parts.inbox.ledger.keep_report(&report).await?;
+        self.parts
+            .inbox
+            .ledger
+            .provider_reports()
+            .keep_report(&report)
+            .await?;
         Ok(report)
     }
 
-    /// The newest live value of a key of a provider's API.
+    /// Returns the newest live value of an API key.
     pub(crate) async fn api_key(&self, name: &str) -> anyhow::Result<Secret> {
         let live = self.parts.secrets.live(name, (self.clock)()).await?;
         let first = live.first().cloned();
-        first.with_context(|| format!("there is no API key {name:?}"))
+        first.with_context(|| format!("API key {name:?} not found"))
     }
 }
 
-/// Until when the next comparison may go on, before so many others.
+/// The end of the next comparison, if `waiting` others follow.
 fn share(time: RunTime, waiting: usize) -> Instant {
     let (now, ends) = (Instant::now(), time.until(ASKING));
     let left = ends.saturating_duration_since(now);

@@ -1,5 +1,6 @@
-//! The silence watch: says which sources send nothing any more, and whether there was anything to
-//! send. Each look reads what came since the one before, by the index, and an item of each source.
+//! The silence check: reports which sources have stopped sending webhooks, and whether the provider
+//! had events to send. Each check reads the events since the previous one from the index, and one
+//! item for each source.
 
 use std::time::Duration;
 
@@ -15,13 +16,13 @@ use tokio::time::Instant;
 use crate::BackupSync;
 use crate::deadline::{cut, from_anywhere};
 
-/// So many of the newest events since the last look are listened to.
+/// The most events since the last check that are examined, newest first.
 const MOST: usize = 30;
 
-/// The index may be late by this much.
+/// How late an entry of the index can be.
 const OVERLAP: Duration = Duration::from_secs(120);
 
-/// A first look, and one after a long pause, goes back this far.
+/// How far back the first check reads, and a check after a long pause.
 const FIRST: Duration = Duration::from_secs(2 * 3600);
 
 const HOUR_MS: i64 = 3_600_000;
@@ -31,26 +32,26 @@ const HOUR_MS: i64 = 3_600_000;
 pub struct Silence {
     pub source: String,
     pub silent_s: u64,
-    /// How far apart its webhooks usually are, if that is known.
+    /// The usual time between its webhooks, if known.
     pub usually_s: Option<u64>,
     pub why: Why,
 }
 
 impl BackupSync {
-    /// Looks at every source. Trouble with one is in the log, and keeps no other from its turn.
-    /// One that there is no time for is listened to from where the last look ended, by the next.
+    /// Checks every source. An error of one source is logged, and does not stop the others. The
+    /// next run checks a source without time left, from the end of its last check.
     pub(crate) async fn watch(&self, ends: Instant) -> Vec<Silence> {
         let mut silences = Vec::new();
         let sources = self.parts.config.sources();
         let heard = sources.filter(|source| source.quiet_after != QuietAfter::Off);
         for source in from_anywhere(heard.collect()).unwrap_or_default() {
-            let what = format!("listening for {}", source.name);
+            let what = format!("the silence check of {}", source.name);
             match cut(ends, &what, self.listen(source)).await {
                 Ok(silence) => silences.extend(silence),
                 Err(error) => tracing::warn!(
                     source = source.name,
                     error = format!("{error:#}"),
-                    "could not listen for {}",
+                    "could not check whether {} is silent",
                     source.name
                 ),
             }
@@ -61,15 +62,16 @@ impl BackupSync {
     async fn listen(&self, source: &Source) -> anyhow::Result<Option<Silence>> {
         let now = (self.clock)();
         let ledger = &self.parts.inbox.ledger;
-        let known = ledger.rhythm(&source.name).await?;
+        let known = ledger.statistics().rhythm(&source.name).await?;
         let mut rhythm = known.clone();
         let (times, cut) = self.webhooks(&source.name, &known, now).await?;
         rhythm.heard(&times, cut, now);
         if !ledger
+            .statistics()
             .keep_rhythm(&source.name, known.looked, &rhythm)
             .await?
         {
-            // Another watch is at it, and says what there is to say.
+            // Another run checks the source, and reports the result.
             return Ok(None);
         }
         let Quiet::Silent { silent, .. } = rhythm.judge(source.quiet_after, now) else {
@@ -85,7 +87,7 @@ impl BackupSync {
         Ok(Some(silence))
     }
 
-    /// When the last webhooks came since the last look, and whether there were more.
+    /// Returns when the newest webhooks since the last check arrived, and whether there were more.
     async fn webhooks(
         &self,
         source: &str,
@@ -105,12 +107,12 @@ impl BackupSync {
             newest.extend(ledger.received_in_hour(source, hour, to, room).await?);
             to = UnixMillis(hour.0 - 1);
         }
-        // What came before that was not looked for.
+        // Events before `from` were not read.
         let unheard = known.looked.is_some_and(|looked| looked < from);
         let cut = newest.len() > MOST || unheard;
         let mut times = Vec::new();
         for event in newest.iter().take(MOST) {
-            // What was heard at the last look is in the overlap.
+            // The overlap contains events that the last check has read.
             let known = known.last.is_some_and(|last| event.received_at <= last);
             if known {
                 continue;
@@ -123,7 +125,7 @@ impl BackupSync {
         Ok((times, cut))
     }
 
-    /// What the sync knows of the time since the last webhook.
+    /// Returns what the sync knows of the time since the last webhook.
     async fn why(
         &self,
         source: &Source,
@@ -136,12 +138,15 @@ impl BackupSync {
         let today = Day::of(now);
         let from = Day::of(last).max(today.before(7));
         let ledger = &self.parts.inbox.ledger;
-        let days = ledger.day_counts(&source.name, from, today).await?;
+        let days = ledger
+            .statistics()
+            .day_counts(&source.name, from, today)
+            .await?;
         Ok(Why::of(&days, last))
     }
 }
 
-/// One line for people, and for the metric that the template makes of it.
+/// Logs one line for operators. The template makes a metric of it.
 fn say(silence: &Silence) {
     let source = &silence.source;
     let usually = match silence.usually_s {
@@ -153,7 +158,7 @@ fn say(silence: &Silence) {
         Why::NothingHappened => {
             tracing::info!(
                 source,
-                "{source} is silent for {silent}{usually}: nothing happened there"
+                "no webhook from {source} for {silent}{usually}: nothing happened there"
             );
         }
         Why::NotArriving(events) => {
@@ -161,20 +166,20 @@ fn say(silence: &Silence) {
                 source,
                 silent_s = silence.silent_s,
                 missed_since = events,
-                "{source} is silent for {silent}{usually}: {events} events or more happened there and did not arrive"
+                "no webhook from {source} for {silent}{usually}: at least {events} events happened there and did not arrive"
             );
         }
         Why::Unknown => {
             tracing::warn!(
                 source,
                 silent_s = silence.silent_s,
-                "{source} is silent for {silent}{usually}"
+                "no webhook from {source} for {silent}{usually}"
             );
         }
     }
 }
 
-/// `36m`, `4m`, `14s`: good enough to read.
+/// Formats seconds briefly: `36m`, `4m`, `14s`.
 fn short(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds}s"),

@@ -1,4 +1,5 @@
-//! The sweep: liveness rests on it alone, so it must not become the next outage.
+//! The sweep: sends messages again for open events. All other paths can lose a message, so every
+//! event depends on the sweep, and the sweep itself must not cause an outage.
 
 mod capacity;
 mod recent;
@@ -25,76 +26,77 @@ use crate::drain::FIRST_BATCH;
 use crate::{BackupSync, RunTime};
 use capacity::SendCapacity;
 
-/// Rows of one part of the index that are read at once.
+/// Rows of one part of the index that one request reads.
 const ROWS: i32 = 500;
 
-/// Rows that are looked at before time and room are asked about again.
+/// Rows that are checked before the time and the capacity are checked again.
 const BATCH: usize = 160;
 
-/// How long a sweep waits for messages to be received before it takes the queue for one without a consumer.
+/// How long a sweep waits for messages to be received before it assumes that the queue has no
+/// consumer.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// How often the queues are asked for their depth, while what this sweep sent fills them.
+/// How often the depths of the queues are read while the messages of this sweep fill them.
 const ASK: Duration = Duration::from_millis(100);
 
-/// And while what others sent does.
+/// How often the depths are read while the messages of others fill the queues.
 const ASK_SLOWLY: Duration = Duration::from_secs(1);
 
-/// What a sweep did.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SweepReport {
-    /// Messages in the queue before the sweep; not read where no row was due.
+    /// Messages in the work queue before the sweep; not read if no row was due.
     pub depth: Option<u64>,
-    /// And in that of the backlog.
+    /// Messages in the backlog queue before the sweep.
     pub backlog: Option<u64>,
     pub checked: u64,
     pub sent: u64,
     pub exhausted: u64,
-    /// Left for the next sweep, because the queue is deep, or nobody answers what waits in it.
+    /// Left for the next sweep, because the queue is deep, or its messages are not received.
     pub throttled: u64,
-    /// Left asleep, because all of their destinations are down, or their source is paused.
+    /// Not scheduled, because all of their destinations are down, or their source is paused.
     pub skipped_unreachable: u64,
     /// Rows that could not be handled; each is in the log.
     pub failed: u64,
-    /// There are rows that this sweep did not look at: a queue was full, its time was over, or
-    /// another sweep is at them.
+    /// There are rows that this sweep did not check: a queue was full, the time was over, or
+    /// another sweep holds the lease.
     pub more: bool,
 }
 
 impl SweepReport {
-    /// What came of the rows that were looked at.
+    /// The rows on which the sweep acted.
     fn progress(&self) -> u64 {
         self.sent + self.exhausted + self.skipped_unreachable
     }
 }
 
-/// Rows by the time at which they are due. What is due since long came long ago, too, and belongs in
-/// the backlog: while that is full, it must not keep the events of now waiting.
+/// Rows by their due time. A row that has long been due belongs to an old event, whose message goes
+/// to the backlog queue. While that queue is full, old events must not delay recent ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stretch {
     Recent,
     Old,
 }
 
-/// A sweep at work.
+/// The state of a running sweep.
 struct Work {
     owner: String,
-    /// When the lease of this sweep is over.
+    /// When the lease of this sweep ends.
     leased: Cell<UnixMillis>,
     until: Instant,
     time: RunTime,
     room: RefCell<SendCapacity>,
-    /// When the queues were asked for their depth.
+    /// When the depths of the queues were last read.
     asked: Cell<Instant>,
     /// Sources of which one event was sent ahead.
     ahead: RefCell<BTreeSet<String>>,
     report: RefCell<SweepReport>,
     more: Cell<bool>,
-    /// Messages were sent to the backlog.
+    /// Messages were sent to the backlog queue.
     to_feed: Cell<bool>,
-    /// All rows were looked at, or there is no more time for it.
+    /// All rows were checked, or the time is over.
     ended: Cell<bool>,
-    /// One of these two changed.
+    /// Signals that `to_feed` or `ended` changed.
     stirred: Notify,
 }
 
@@ -112,8 +114,8 @@ impl Work {
         usize::try_from(left).unwrap_or(usize::MAX)
     }
 
-    /// When to ask the queues for their depth again: when it shows what was sent first, and gives its
-    /// place back.
+    /// When to read the depths of the queues again: as soon as they show the first message sent, so
+    /// that its reservation is released.
     fn next_depth_check(&self) -> Instant {
         let asked = self.asked.get();
         match self.room.borrow().shows_at() {
@@ -123,12 +125,12 @@ impl Work {
     }
 }
 
-/// What came of a page of rows.
+/// The result of a page of rows.
 enum Page {
-    /// There are more, from here.
+    /// More rows follow, from this key.
     Next(Item),
     Last,
-    /// The queue is full, or the time is over: nothing more is read.
+    /// The queue is full, or the time is over: no more rows are read.
     Full,
 }
 
@@ -165,7 +167,7 @@ impl BackupSync {
             return Ok(SweepReport::default());
         }
         let Some(work) = self.begin(time).await? else {
-            tracing::info!("another sweep is at what is due");
+            tracing::info!("another sweep handles the rows that are due");
             return Ok(SweepReport {
                 more: true,
                 ..SweepReport::default()
@@ -186,17 +188,24 @@ impl BackupSync {
         let swept = self.sweep_all(fresh, work).await;
         work.ended.set(true);
         work.stirred.notify_one();
-        if let Err(error) = self.parts.inbox.ledger.sweep_release(&work.owner).await {
+        if let Err(error) = self
+            .parts
+            .inbox
+            .ledger
+            .sweep()
+            .sweep_release(&work.owner)
+            .await
+        {
             tracing::warn!(
                 error = format!("{error:#}"),
-                "the lease of the sweep has to run out"
+                "could not release the lease of the sweep; it expires"
             );
         }
         swept
     }
 
-    /// Empties the backlog while the sweep fills it. The drain does the same, but one that found the
-    /// backlog empty has ended.
+    /// Empties the backlog queue while the sweep fills it. The drain does the same, but a drain
+    /// that found the queue empty has ended.
     async fn promote_beside(&self, work: &Work) {
         let mut batch = FIRST_BATCH;
         loop {
@@ -207,7 +216,7 @@ impl BackupSync {
             {
                 tracing::warn!(
                     error = format!("{error:#}"),
-                    "could not empty the backlog; the drain does"
+                    "could not empty the backlog queue; the drain does"
                 );
                 return;
             }
@@ -217,23 +226,34 @@ impl BackupSync {
         }
     }
 
-    /// Whether there is a row to look at: in an idle inbox neither the queues are asked, nor is a
-    /// lease taken.
+    /// Whether a row is due. In an idle inbox, the sweep reads no queue depth and takes no lease.
     async fn is_anything_due(&self) -> anyhow::Result<bool> {
         let ledger = &self.parts.inbox.ledger;
         for shard in 0..WORK_SHARDS {
-            if !ledger.due(shard, (self.clock)(), 1).await?.is_empty() {
+            if !ledger
+                .sweep()
+                .due(shard, (self.clock)(), 1)
+                .await?
+                .is_empty()
+            {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// `None`: another sweep is at it. Each counts the room in a queue by itself, and two would fill
-    /// it twice.
+    /// Begins a sweep; `None` if another sweep holds the lease. Each sweep counts the capacity of
+    /// the queues by itself, so two would fill them twice.
     async fn begin(&self, time: RunTime) -> anyhow::Result<Option<Work>> {
         let (owner, now) = (owner()?, (self.clock)());
-        if !self.parts.inbox.ledger.sweep_lease(&owner, now).await? {
+        if !self
+            .parts
+            .inbox
+            .ledger
+            .sweep()
+            .sweep_lease(&owner, now)
+            .await?
+        {
             return Ok(None);
         }
         let (depth, backlog) = self.depths().await?;
@@ -263,21 +283,21 @@ impl BackupSync {
         Ok((depth, queue.depth(QueueName::Backlog).await?))
     }
 
-    /// Pass after pass, as long as there is time, something is left, and something comes of it.
+    /// Runs pass after pass, while there is time, rows are left, and the passes make progress.
     async fn sweep_all(&self, fresh: &[(EventKey, UnixMillis)], work: &Work) -> anyhow::Result<()> {
-        // The index may not show them yet.
+        // The index may not show these rows yet.
         self.sweep_row_batches(fresh, Stretch::Recent, work).await?;
         loop {
             let before = work.report.borrow().progress();
-            // What one pass held back is due in the next one again.
+            // Rows that one pass throttled are due again in the next.
             work.report.borrow_mut().throttled = 0;
             work.more.set(false);
             self.pass(work).await?;
             let throttled = work.report.borrow().throttled > 0;
-            let stands_still = work.report.borrow().progress() == before;
+            let no_progress = work.report.borrow().progress() == before;
             let pause = work.time.scaled(PAUSE);
             let over = Instant::now() + pause >= work.until;
-            if !(throttled || work.more.get()) || stands_still || over {
+            if !(throttled || work.more.get()) || no_progress || over {
                 work.more.set(throttled || work.more.get());
                 return Ok(());
             }
@@ -289,9 +309,9 @@ impl BackupSync {
         }
     }
 
-    /// Everything that is due: what may belong among the events of now comes first. A page of each part
-    /// of the index in turn, so that what is due longest comes first: no event that is still young
-    /// grows old because its part is the last.
+    /// Checks all rows that are due, recent rows first. The parts of the index take turns, one page
+    /// each, so that the rows due longest come first: no recent event becomes old because its part
+    /// is the last.
     async fn pass(&self, work: &Work) -> anyhow::Result<()> {
         let now = (self.clock)();
         let shards = from_anywhere((0..WORK_SHARDS).collect())?;
@@ -311,8 +331,9 @@ impl BackupSync {
         Ok(())
     }
 
-    /// One page of a part of the index. Rows that this code cannot work on, because newer code wrote them
-    /// or they are damaged, keep their place at its front: what stands behind them gets its turn.
+    /// Checks one page of a part of the index. Rows that this code cannot process, because newer
+    /// code wrote them or they are damaged, stay at the front of the part. The rows behind them are
+    /// still checked.
     async fn sweep_page(
         &self,
         shard: u8,
@@ -331,7 +352,7 @@ impl BackupSync {
             Stretch::Old => (UnixMillis(0), UnixMillis(old.0 - 1)),
         };
         let ledger = &self.parts.inbox.ledger;
-        let (rows, next) = ledger.due_between(shard, due, ROWS, place).await?;
+        let (rows, next) = ledger.sweep().due_between(shard, due, ROWS, place).await?;
         Ok(match next {
             _ if !self.sweep_row_batches(&rows, stretch, work).await? => Page::Full,
             Some(place) => Page::Next(place),
@@ -339,7 +360,8 @@ impl BackupSync {
         })
     }
 
-    /// Looks at rows, as many at once as there is room for; `false` when there is none, or no time.
+    /// Checks rows, as many at once as the queue has capacity for. Returns `false` if there is no
+    /// capacity or no time.
     async fn sweep_row_batches(
         &self,
         mut rows: &[(EventKey, UnixMillis)],
@@ -351,15 +373,15 @@ impl BackupSync {
                 return Ok(false);
             }
             let most = work.room_for(stretch).min(BATCH).min(rows.len());
-            let (lot, rest) = rows.split_at(most);
-            self.sweep_rows(lot, work).await;
+            let (batch, rest) = rows.split_at(most);
+            self.sweep_rows(batch, work).await;
             rows = rest;
         }
         Ok(true)
     }
 
-    /// Whether this sweep may ring, and a queue takes it: one that is full is asked again until it was
-    /// heard, for a while.
+    /// Whether this sweep holds its lease and the queue has capacity. The depth of a full queue is
+    /// read again for a while, until its messages are received.
     async fn has_room(&self, stretch: Stretch, work: &Work) -> anyhow::Result<bool> {
         let patience = Instant::now() + work.time.scaled(PAUSE);
         loop {
@@ -380,7 +402,7 @@ impl BackupSync {
         }
     }
 
-    /// Whether the lease of this sweep holds. It is renewed when a third of it is over.
+    /// Whether this sweep holds its lease. The lease is renewed when a third of it is over.
     async fn still_holds_lease(&self, work: &Work) -> anyhow::Result<bool> {
         let now = (self.clock)();
         if work.leased.get() > now + SWEEP_LEASE * 2 / 3 {
@@ -390,6 +412,7 @@ impl BackupSync {
             .parts
             .inbox
             .ledger
+            .sweep()
             .sweep_lease(&work.owner, now)
             .await?;
         if leads {
@@ -398,12 +421,13 @@ impl BackupSync {
         Ok(leads)
     }
 
-    /// What became a dead letter keeps its body. It is the next sweep's to do what fails here.
+    /// Holds the bodies of dead letters, so that they do not expire. The next sweep retries a
+    /// failure.
     pub(crate) async fn hold_dead_letters(&self) {
         let now = (self.clock)();
         match self.parts.inbox.ledger.hold_dead_letters(now).await {
             Ok(None | Some(0)) => {}
-            Ok(Some(held)) => tracing::info!(held, "hold the bodies of {held} dead letters"),
+            Ok(Some(held)) => tracing::info!(held, "held the bodies of {held} dead letters"),
             Err(error) => {
                 tracing::error!(
                     error = format!("{error:#}"),

@@ -1,11 +1,11 @@
-//! The sync: asks a provider which events there were, and keeps those that never arrived.
+//! The sync: asks a provider for its events, and stores those that never arrived.
 //!
-//! The cursor is the clock at the START of the last complete run; a run asks from an overlap
-//! before it, inclusively; the cursor moves only after every put; a failed put ends the run.
-//! Each of these rules is one whose breach was shown to lose events.
+//! The cursor is the clock at the START of the last complete run. A run asks from an overlap before
+//! the cursor, inclusively. The cursor moves only after every put, and a failed put ends the run.
+//! A violation of any of these rules was shown to lose events.
 //!
-//! A list that is read from a place and not from a time keeps that place beside the cursor, by the
-//! same rules.
+//! A list that is read from a position and not from a time keeps that position beside the cursor,
+//! by the same rules.
 
 mod access_token;
 mod fault;
@@ -43,10 +43,10 @@ pub use report::{Named, SyncReport, SyncRequest};
 use report::{say_done, say_failed, say_left};
 use request::Pace;
 
-/// How much later than now a cursor may be, as clocks differ.
+/// How far in the future a cursor may be, because clocks differ.
 const AHEAD: Duration = Duration::from_secs(300);
 
-/// Sources whose last turn is read at the same time.
+/// Sources whose last turn is read in parallel.
 const AT_ONCE: usize = 8;
 
 /// One turn of one source.
@@ -57,28 +57,29 @@ struct Run<'r> {
     key: Secret,
     /// When its turn ends.
     ends: UnixMillis,
-    /// When its lease ends, which outlasts the function: the holder is alive or was killed.
+    /// When its lease ends. The lease outlasts the function timeout: its holder still runs, or
+    /// Lambda stopped it.
     lease: UnixMillis,
-    /// The provider wants us to wait for longer than the turn goes on.
+    /// The provider requires a longer wait than the turn has left.
     has_to_wait: bool,
-    /// The token that was had for the key, where the provider wants one.
+    /// The token that was exchanged for the key, if the provider requires one.
     bearer: Option<String>,
-    /// Before this the provider takes no request.
+    /// The earliest time of the next request.
     pace: Pace,
-    /// What was asked for again in this run: a delivery log names an event many times.
+    /// Events whose redelivery this run has requested: a delivery log names an event many times.
     asked: BTreeSet<EventKey>,
     report: SyncReport,
     counting: Option<Counting>,
     lookback: Option<Duration>,
     only_looks: bool,
-    /// What was wrong with an event; the others are seen to before it is told.
+    /// The fault of an event. The other events are processed before it is reported.
     fault: Option<Fault>,
 }
 
 impl BackupSync {
-    /// Every source, or one, that served longest ago first. Each has a share of the time, so that one
-    /// that fails, is slow or is throttled does not keep the others from their turn; what time is left
-    /// then is for those that have more to list. That one failed is said at the end.
+    /// Syncs all sources, or one. The source served longest ago goes first. Each has a share of the
+    /// time, so that a source that fails, is slow or is throttled does not block the others. The
+    /// remaining time is for sources with more to list. Errors are returned at the end.
     pub(crate) async fn sync_all(
         &self,
         order: &SyncRequest,
@@ -128,8 +129,8 @@ impl BackupSync {
         }
     }
 
-    /// The sources that are to be synced, in the order of their turns. Where the ledger does not say
-    /// when a source was served it comes first: if the ledger is unavailable, its sync says so.
+    /// The sources to sync, in the order of their turns. A source whose last turn cannot be read
+    /// comes first: if the ledger is unavailable, its sync reports that.
     async fn turns(&self, order: &SyncRequest) -> VecDeque<(&Source, &SourceSync)> {
         let sources = self.parts.config.sources();
         let wanted = |source: &&Source| match &order.source {
@@ -144,7 +145,11 @@ impl BackupSync {
         }
         let ledger = &self.parts.inbox.ledger;
         let served = stream::iter(chosen).map(async |(source, settings)| {
-            let served = ledger.sync_served(&source.name).await.unwrap_or_default();
+            let served = ledger
+                .sync()
+                .sync_served(&source.name)
+                .await
+                .unwrap_or_default();
             (served, source, settings)
         });
         let mut served: Vec<_> = served.buffered(AT_ONCE).collect().await;
@@ -155,7 +160,7 @@ impl BackupSync {
             .collect()
     }
 
-    /// One turn of a source, and whether it would go on if it had another one.
+    /// Runs one turn of a source. Returns its report, and whether another turn would continue it.
     async fn sync_one(
         &self,
         source: &Source,
@@ -167,7 +172,7 @@ impl BackupSync {
         let lookback = order.lookback_s.map(Duration::from_secs);
         ensure!(
             lookback.is_none() || settings.list.mark.is_none(),
-            "the list of {} is read from a place and not from a time: it cannot be asked for more",
+            "the list of {} is read from a position, not from a time: remove the lookback",
             source.name
         );
         let mut run = Run {
@@ -191,7 +196,13 @@ impl BackupSync {
             fault: None,
         };
         if order.dry_run {
-            let cursor = self.parts.inbox.ledger.sync_cursor(&source.name).await?;
+            let cursor = self
+                .parts
+                .inbox
+                .ledger
+                .sync()
+                .sync_cursor(&source.name)
+                .await?;
             let ended = self.pages(&mut run, &cursor, None, now).await?;
             run.report.complete = ended.is_some();
         } else {
@@ -208,39 +219,46 @@ impl BackupSync {
         }
     }
 
-    /// A run under the lease of the source, which moves its cursor when all of it is done.
+    /// Runs under the lease of the source, and moves the cursor after a complete run.
     async fn store_missing(&self, run: &mut Run<'_>, now: UnixMillis) -> anyhow::Result<()> {
         let ledger = &self.parts.inbox.ledger;
         let (source, owner) = (run.source.name.as_str(), owner()?);
-        let lease = ledger.sync_lease(source, &owner, now, run.lease.since(now));
+        let lease = ledger
+            .sync()
+            .sync_lease(source, &owner, now, run.lease.since(now));
         let Some(lease) = lease.await? else {
             run.report.skipped = true;
             return Ok(());
         };
-        // The run begins with the lease: another one may have ended while we waited for it.
+        // The run begins when it gets the lease: another run may have ended in the meantime.
         let now = (self.clock)();
         if lease.cursor.at.is_some_and(|at| at > now + AHEAD) {
             return self.send_back(run, lease, now).await;
         }
         let cursor = lease.cursor.clone();
         let ended = self.pages(run, &cursor, Some(&lease), now).await;
-        let anew = run.must_restart_from_cursor(ended.as_ref().err());
+        let restart = run.must_restart_from_cursor(ended.as_ref().err());
         match ended {
-            Ok(Some(End { started, mark })) if !anew => {
+            Ok(Some(End { started, mark })) if !restart => {
                 self.count(run.counting.take(), run.settings).await;
                 let now = (self.clock)();
                 run.report.complete = match mark {
-                    None => ledger.sync_advance(lease, started, now).await?,
-                    Some(mark) => ledger.sync_advance_to(lease, started, &mark, now).await?,
+                    None => ledger.sync().sync_advance(lease, started, now).await?,
+                    Some(mark) => {
+                        ledger
+                            .sync()
+                            .sync_advance_to(lease, started, &mark, now)
+                            .await?
+                    }
                 };
                 Ok(())
             }
-            Ok(_) => self.stop(lease, anew).await,
+            Ok(_) => self.stop(lease, restart).await,
             Err(error) => {
-                if let Err(second) = self.stop(lease, anew).await {
+                if let Err(second) = self.stop(lease, restart).await {
                     tracing::warn!(
                         error = format!("{second:#}"),
-                        "the sync lease has to run out"
+                        "could not release the sync lease; it expires"
                     );
                 }
                 Err(error)
@@ -248,19 +266,19 @@ impl BackupSync {
         }
     }
 
-    /// What the pages before it brought is kept, and so is where to go on, unless there is no going
-    /// on from there.
-    async fn stop(&self, lease: SyncLease, anew: bool) -> anyhow::Result<()> {
+    /// Ends an incomplete run. The stored events stay, and so does the place to continue, unless
+    /// the next run has to restart at the cursor.
+    async fn stop(&self, lease: SyncLease, restart: bool) -> anyhow::Result<()> {
         let ledger = &self.parts.inbox.ledger;
-        if anew {
-            ledger.sync_restart(lease).await
+        if restart {
+            ledger.sync().sync_restart(lease).await
         } else {
-            ledger.sync_release(lease).await
+            ledger.sync().sync_release(lease).await
         }
     }
 
-    /// A cursor in the future would have nothing asked for until then. It goes back as far as the
-    /// list reaches, for nobody knows how long the clock was wrong.
+    /// Moves back a cursor in the future, because no event before it would be requested. The cursor
+    /// goes back as far as the list reaches, because it is unknown how long the clock was wrong.
     async fn send_back(
         &self,
         run: &Run<'_>,
@@ -268,26 +286,29 @@ impl BackupSync {
         now: UnixMillis,
     ) -> anyhow::Result<()> {
         let ledger = &self.parts.inbox.ledger;
-        ledger.sync_release(lease).await?;
+        ledger.sync().sync_release(lease).await?;
         let fault = anyhow!("in the sync of {}", run.source.name).context(Fault::CursorAhead);
         if run.sync.mark.is_some() {
-            return Err(fault.context("its place in the list is kept until the clock is there"));
+            return Err(
+                fault.context("the position in the list is kept until the clock reaches it")
+            );
         }
         let reach = run.reach().unwrap_or(run.settings.first_lookback);
         ledger
+            .provider_reports()
             .sync_rewind(&run.source.name, now - reach, now)
             .await?;
-        Err(fault.context("the next run asks for all that the list has"))
+        Err(fault.context("the next run requests the whole list"))
     }
 }
 
 impl Run<'_> {
     /// Whether the next run has to begin at the cursor, and not where this one stopped: the
-    /// provider refuses to go on there, or a page before it was not what it should be.
+    /// provider rejects that place, or a page before it was faulty.
     fn must_restart_from_cursor(&self, error: Option<&anyhow::Error>) -> bool {
         let repeats = |error: &anyhow::Error| error.downcast_ref() == Some(&Fault::Repeats);
         let refused = error.is_some_and(anyhow::Error::is::<NoSuchPage>);
-        // A place in a list is no page: it is where the last complete run came to.
+        // The position of a list is not a page: it is the end of the last complete run.
         refused
             || self.sync.mark.is_none()
                 && (self.fault == Some(Fault::TooLong) || error.is_some_and(repeats))

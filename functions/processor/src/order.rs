@@ -1,9 +1,10 @@
-//! The order of an entity's events, around the actions of one of them.
+//! Processes the events of an entity in order.
 //!
-//! [`Processor::take_turn`] comes before the actions and [`Processor::end_turn`] after the
-//! settlement. The lock is taken after the claim and for as long, so that it outlasts the lease:
-//! no effect begins that the lease does not cover. What a call that is cut off does later, only
-//! its destination can refuse; it is told the entity and its version.
+//! [`Processor::take_turn`] runs before the actions and [`Processor::end_turn`] after the
+//! settlement. The worker takes the entity lock after the claim, for the same duration. The lock
+//! therefore outlasts the lease, and effects begin only under the lease. A call that timed out can
+//! still take effect later, and only its destination can reject it; each call therefore names the
+//! entity and its version.
 
 use std::time::Duration;
 
@@ -25,8 +26,8 @@ use shared::webhook::event::EventKey;
 
 use crate::{Permit, Processor};
 
-/// How long a worker waits for a lock before it tries again. Most events are worked on in less
-/// than all of it.
+/// How long a worker waits before each attempt to get the lock. Most events are processed in less
+/// than the sum.
 const WAITS_FOR_LOCK: [Duration; 5] = [
     Duration::ZERO,
     Duration::from_millis(100),
@@ -35,49 +36,49 @@ const WAITS_FOR_LOCK: [Duration; 5] = [
     Duration::from_millis(400),
 ];
 
-/// When an event comes again that did not get the lock: at first, and at most, which is about when
-/// the lock of one that died is free. It doubles each time.
+/// How long an event that did not get the lock is deferred: the first delay, which doubles each
+/// time, and the longest, after which the lock of a crashed worker has about expired.
 const AGAIN: Duration = Duration::from_secs(2);
 const AGAIN_AT_MOST: Duration = Duration::from_secs(32);
 
-/// How long the current state may take. The actions have the rest of an effect's time.
+/// Timeout of the request for the current state. The actions have the rest of the effect timeout.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
 const SKIPPED_STALE: &str = "skipped_stale";
 const OUT_OF_ORDER: &str = "out_of_order";
 const UNORDERED: &str = "unordered";
 
-/// What an attempt holds of the order, until its event is settled.
+/// The lock and the order entry that an attempt holds until its event is settled.
 #[derive(Default)]
 pub(crate) struct Turn {
     lock: Option<EntityLock>,
     pointer: Option<OrderEntry>,
-    /// What the history is to say of it.
+    /// The annotation for the event's history.
     pub(crate) remark: Option<&'static str>,
-    /// When an action can be tried that its destination could not take now, and why not.
+    /// The reason why an action was deferred, and the earliest time to try it again.
     pub(crate) waits: Option<(String, UnixMillis)>,
-    /// Whether another event goes first.
+    /// Whether another event of the entity must be processed first.
     pub(crate) is_behind: bool,
-    /// That event, where it is known.
+    /// The key of that event, if known.
     ahead: Option<EventKey>,
 }
 
-/// What the actions get.
+/// The input of the actions.
 pub(crate) struct ActionInput {
     pub(crate) body: Bytes,
-    /// The row, where it is another one than the event's.
+    /// The row to use in place of the event's own row.
     pub(crate) row: Option<Row>,
     pub(crate) entity: Option<EntityHeaders>,
-    /// The version of a fetched state, which is then what the effects are about.
+    /// The version of a fetched state. The effects then belong to this version.
     pub(crate) state: Option<String>,
 }
 
-/// What a destination is told, so that it can hold its own state against it.
+/// The entity headers of a call. A destination can compare them with its own state.
 pub(crate) struct EntityHeaders {
     pub(crate) name: String,
     pub(crate) version: Option<String>,
-    /// `current` when the body is the fetched state, `gone` when the provider has none any more
-    /// and the body is the event's.
+    /// `current` if the body is the fetched state. `gone` if the provider no longer has the entity;
+    /// the body is then the event's.
     state: Option<&'static str>,
 }
 
@@ -106,8 +107,8 @@ impl ActionInput {
 }
 
 impl Processor {
-    /// Waits for the event's turn, and says what the actions get; or how the attempt ends without
-    /// them. What is held for it stands in `turn`, also then.
+    /// Waits for the event's turn, and returns the input of the actions, or the outcome of an
+    /// attempt that does not run them. In both cases `turn` records what the attempt holds.
     pub(crate) async fn take_turn(
         &self,
         source: &Source,
@@ -115,9 +116,9 @@ impl Processor {
         body: &Bytes,
         turn: &mut Turn,
     ) -> Result<ActionInput, Outcome> {
-        // A request for a confirmation is about no entity.
+        // A request to confirm a subscription does not concern an entity.
         let is_event = source.verifier.confirmation(body).is_none();
-        // What nobody is told of makes nothing else old.
+        // An event that no action receives must not make other events stale.
         let mut actions = source.actions.iter();
         let concerns = actions.any(|action| action.filter.matches(&lease.row.kind, body));
         let ordered = source.order.as_ref();
@@ -126,7 +127,7 @@ impl Processor {
         };
         let row = &lease.row;
         let Some(place) = order.place(&source.name, &row.headers, body, row.received_at) else {
-            tracing::warn!(event.id = %row.id(), event.key = %row.key, source = source.name, "event {} does not say which entity or version it is about; it is worked on in no order", row.id());
+            tracing::warn!(event.id = %row.id(), event.key = %row.key, source = source.name, "event {} does not name its entity or its version; it is processed without ordering", row.id());
             turn.remark = Some(UNORDERED);
             return Ok(ActionInput::event(body, None));
         };
@@ -172,7 +173,11 @@ impl Processor {
                 let pointer = OrderEntry::new(entity.clone(), version, &lease.row.key);
                 let pointer = turn.pointer.insert(pointer);
                 let ledger = &self.parts.inbox.ledger;
-                if let Some(ahead) = ledger.predecessor(pointer, (self.clock)()).await? {
+                if let Some(ahead) = ledger
+                    .entities()
+                    .predecessor(pointer, (self.clock)())
+                    .await?
+                {
                     turn.is_behind = true;
                     turn.ahead = ahead.event;
                     return Ok(Err(waits(ahead.until)));
@@ -190,7 +195,8 @@ impl Processor {
         Ok(Ok(ActionInput::event(body, Some(entity))))
     }
 
-    /// The current state of the entity, in place of what the event says of it.
+    /// Returns the current state of the entity as the input of the actions, in place of the body of
+    /// the event.
     async fn current(
         &self,
         order: &Order,
@@ -210,7 +216,7 @@ impl Processor {
         };
         let version = order.version_of(&state);
         if let Some(version) = &version {
-            // Another worker went on with a newer one, while this one was not heard of.
+            // Another worker has processed a newer state in the meantime.
             if self.raise(entity, version, lease).await? == VersionCheck::Stale {
                 turn.remark = Some(SKIPPED_STALE);
                 return Ok(Err(Outcome::Done));
@@ -228,7 +234,7 @@ impl Processor {
         }))
     }
 
-    /// `None`: the provider says that there is none.
+    /// Fetches the current state. `None` means that the provider answered 404 or 410.
     async fn fetch(
         &self,
         current: &Current,
@@ -239,7 +245,7 @@ impl Processor {
             Some(name) => {
                 let live = self.parts.secrets.live(name, now).await?;
                 let token = live.first();
-                let token = token.with_context(|| format!("there is no secret {name:?}"))?;
+                let token = token.with_context(|| format!("secret {name:?} not found"))?;
                 Some(format!("Bearer {}", token.expose()))
             }
             None => None,
@@ -253,7 +259,7 @@ impl Processor {
             Ok(Err(SendError::NotSent(error) | SendError::OutcomeUnknown(error))) => {
                 return Ok(Err(Outcome::retry(format!("fetch the state: {error}"))));
             }
-            Err(_) => return Ok(Err(Outcome::retry("fetch the state: it took too long"))),
+            Err(_) => return Ok(Err(Outcome::retry("fetch the state: request timed out"))),
         };
         Ok(match (answer.status, answer.body) {
             (200..=299, Some(body)) => Ok(Some(body)),
@@ -270,7 +276,9 @@ impl Processor {
             tokio::time::sleep(wait.mul_f64(0.5 + 0.5 * jitter())).await;
             let now = (self.clock)();
             let ledger = &self.parts.inbox.ledger;
-            let lock = ledger.lock_entity(entity, lease.owner(), now, LEASE);
+            let lock = ledger
+                .entities()
+                .lock_entity(entity, lease.owner(), now, LEASE);
             if let Some(lock) = lock.await? {
                 return Ok(Some(lock));
             }
@@ -285,19 +293,23 @@ impl Processor {
         lease: &Lease,
     ) -> anyhow::Result<VersionCheck> {
         let ledger = &self.parts.inbox.ledger;
-        let raised = ledger.advance_version(entity, version, &lease.row.key, (self.clock)());
+        let raised =
+            ledger
+                .entities()
+                .advance_version(entity, version, &lease.row.key, (self.clock)());
         raised.await
     }
 
-    /// Works on the events that waited for one another, as long as there is time to begin. Here,
-    /// and not by a ring: each ring is a link of a chain that Lambda cuts.
+    /// Processes the events that waited for one another, while there is time to begin. The
+    /// processor does not send messages for them: Lambda stops a long chain of messages in which
+    /// one invocation causes the next.
     pub(crate) async fn process_next_in_order(
         &self,
         mut next: Option<WorkMessage>,
         deadline: UnixMillis,
     ) {
         while let Some(work_message) = next {
-            // The place in the batch is its first event's.
+            // The permit belongs to the first event.
             next = match self
                 .process_event(&work_message, deadline, ExpiredLease::Leave, Permit(None))
                 .await
@@ -307,7 +319,7 @@ impl Processor {
                     tracing::info!(
                         event.key = %work_message.key,
                         error = format!("{error:#}"),
-                        "left event {} to its own message",
+                        "did not process event {} in order; its own message will",
                         work_message.key
                     );
                     None
@@ -316,9 +328,9 @@ impl Processor {
         }
     }
 
-    /// Gives back what was held, once the event is settled, and names the event to go on with:
-    /// the one that goes first, or the one that waited for this one. Trouble here costs time: the
-    /// lock runs out, a pointer of a settled row is passed over.
+    /// Releases the lock and the order entry of a settled event, and returns the event to process
+    /// next: the event ahead, or the event that waited for this one. An error here only costs time:
+    /// the lock expires, and the order entry of a settled row is skipped.
     pub(crate) async fn end_turn(&self, turn: Turn, settled: &Settled) -> Option<WorkMessage> {
         let ledger = &self.parts.inbox.ledger;
         let Turn {
@@ -334,13 +346,18 @@ impl Processor {
         let end = async {
             let pointer = pointer.filter(|_| ended);
             if let Some(pointer) = &pointer {
-                ledger.leave_order(pointer).await?;
+                ledger.entities().leave_order(pointer).await?;
             }
             if let Some(lock) = lock {
-                ledger.unlock_entity(lock).await?;
+                ledger.entities().unlock_entity(lock).await?;
             }
             match pointer {
-                Some(pointer) => ledger.wake_next(&pointer.entity, (self.clock)()).await,
+                Some(pointer) => {
+                    ledger
+                        .entities()
+                        .wake_next(&pointer.entity, (self.clock)())
+                        .await
+                }
                 None => Ok(ahead),
             }
         };
@@ -349,12 +366,12 @@ impl Processor {
             Err(error) => {
                 tracing::warn!(
                     error = format!("{error:#}"),
-                    "could not give back the turn of an event; it runs out"
+                    "could not release the turn of an event; it expires"
                 );
                 None
             }
         };
-        // Whoever is settled has no run to name; a message for any run finds the row.
+        // The run of the next event is not known here; a message with any run finds the row.
         next.map(|key| WorkMessage { key, run: 0 })
     }
 }

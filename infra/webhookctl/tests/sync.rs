@@ -40,7 +40,7 @@ async fn a_run_that_breaks_off_goes_on_where_it_was_and_nothing_is_found_twice()
     failures[2] = Failure::BadPage;
     world.stand_ins.provider.fail_from_request(2, &failures);
     let error = world.sync().await.unwrap_err().to_string();
-    assert!(error.contains("asked 6 times"), "{error}");
+    assert!(error.contains("failed 6 times"), "{error}");
     assert_eq!(world.stand_ins.provider.requests(), 7);
     assert_eq!(world.in_ledger(EVENTS).await?, 100);
 
@@ -103,13 +103,21 @@ async fn a_body_larger_than_a_webhook_is_worked_on_and_replayed() -> anyhow::Res
         let epoch = world.is_done(&key).await?;
         let expires = now + std::time::Duration::from_secs(86_400);
         let (plan, planned) = (format!("rpl_{id}"), [(key.clone(), epoch)]);
-        world.ledger.plan_events(&plan, &planned, expires).await?;
+        world
+            .ledger
+            .plans()
+            .plan_events(&plan, &planned, expires)
+            .await?;
         let again = Again {
             plan: &plan,
             seen: epoch,
             new_effects: true,
         };
-        let replayed = world.ledger.replay(&key, &again, UnixMillis::now()).await?;
+        let replayed = world
+            .ledger
+            .plans()
+            .replay(&key, &again, UnixMillis::now())
+            .await?;
         assert_eq!(replayed, Replayed::Again, "{id}");
         world.ring(&key, 1).await?;
         world.is_done(&key).await?;
@@ -224,7 +232,7 @@ async fn a_page_that_is_gone_for_good_is_not_asked_for_for_ever() -> anyhow::Res
         .provider
         .fail_from_request(2, &[Failure::NoSuchPage]);
     let error = world.sync().await.unwrap_err().to_string();
-    assert!(error.contains("begins anew"), "{error}");
+    assert!(error.contains("the next run restarts"), "{error}");
     assert_eq!(world.in_ledger(EVENTS).await?, 100);
     let report = world.sync().await?;
     assert_eq!(
@@ -303,7 +311,7 @@ async fn an_api_key_that_is_refused_moves_no_cursor() -> anyhow::Result<()> {
         .await?;
     let error = world.sync().await.unwrap_err().to_string();
     assert!(
-        error.contains("the key \"stripe-main\" may not do that"),
+        error.contains("API key \"stripe-main\" is invalid or lacks a permission"),
         "{error}"
     );
     assert!(!error.contains("another key"));
@@ -463,7 +471,10 @@ impl World {
     async fn counts(&self, now: UnixMillis) -> anyhow::Result<Counts> {
         let day = Day::of(now);
         let mut sum = Counts::default();
-        let days = self.ledger.day_counts("stripe-main", day.before(1), day);
+        let days = self
+            .ledger
+            .statistics()
+            .day_counts("stripe-main", day.before(1), day);
         for count in days.await? {
             sum.merge(count.counts);
         }

@@ -1,8 +1,9 @@
-//! The HTTP client under the clients of AWS.
+//! The HTTP client of the AWS clients.
 //!
-//! The SDK's own reads every root of trust of the system for each client that is made, which was two thirds
-//! of what a start took, and speaks HTTP/2, which none of the services called here does. This one makes
-//! nothing before it connects, and reads the system's roots only for an endpoint that is not under Amazon's.
+//! The SDK's own HTTP client reads all root certificates of the system for each client, which took
+//! two thirds of the start time. It also supports HTTP/2, which none of the called services uses.
+//! This client creates nothing before it connects. It reads the system's root certificates only for
+//! an endpoint whose certificate is not signed by Amazon's.
 
 mod trust;
 
@@ -35,12 +36,12 @@ use rustls::ClientConfig;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-/// The HTTP client of all of them.
+/// The HTTP client of all AWS clients.
 pub fn https() -> SharedHttpClient {
     SharedHttpClient::new(Https::default())
 }
 
-/// Keeps one pool of connections for each limit of the time to connect.
+/// Keeps one connection pool for each connect timeout.
 #[derive(Debug, Default)]
 struct Https {
     tls: Tls,
@@ -48,8 +49,8 @@ struct Https {
 }
 
 impl HttpClient for Https {
-    /// The limit of the time to read is not looked at: it is no shorter than that of the whole
-    /// attempt, which the SDK keeps itself.
+    /// Ignores the read timeout: it is not shorter than the attempt timeout, which the SDK
+    /// enforces.
     fn http_connector(
         &self,
         settings: &HttpConnectorSettings,
@@ -66,7 +67,7 @@ impl HttpClient for Https {
     }
 }
 
-/// What TLS needs, made at the first connection that needs it.
+/// The TLS configuration, created at the first TLS connection.
 #[derive(Clone, Debug, Default)]
 struct Tls(Arc<OnceLock<Arc<ClientConfig>>>);
 
@@ -83,7 +84,8 @@ impl Pool {
     fn new(limit: Option<Duration>, tls: Tls) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
-        // A request in two writes must not wait for what the first one is answered.
+        // With Nagle's algorithm, the second write of a request would wait for the ACK of the
+        // first.
         tcp.set_nodelay(true);
         let pool = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
@@ -100,7 +102,7 @@ impl SmithyConnector for Pool {
                 return HttpConnectorFuture::ready(Err(ConnectorError::user(error.into())));
             }
         };
-        // By this the SDK leaves a connection that a service did not answer well on.
+        // With this metadata, the SDK can close a connection after a failed response.
         let connection = capture_connection(&mut request);
         if let Some(capture) = request.extensions().get::<CaptureSmithyConnection>() {
             capture.set_connection_retriever(move || metadata(&connection));
@@ -133,7 +135,7 @@ fn metadata(connection: &CaptureConnection) -> Option<ConnectionMetadata> {
     Some(metadata.build())
 }
 
-/// Opens a connection, with TLS or without, in time.
+/// Opens a connection, with or without TLS, within the connect timeout.
 #[derive(Clone, Debug)]
 struct Connect {
     tcp: HttpConnector,
@@ -174,7 +176,7 @@ impl Service<Uri> for Connect {
     }
 }
 
-/// No connection in time.
+/// The connect timeout is over.
 #[derive(Debug)]
 struct TooLong(Duration);
 
@@ -186,7 +188,8 @@ impl fmt::Display for TooLong {
 
 impl Error for TooLong {}
 
-/// Says of what kind it is, by which the SDK tries again or not: as its own client says it.
+/// Classifies an error as the SDK's own HTTP client does. The SDK decides by the class whether to
+/// retry.
 fn trouble(error: BoxError) -> ConnectorError {
     if source::<TooLong>(error.as_ref()).is_some() {
         return ConnectorError::timeout(error);
@@ -214,7 +217,7 @@ fn trouble(error: BoxError) -> ConnectorError {
     }
 }
 
-/// The first error of this type, from the outside in.
+/// The outermost error of this type in the chain of sources.
 fn source<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -242,7 +245,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_takes_too_long_is_a_timeout() {
-        // It is in the backlog of a listener that never accepts it, and TLS waits for an answer.
+        // The listener never accepts the connection from its backlog, so the TLS handshake waits.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("https://{}/", listener.local_addr().unwrap());
         let pool = Pool::new(Some(Duration::from_millis(20)), Tls::default());

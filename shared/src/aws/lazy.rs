@@ -1,11 +1,11 @@
-//! Clients that wait for their first call.
+//! Clients that are created at their first call.
 
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 
-/// A client that is made at its first call: to make one takes as long as to make a call, because the SDK
-/// parses for each service what it knows of all regions, and many a process never calls some of them.
-/// Clones share it.
+/// A client that is created at its first call. Creating a client takes as long as a call, because
+/// the SDK parses its data about all regions for each service, and many processes never call some
+/// services. Clones share the client.
 #[derive(Debug)]
 pub struct Lazy<C>(Arc<LazyLock<C, Box<dyn FnOnce() -> C + Send>>>);
 
@@ -15,7 +15,7 @@ impl<C> Lazy<C> {
     }
 }
 
-/// One that is made already.
+/// Wraps an existing client.
 impl<C: Send + 'static> From<C> for Lazy<C> {
     fn from(client: C) -> Self {
         Self::new(|| client)

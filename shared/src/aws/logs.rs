@@ -1,4 +1,4 @@
-//! Log lines as Lambda's logging controls ask for them.
+//! Log lines in the format of Lambda's advanced logging controls.
 
 use std::fmt;
 use std::str::FromStr as _;
@@ -15,12 +15,12 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::base::env::env_var;
 
-/// Writes log lines to stdout from here on, from the level and in the format that the function is
-/// deployed with. Only once in a process.
+/// Starts to write log lines to stdout, with the level and the format of the function's
+/// configuration. Call it once in a process.
 ///
-/// A line in JSON has the fields that Lambda's own lines have: `level`, `requestId`; and `fields`,
-/// where `message` is. The runtime's own set-up also writes the trace, and names the invocation
-/// twice, for which every event would pay.
+/// A JSON line has the fields of Lambda's own lines, `level` and `requestId`, and `fields`, which
+/// contains `message`. The setup of the Lambda runtime crate would also write the trace and repeat
+/// the invocation, which adds cost to every event.
 /// <https://docs.aws.amazon.com/lambda/latest/dg/monitoring-cloudwatchlogs-advanced.html>
 pub fn init() {
     let level = env_var("AWS_LAMBDA_LOG_LEVEL")
@@ -29,7 +29,7 @@ pub fn init() {
     let filter = env_var("RUST_LOG")
         .and_then(|wanted| Targets::from_str(&wanted).ok())
         .unwrap_or_else(|| Targets::new().with_default(level));
-    // The platform adds the time of a line by itself.
+    // Lambda adds the timestamp of a line.
     let lines = tracing_subscriber::fmt()
         .with_target(false)
         .without_time()
@@ -48,7 +48,7 @@ pub fn init() {
     }
 }
 
-/// One line in JSON.
+/// Formats an event as one line of JSON.
 struct Line;
 
 impl<S> FormatEvent<S, JsonFields> for Line
@@ -72,7 +72,7 @@ where
     }
 }
 
-/// The invocation, as the runtime names it in a span around all of its work.
+/// The request id of the invocation, from the span that the runtime opens around the handler.
 fn request_id<S>(context: &FmtContext<'_, S, JsonFields>) -> Option<Value>
 where
     S: Subscriber + for<'s> LookupSpan<'s>,

@@ -1,8 +1,8 @@
-//! Calls to hosts outside: destinations of events, and providers' APIs.
+//! Calls to external hosts: destinations of events, and providers' APIs.
 //!
-//! Hosts come from the configuration, never from an event. Names are resolved here, and an
-//! address of a private network, of this machine or of the cloud's metadata service is refused
-//! after the resolution and before the connection. Redirects are not followed.
+//! Hosts come from the configuration, never from an event. This module resolves names, and rejects
+//! addresses of private networks, of this machine and of the cloud's metadata service after the
+//! resolution and before the connection. It does not follow redirects.
 
 mod guard;
 
@@ -20,25 +20,25 @@ use crate::base::clock::UnixMillis;
 pub use crate::webhook::preset::Method;
 use guard::Guard;
 
-/// One request, whole.
+/// A complete request.
 #[derive(Clone, Debug)]
 pub struct Call<'c> {
     pub method: Method,
     pub url: &'c str,
-    /// Encoded here, and added to what the URL has.
+    /// Values before encoding, added to the query of the URL.
     pub query: &'c [(String, String)],
     pub headers: &'c [(&'c str, &'c str)],
     pub body: Option<Bytes>,
 }
 
-/// How long a call may take: less than an effect may.
+/// How long a call may take: less than the time limit of an effect.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How much of an answer is read. What a provider answers can become the body of an event, so this is no
-/// more than is kept of one.
+/// How much of a response is read, in bytes. A provider's response can become the body of an event,
+/// so the limit is the same.
 const LARGEST_ANSWER: usize = crate::webhook::event::LARGEST_BODY;
 
-/// A client that reaches only what it may reach.
+/// An HTTP client that calls only the addresses that its guard allows.
 #[derive(Clone)]
 pub struct Outbound {
     guard: Guard,
@@ -46,21 +46,21 @@ pub struct Outbound {
     inside: Option<Inside>,
 }
 
-/// Made at the first call that needs one: to read the system's roots of trust takes longer than a
-/// call, and many a process calls nobody outside, or nobody but this machine.
+/// Created at the first call that needs them: reading the system's root certificates takes longer
+/// than a call, and many processes make no external call, or call only this machine.
 #[derive(Default)]
 struct Clients {
-    /// For plain HTTP, which needs no roots.
+    /// For plain HTTP, which needs no root certificates.
     plain: OnceLock<reqwest::Client>,
     secure: OnceLock<reqwest::Client>,
 }
 
-/// Answers calls inside this process, where a simulation stands in for the world.
+/// Answers calls inside this process, for the simulation.
 pub type Inside =
     Arc<dyn Fn(reqwest::Request) -> BoxFuture<'static, Result<Answer, SendError>> + Send + Sync>;
 
-/// A client without the guard, for a person who says where to: never for a URL that a request, a
-/// row or a provider named. Its answers know the certificate that they came under.
+/// A client without the guard, only for URLs that an operator enters: never for a URL from a
+/// request, a row or a provider. Its responses contain the certificate of the server.
 pub fn unguarded(timeout: Duration) -> anyhow::Result<reqwest::Client> {
     choose_tls();
     let client = reqwest::Client::builder()
@@ -68,15 +68,15 @@ pub fn unguarded(timeout: Duration) -> anyhow::Result<reqwest::Client> {
         .timeout(timeout)
         .tls_info(true)
         .build();
-    client.context("make an HTTP client")
+    client.context("create an HTTP client")
 }
 
-/// The same for a program on this machine: no proxy stands between, and `localhost` is this machine
-/// whatever a name server says. For a URL of plain HTTP the certificates of the system are not
-/// read, which takes longer than a request.
+/// A client for a program on this machine: without a proxy, and with `localhost` as this machine,
+/// regardless of DNS. For plain HTTP it does not read the certificates of the system, because that
+/// takes longer than a request.
 pub fn to_this_machine(url: &str, timeout: Duration) -> anyhow::Result<reqwest::Client> {
     choose_tls();
-    // Port 0 leaves the one of the URL.
+    // Port 0 keeps the port of the URL.
     let here = [
         SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
@@ -89,34 +89,34 @@ pub fn to_this_machine(url: &str, timeout: Duration) -> anyhow::Result<reqwest::
     if url.starts_with("http://") {
         client = client.tls_certs_only([]);
     }
-    client.build().context("make an HTTP client")
+    client.build().context("create an HTTP client")
 }
 
-/// *ring* does the cryptography of TLS here as in the AWS SDK.
+/// Uses *ring* for TLS, as the AWS SDK does.
 fn choose_tls() {
-    // Fails when one is installed, which is as good.
+    // Fails if a provider is already installed, which has the same result.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug, Default)]
 pub struct Answer {
     pub status: u16,
     pub retry_after: Option<Duration>,
     /// The `Link` headers, joined by commas.
     pub link: Option<String>,
-    /// It is the stored answer to an earlier request under the same idempotency key.
+    /// The response is the stored response to an earlier request with the same idempotency key.
     pub replayed: bool,
-    /// At most 16 MiB of it; `None` when there was more.
+    /// At most 16 MiB; `None` for a larger body.
     pub body: Option<Bytes>,
 }
 
-/// Why nothing came back. The texts name host and cause, and neither path nor content.
+/// Why there is no response. The texts contain the host and the cause, but no path and no content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SendError {
     /// The request was not sent.
     NotSent(String),
-    /// It may have been received.
+    /// The host may have received the request.
     OutcomeUnknown(String),
 }
 
@@ -130,7 +130,7 @@ impl Outbound {
         }
     }
 
-    /// Reaches nobody outside: every call that the guard lets pass is answered by `inside`.
+    /// Makes no external calls: `inside` answers every call that the guard allows.
     pub fn to_inside(inside: Inside) -> Self {
         Self {
             inside: Some(inside),
@@ -152,7 +152,7 @@ impl Outbound {
             .await
     }
 
-    /// Asks for a resource. Query values are encoded here.
+    /// Gets a resource. Encodes the query values.
     pub async fn get(
         &self,
         url: &str,
@@ -213,7 +213,7 @@ impl Outbound {
 
     fn target(&self, url: &str, query: &[(String, String)]) -> Result<Url, SendError> {
         let mut url =
-            Url::parse(url).map_err(|error| SendError::NotSent(format!("no URL: {error}")))?;
+            Url::parse(url).map_err(|error| SendError::NotSent(format!("invalid URL: {error}")))?;
         self.guard.check(&url).map_err(SendError::NotSent)?;
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
@@ -235,7 +235,7 @@ impl Outbound {
             .headers()
             .get(RETRY_AFTER)
             .and_then(|value| retry_after(value, now));
-        // Said so by Stripe, among others. <https://docs.stripe.com/error-low-level#idempotency>
+        // Stripe and others send it. <https://docs.stripe.com/error-low-level#idempotency>
         let replayed = response
             .headers()
             .get("idempotent-replayed")
@@ -266,7 +266,7 @@ impl Outbound {
     }
 }
 
-/// The cause without the URL, whose query may hold what is nobody's business.
+/// The cause without the URL, because its query may contain confidential values.
 fn trouble(error: reqwest::Error) -> SendError {
     let sent = !(error.is_connect() || error.is_builder());
     let host = error
@@ -281,9 +281,9 @@ fn trouble(error: reqwest::Error) -> SendError {
         .map(ToString::to_string)
         .unwrap_or_default();
     if sent {
-        SendError::OutcomeUnknown(format!("{host} gave no answer: {cause}"))
+        SendError::OutcomeUnknown(format!("no response from {host}: {cause}"))
     } else {
-        SendError::NotSent(format!("{host} cannot be reached: {cause}"))
+        SendError::NotSent(format!("cannot connect to {host}: {cause}"))
     }
 }
 
@@ -297,10 +297,10 @@ fn header_map(headers: &[(&str, &str)]) -> Result<HeaderMap, SendError> {
             Ok((name, value))
         })
         .collect::<Result<_, &str>>()
-        .map_err(|name| SendError::NotSent(format!("a value of the header {name} cannot be sent")))
+        .map_err(|name| SendError::NotSent(format!("invalid name or value of header {name}")))
 }
 
-/// Seconds, or a date. <https://www.rfc-editor.org/rfc/rfc9110#field.retry-after>
+/// Parses seconds or a date. <https://www.rfc-editor.org/rfc/rfc9110#field.retry-after>
 fn retry_after(value: &HeaderValue, now: UnixMillis) -> Option<Duration> {
     let text = value.to_str().ok()?.trim();
     if let Ok(secs) = text.parse() {

@@ -1,10 +1,10 @@
-//! The secrets of the sources, read from SSM Parameter Store or from AWS Secrets Manager and kept
-//! for a while.
+//! The secrets of the sources, read from SSM Parameter Store or from AWS Secrets Manager and
+//! cached.
 //!
-//! In Parameter Store a secret is a name with one or more slots below one path:
-//! `<path>/<name>/<slot>`. In Secrets Manager it is `<prefix>/<name>`, with the versions that have
-//! a label. Each value is live, so that a rotation has old and new side by side for as long as it
-//! takes.
+//! In Parameter Store, a secret is a name with one or more slots below one path:
+//! `<path>/<name>/<slot>`. In Secrets Manager, a secret is `<prefix>/<name>`, and its versions with
+//! a label count. Each value is live, so both the old and the new value are valid during a
+//! rotation.
 
 mod managed;
 
@@ -22,38 +22,39 @@ use crate::base::clock::UnixMillis;
 pub use crate::webhook::secret::{Live, Secret};
 pub use managed::{Managed, is_same, short};
 
-/// How long read secrets are used before they are read again.
+/// How long cached secrets are used before they are read again.
 pub const FRESH: Duration = Duration::from_secs(300);
 
-/// How long they are used while the store cannot be reached.
+/// How long cached secrets are used while the store is unavailable.
 const STALE: Duration = Duration::from_secs(24 * 3600);
 
-/// A failed match reads the secrets again at most this often: a flood of forged requests must
-/// not become a flood of calls.
+/// The shortest time between two reads after a failed match, so that many forged requests do not
+/// cause many calls.
 pub const REREAD: Duration = Duration::from_secs(30);
 
-/// The slot of a secret that a sender has set.
+/// The slot of a secret that a sender set by a handshake.
 const HANDSHAKE: &str = "handshake";
 
-/// The secrets below one path, and those that are kept in Secrets Manager instead.
+/// The secrets below one path of Parameter Store, and those in Secrets Manager.
 pub struct Secrets {
     ssm: Lazy<aws_sdk_ssm::Client>,
     path: String,
     managed: Managed,
-    /// What was read, by name. Each name is read by itself: to read all of them takes a call for every ten, and
-    /// a request waits for it.
+    /// The cached values by name. Each name is read separately, because reading all names takes one
+    /// call for every ten values while a request waits.
     caches: Mutex<BTreeMap<String, Cache>>,
 }
 
 #[derive(Clone)]
 struct Cache {
     read_at: UnixMillis,
-    /// When reading failed last. A store that hangs must not cost each request its wait.
+    /// When the last read failed. While the store times out, requests must not wait for it again.
     failed_at: Option<UnixMillis>,
     live: Live,
 }
 
-/// A value of the parameter store: its name, when it was stored in seconds, and itself.
+/// A value of a store: the name of its secret, the time it was stored in Unix seconds, and the
+/// value.
 type Found = (String, i64, Secret);
 
 impl Secrets {
@@ -66,13 +67,13 @@ impl Secrets {
         }
     }
 
-    /// The same, with these in Secrets Manager.
+    /// The same, with the secrets of `managed` in Secrets Manager.
     #[must_use]
     pub fn with_managed(self, managed: Managed) -> Self {
         Self { managed, ..self }
     }
 
-    /// What a secret is called in Secrets Manager, if it is kept there.
+    /// The id of a secret in Secrets Manager, if it is there.
     pub fn managed(&self, name: &str) -> anyhow::Result<Option<String>> {
         self.managed
             .has(name)
@@ -80,22 +81,21 @@ impl Secrets {
             .transpose()
     }
 
-    /// The live values of a name; empty when there are none. An error means that nobody can say:
-    /// the store is down and nothing was read in the last 24 hours.
+    /// The live values of a name; empty if there are none. Fails if the store is unavailable and
+    /// the last successful read is more than 24 hours ago.
     pub async fn live(&self, name: &str, now: UnixMillis) -> anyhow::Result<Live> {
         self.no_older_than(FRESH, name, now).await
     }
 
-    /// The live values once more, as they are now, for a request that matched none of them: a
-    /// secret may have been rotated a moment ago. Reads at most every 30 s.
+    /// Reads the live values again for a request that matched none of them, because a secret may
+    /// have been rotated since the last read. Reads at most every 30 s.
     pub async fn live_again(&self, name: &str, now: UnixMillis) -> anyhow::Result<Live> {
         self.no_older_than(REREAD, name, now).await
     }
 
-    /// Stores a secret that a sender has set by a handshake, in a slot of its own, if no slot has a
-    /// value yet: `false` means that one has. All slots are read for it, because what is in the cache
-    /// may be older than what an operator has stored. The store decides between two senders, so that
-    /// only one of them is first.
+    /// Stores a secret that a sender set by a handshake, in a separate slot. Returns `false` if any
+    /// slot has a value already. Reads all slots, because the cache may be older than a value that
+    /// an operator stored. If two senders race, Parameter Store accepts only one.
     pub async fn set_first(&self, name: &str, secret: &Secret) -> anyhow::Result<bool> {
         self.has_slots(name)?;
         if !self.stored(name).await?.is_empty() {
@@ -104,10 +104,10 @@ impl Secrets {
         }
         self.put(name, HANDSHAKE, secret)
             .await
-            .context("store the secret that the sender has set")
+            .context("store the secret that the sender set by a handshake")
     }
 
-    /// Stores a secret in a slot that is free; `false` means that it is not.
+    /// Stores a secret in a free slot. Returns `false` if the slot has a value.
     pub async fn put(&self, name: &str, slot: &str, secret: &Secret) -> anyhow::Result<bool> {
         self.has_slots(name)?;
         let put = self
@@ -131,12 +131,12 @@ impl Secrets {
             {
                 Ok(false)
             }
-            // The error of the SDK names the parameter and never its value.
+            // The error of the SDK contains the parameter's name, but not its value.
             Err(error) => Err(error).context("store a secret"),
         }
     }
 
-    /// Deletes what is in a slot. A slot with nothing in it is as good.
+    /// Deletes the value in a slot. Succeeds if the slot is empty.
     pub async fn delete(&self, name: &str, slot: &str) -> anyhow::Result<()> {
         self.has_slots(name)?;
         let deleted = self
@@ -158,13 +158,13 @@ impl Secrets {
         }
     }
 
-    /// The full name of what is in a slot.
+    /// The full parameter name of a slot.
     pub fn parameter(&self, name: &str, slot: &str) -> String {
         format!("{}/{name}/{slot}", self.path)
     }
 
-    /// All live values by name: those below the path, also of names that no source has, and those
-    /// from Secrets Manager.
+    /// All live values by name: those below the path, including names that no source uses, and
+    /// those in Secrets Manager.
     pub async fn all(&self) -> anyhow::Result<BTreeMap<String, Live>> {
         let mut names: BTreeMap<String, Vec<Found>> = BTreeMap::new();
         for found in self.below(&self.path).await? {
@@ -182,11 +182,12 @@ impl Secrets {
         Ok(all)
     }
 
-    /// What has labels in place of slots is written by whoever rotates it.
+    /// Rejects a secret in Secrets Manager: its rotation writes its versions, which have labels
+    /// instead of slots.
     fn has_slots(&self, name: &str) -> anyhow::Result<()> {
         ensure!(
             !self.managed.has(name),
-            "the secret {name} is kept in Secrets Manager and has no slots"
+            "the secret {name} is in Secrets Manager and has no slots"
         );
         Ok(())
     }
@@ -227,7 +228,7 @@ impl Secrets {
                 Some(cache) if now.since(cache.read_at) <= STALE => {
                     tracing::warn!(
                         error = format!("{error:#}"),
-                        "using the secrets read before"
+                        "cannot read the secrets; using cached values"
                     );
                     let live = cache.live.clone();
                     let failed_at = Some(now);
@@ -246,7 +247,7 @@ impl Secrets {
             .insert(name.to_owned(), cache);
     }
 
-    /// Reads the values of a name, as they are now.
+    /// Reads the current values of a name from its store.
     async fn stored(&self, name: &str) -> anyhow::Result<Vec<Found>> {
         if self.managed.has(name) {
             let id = self.managed.id(name)?;
@@ -261,7 +262,7 @@ impl Secrets {
         Ok(found)
     }
 
-    /// The values in all slots below a path, which is ours or of one name.
+    /// The values in all slots below `path`, which is `self.path` or the path of one name.
     async fn below(&self, path: &str) -> anyhow::Result<Vec<Found>> {
         let mut found: Vec<Found> = Vec::new();
         let mut token = None;
@@ -275,7 +276,7 @@ impl Secrets {
                 .set_next_token(token)
                 .send()
                 .await
-                .context("read the secrets from the parameter store")?;
+                .context("read the secrets from Parameter Store")?;
             for parameter in page.parameters() {
                 let (Some(full), Some(value)) = (parameter.name(), parameter.value()) else {
                     continue;
@@ -307,8 +308,8 @@ impl Secrets {
 
 /// The live values of a name, newest first.
 ///
-/// What a handshake set is live only where it is the oldest: a handshake that came after an operator
-/// had stored a secret is a stranger's.
+/// The value of a handshake is live only if it is the oldest: a handshake after an operator stored
+/// a secret is treated as a stranger's.
 fn live(mut found: Vec<Found>) -> Live {
     let set_by_handshake = |secret: &Secret| secret.slot() == HANDSHAKE;
     let others = found.iter().filter(|(_, _, one)| !set_by_handshake(one));
@@ -319,7 +320,7 @@ fn live(mut found: Vec<Found>) -> Live {
 }
 
 impl Cache {
-    /// Only what is not too old to be used at all is used without asking again.
+    /// Whether a read failed a short time ago and the cached values are still usable.
     fn failed_lately(&self, now: UnixMillis) -> bool {
         self.failed_at
             .is_some_and(|failed| now.since(failed) <= REREAD)
@@ -355,7 +356,7 @@ mod tests {
         assert_eq!(labels(&[("handshake", 7)]), ["handshake"]);
         assert_eq!(labels(&[("current", 7), ("handshake", 8)]), ["current"]);
         assert_eq!(labels(&[("current", 7), ("handshake", 7)]), ["current"]);
-        // A secret that an operator stores later is one of a rotation.
+        // A secret that an operator stores later belongs to a rotation.
         let rotated = labels(&[("handshake", 7), ("current", 9)]);
         assert_eq!(rotated, ["current", "handshake"]);
         let rotated = labels(&[("current", 9), ("handshake", 8), ("previous", 7)]);

@@ -1,25 +1,24 @@
-//! When a failed attempt is repeated.
+//! The schedule for retries of failed attempts.
 
 use std::time::Duration;
 
-/// Waits between attempts, and how many attempts there are in one run.
+/// The waits between attempts, and the number of attempts in one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backoff {
     pub attempts: u32,
-    /// The last one repeats.
+    /// The last wait repeats.
     pub waits: Vec<Duration>,
 }
 
-/// The longest wait that a downstream may ask for with `Retry-After`.
+/// The longest wait that a destination can request with `Retry-After`.
 pub const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(2 * 3600);
 
-/// Attempts that may end without an answer before the event is taken for one that kills its
-/// worker.
+/// The number of attempts without a result after which the event is assumed to crash its worker.
 pub const CRASHES: u32 = 3;
 
 impl Default for Backoff {
-    /// Nine waits of together 10 h 36 min: they end inside the 24 hours for which downstreams
-    /// such as Stripe remember an idempotency key.
+    /// Nine waits of 10 h 36 min in total. They end within the 24 hours for which destinations such
+    /// as Stripe remember an idempotency key.
     fn default() -> Self {
         Self {
             attempts: 10,
@@ -29,9 +28,10 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// How long to wait after the given attempt (from 1). `jitter` in 0..=1 adds up to a fifth,
-    /// so that events that failed together do not come back together. It is never early, also
-    /// not against what the downstream asked for.
+    /// Returns the wait after the given attempt, counted from 1. `jitter` in 0..=1 adds up to a
+    /// fifth, so that events that failed together are not retried together. The wait is never
+    /// shorter than the schedule, or than the destination's `Retry-After` up to
+    /// [`LONGEST_RETRY_AFTER`].
     pub fn wait(&self, attempt: u32, asked: Option<Duration>, jitter: f64) -> Duration {
         let index = (attempt.max(1) as usize - 1).min(self.waits.len().saturating_sub(1));
         let wait = self.waits.get(index).copied().unwrap_or_default();
@@ -40,10 +40,11 @@ impl Backoff {
     }
 }
 
-/// A number in 0..1 for [`Backoff::wait`].
+/// A random number in 0..1 for [`Backoff::wait`].
 pub fn jitter() -> f64 {
     let mut bytes = [0; 2];
-    // Without randomness the wait is the plain one: late together is better than not at all.
+    // If no randomness is available, the wait has no jitter: retries at the same time are better
+    // than no retries.
     if crate::base::random::fill(&mut bytes).is_err() {
         return 0.0;
     }

@@ -1,11 +1,11 @@
-//! Hours and days of UTC.
+//! UTC hours and days.
 
 use crate::base::clock::UnixMillis;
 
 const HOUR: i64 = 3600 * 1000;
 const DAY: i64 = 24 * HOUR;
 
-/// An hour of UTC, counted from 1970.
+/// A UTC hour, counted from 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hour(i64);
 
@@ -18,7 +18,7 @@ impl Hour {
         UnixMillis(self.0.saturating_mul(HOUR))
     }
 
-    /// Where the next one begins.
+    /// The start of the next hour.
     pub fn ends(self) -> UnixMillis {
         self.next().begins()
     }
@@ -38,7 +38,7 @@ impl Hour {
         self.begins().hour()
     }
 
-    /// Reads an hour back from [`name`](Self::name).
+    /// Parses the output of [`name`](Self::name).
     pub fn parse(name: &str) -> Option<Self> {
         let (day, hour) = name.split_at_checked(8)?;
         let hour: i64 = hour.parse().ok().filter(|hour| (0..24).contains(hour))?;
@@ -47,13 +47,13 @@ impl Hour {
         (found.name() == name).then_some(found)
     }
 
-    /// Each hour from this one up to another, both inclusive.
+    /// Each hour from this one to `last`, both inclusive.
     pub fn up_to(self, last: Self) -> impl DoubleEndedIterator<Item = Self> {
         (self.0..=last.0).map(Self)
     }
 }
 
-/// A span of time, both ends inclusive, cut where an hour ends.
+/// Splits a time span, both ends inclusive, at the full hours.
 pub fn cut(from: UnixMillis, to: UnixMillis) -> Vec<(UnixMillis, UnixMillis)> {
     let hours = Hour::of(from).up_to(Hour::of(to));
     let hours = hours.map(|hour| {
@@ -65,7 +65,7 @@ pub fn cut(from: UnixMillis, to: UnixMillis) -> Vec<(UnixMillis, UnixMillis)> {
     hours.filter(|(from, to)| from <= to).collect()
 }
 
-/// A day of UTC, counted from 1970.
+/// A UTC day, counted from 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Day(i64);
 
@@ -87,7 +87,7 @@ impl Day {
         Self(self.0.saturating_sub(days))
     }
 
-    /// Each day from this one up to another, both inclusive.
+    /// Each day from this one to `last`, both inclusive.
     pub fn up_to(self, last: Self) -> impl DoubleEndedIterator<Item = Self> {
         (self.0..=last.0).map(Self)
     }
@@ -97,7 +97,7 @@ impl Day {
         self.begins().hour().chars().take(8).collect()
     }
 
-    /// Reads a day back from [`name`](Self::name).
+    /// Parses the output of [`name`](Self::name).
     pub fn parse(name: &str) -> Option<Self> {
         let date: jiff::civil::Date = name.parse().ok()?;
         let begins = date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp();

@@ -1,4 +1,5 @@
-//! Time as the ledger counts it. Decisions take `now` as an argument; only the edges read a clock.
+//! Time in milliseconds. Decisions take `now` as an argument; only handlers and `main` read a
+//! clock.
 
 use std::fmt;
 use std::ops::{Add, Sub};
@@ -8,7 +9,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixMillis(pub i64);
 
-/// Where an edge gets its time from: [`UnixMillis::now`], or a test's own function.
+/// The source of the current time: [`UnixMillis::now`], or a function of a test.
 pub type Clock = fn() -> UnixMillis;
 
 impl UnixMillis {
@@ -28,17 +29,17 @@ impl UnixMillis {
         Self(secs.saturating_mul(1000))
     }
 
-    /// Whole seconds, as TTL attributes and signatures count.
+    /// Whole seconds, as used by TTL attributes and signatures.
     pub fn secs(self) -> i64 {
         self.0.div_euclid(1000)
     }
 
-    /// The time from `earlier` to here; zero when `earlier` is later.
+    /// The time since `earlier`; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// `yyyymmddhh` in UTC: the hour that the `time` index is cut into.
+    /// `yyyymmddhh` in UTC: the hour in the keys of the `time` index.
     pub fn hour(self) -> String {
         let time = self.timestamp().to_zoned(jiff::tz::TimeZone::UTC);
         format!(
@@ -50,7 +51,7 @@ impl UnixMillis {
         )
     }
 
-    /// RFC 3339 in UTC with milliseconds. Times outside the years 0 to 9999 are cut to them.
+    /// RFC 3339 in UTC with milliseconds. Times outside the years 0 to 9999 are clamped.
     pub fn rfc3339(self) -> String {
         format!("{:.3}", self.timestamp())
     }

@@ -1,6 +1,6 @@
 //! The environment of the process.
 
-/// The value of an environment variable; `None` where it is not set or empty.
+/// The value of an environment variable; `None` if it is not set or empty.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one place that reads the environment"

@@ -1,4 +1,4 @@
-//! Reads values out of a JSON document without building it.
+//! Reads values from a JSON document without parsing the whole document into memory.
 
 mod alone;
 
@@ -11,8 +11,8 @@ use serde_json::value::RawValue;
 
 pub(crate) use alone::{Alone, span};
 
-/// Dotted keys into a JSON document, such as `data.object.id`; `[*]` stands for every element of
-/// an array, as in `value[*].id`. A key that holds a dot is quoted: `data.'odata.etag'`.
+/// Dotted keys into a JSON document, such as `data.object.id`. `[*]` matches every element of an
+/// array, as in `value[*].id`. A key that contains a dot is quoted: `data.'odata.etag'`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(try_from = "String")]
 pub struct JsonPath(Vec<Step>);
@@ -24,7 +24,7 @@ enum Step {
 }
 
 impl JsonPath {
-    /// `None` when a key is empty, or a quote or bracket is not closed.
+    /// `None` if a key is empty, or a quote or bracket is not closed.
     pub fn parse(text: &str) -> Option<Self> {
         let mut steps = Vec::new();
         let mut rest = text;
@@ -54,26 +54,26 @@ impl JsonPath {
         steps.iter().all(full).then_some(Self(steps))
     }
 
-    /// Whether it leads to many values.
+    /// Whether the path can match several values.
     pub fn is_many(&self) -> bool {
         self.0.contains(&Step::Each)
     }
 
-    /// The scalar at this path as text: numbers as they were written, `null` as absent.
+    /// The scalar at this path as text: numbers as written, `null` as absent.
     ///
-    /// A document may hold a key twice; the last one counts, as it does for the parsers that
-    /// most handlers use. An object or an array where a scalar is expected is an error.
+    /// If a document has a key twice, the last one counts, as in the parsers of most handlers. An
+    /// object or an array instead of a scalar is an error.
     pub fn scalar(&self, json: &[u8]) -> Result<Option<String>, NotThere> {
         self.raw(json)?.map_or(Ok(None), scalar)
     }
 
-    /// The text of the value at this path, as it stands in the document; of many, the first.
+    /// The raw text of the value at this path; of several values, the first.
     pub fn raw<'j>(&self, json: &'j [u8]) -> Result<Option<&'j RawValue>, NotThere> {
         Ok(self.all(json)?.into_iter().next().flatten())
     }
 
-    /// Everything at this path: for each array element on the way one entry, also when the value
-    /// is not in it. Nothing when there is no such array, or it is empty.
+    /// All values at this path. Each array element on the path has one entry, even if it lacks the
+    /// value. Empty if there is no such array, or if it is empty.
     pub fn all<'j>(&self, json: &'j [u8]) -> Result<Vec<Option<&'j RawValue>>, NotThere> {
         let mut found = Vec::new();
         let mut document = serde_json::Deserializer::from_slice(json);
@@ -86,7 +86,8 @@ impl JsonPath {
 }
 
 impl JsonPath {
-    /// The places themselves, made where there are none; a list that is made has one element.
+    /// Mutable references to the values at this path. Missing values are created; a created list
+    /// has one element.
     pub fn places<'v>(&self, json: &'v mut Value) -> Vec<&'v mut Value> {
         let mut places = vec![json];
         for step in &self.0 {
@@ -148,20 +149,20 @@ impl TryFrom<String> for JsonPath {
 
     fn try_from(text: String) -> Result<Self, String> {
         Self::parse(&text)
-            .ok_or_else(|| format!("{text:?} is no path; a path is like data.object.id"))
+            .ok_or_else(|| format!("invalid path {text:?}; a path is like data.object.id"))
     }
 }
 
-/// Why a path led nowhere, though not because the value is absent.
+/// Why a value cannot be read, although it may be present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotThere {
     /// The document is not JSON.
     NoJson,
-    /// The path leads to an object or an array.
+    /// The value is an object or an array.
     NoScalar,
 }
 
-/// Steps down along the keys; whatever lies beside the path is skipped, not built.
+/// Follows the keys. Values beside the path are skipped and not parsed into memory.
 struct Walk<'p, 'f, 'j>(&'p [Step], &'f mut Vec<Option<&'j RawValue>>);
 
 impl<'j> DeserializeSeed<'j> for Walk<'_, '_, 'j> {

@@ -1,5 +1,5 @@
-//! Randomness: for write ids, names of lease holders and jitter. Keys and nonces of cryptography
-//! do not come from here.
+//! Random bytes for write ids, names of lease holders and jitter. Do not use them for cryptographic
+//! keys and nonces.
 
 use std::cell::Cell;
 
@@ -9,10 +9,10 @@ thread_local! {
     static SEEDED: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Fills with bytes that the operating system draws.
+/// Fills the buffer with random bytes from the operating system.
 pub fn fill(bytes: &mut [u8]) -> anyhow::Result<()> {
     let Some(mut state) = SEEDED.get() else {
-        return getrandom::fill(bytes).map_err(|error| anyhow!("no randomness: {error}"));
+        return getrandom::fill(bytes).map_err(|error| anyhow!("random number generator: {error}"));
     };
     for chunk in bytes.chunks_mut(8) {
         let drawn = split_mix(&mut state).to_le_bytes();
@@ -22,8 +22,8 @@ pub fn fill(bytes: &mut [u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// From here on, this thread draws the same bytes in each run: for a simulation that has to be
-/// repeated exactly. No function of ours calls it.
+/// Makes this thread return the same bytes in each run, for simulations that must be reproducible.
+/// No production code calls this.
 pub fn seed(seed: u64) {
     SEEDED.set(Some(seed));
 }

@@ -1,15 +1,15 @@
-//! Why a file is refused, and where, without what stands there: somebody may have pasted a key into
-//! the wrong place, and errors are logged, printed and sent to others.
+//! Formats errors in a TOML file with the line, but without values of the file: a value may be a
+//! key in the wrong place, and errors are logged, printed and shared.
 
 use std::fmt;
 
 use toml::Value;
 
-/// Longer texts may be keys, where they are no words.
+/// Longer texts may be keys, unless they are words.
 const LONGEST_SHOWN: usize = 16;
 
-/// What is wrong with the TOML, such as `line 7: max_body: invalid type: string …, expected usize`.
-/// The error's own text shows the whole line.
+/// Describes a TOML error, such as `line 7: max_body: invalid type: string …, expected usize`. The
+/// text of the error itself contains the whole line.
 pub fn refusal(error: &toml::de::Error, text: &str) -> String {
     let why = without_value(error.message());
     let Some(span) = error.span() else {
@@ -23,7 +23,8 @@ pub fn refusal(error: &toml::de::Error, text: &str) -> String {
     }
 }
 
-/// What is wrong with what the TOML says, with its line where a value of the file was left out.
+/// Describes an invalid setting without long values of the file. Adds the line of a value that was
+/// removed.
 pub(crate) fn refused(error: &anyhow::Error, text: &str) -> String {
     let mut said = format!("{error:#}");
     let name = error.downcast_ref::<NotAName>();
@@ -43,7 +44,7 @@ pub(crate) fn refused(error: &anyhow::Error, text: &str) -> String {
     }
 }
 
-/// A name that is none. Secrets are named where they might be written, so it is never shown.
+/// An invalid name. It is never shown, because a secret may be in the place of the name.
 pub(crate) struct NotAName {
     what: &'static str,
     name: String,
@@ -61,7 +62,7 @@ impl NotAName {
 impl fmt::Display for NotAName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = self.what;
-        write!(f, "{what} is 1 to 40 of a-z, 0-9 and -, which this is not")
+        write!(f, "{what} must have 1 to 40 characters: a-z, 0-9 and -")
     }
 }
 
@@ -73,7 +74,7 @@ impl fmt::Debug for NotAName {
 
 impl std::error::Error for NotAName {}
 
-/// The message, with nothing of the file in it but words. What was expected is ours.
+/// Removes a value of the file from a message, unless it is a word. Keeps the expected values.
 fn without_value(message: &str) -> String {
     let (said, expected) = message
         .rfind(", expected ")
@@ -90,11 +91,11 @@ fn without_value(message: &str) -> String {
     format!("{before}…{after}{expected}")
 }
 
-/// The key that the value is of, behind which an error begins.
+/// The key of the value at which an error starts.
 fn field(before: &str) -> Option<&str> {
     let line = before.rsplit('\n').next()?;
     let (key, _) = line.rsplit_once('=')?;
-    // A sign within a text is none.
+    // A `=` inside a string does not follow a key.
     let is_within = |quote: char| key.matches(quote).count() % 2 == 1;
     if is_within('"') || is_within('\'') {
         return None;
@@ -104,7 +105,8 @@ fn field(before: &str) -> Option<&str> {
     is_word(key).then_some(key)
 }
 
-/// Names of settings, and what they are set to, are words. A key is longer, or holds a digit.
+/// Whether a text is a word, like settings and most of their values. A secret key is longer, or has
+/// a digit.
 fn is_word(text: &str) -> bool {
     (1..=24).contains(&text.len()) && text.chars().all(is_of_word)
 }
@@ -118,7 +120,7 @@ fn line_of(text: &str, value: &str) -> Option<usize> {
     Some(text[..at].matches('\n').count() + 1)
 }
 
-/// The texts of the file that may be keys, the longest first.
+/// The texts of the file that may be keys, longest first.
 fn long_texts(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     if let Ok(table) = toml::from_str::<toml::Table>(text) {

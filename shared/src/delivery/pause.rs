@@ -63,7 +63,7 @@ impl Pauses {
         if let Some(known) = known.filter(|known| known.holds(now)) {
             return Ok(known.paused);
         }
-        match self.ledger.flag(FlagKind::Pause(source)).await {
+        match self.ledger.operations().flag(FlagKind::Pause(source)).await {
             Ok(notice) => {
                 let paused = notice.is_some();
                 self.remember(source, paused, now, now);
@@ -110,7 +110,7 @@ pub async fn call_up(ledger: &Ledger, source: &str, now: UnixMillis) -> anyhow::
     for shard in 0..WORK_SHARDS {
         let mut place = None;
         loop {
-            let (page, next) = ledger.due_after(shard, asleep, PAGE, place).await?;
+            let (page, next) = ledger.sweep().due_after(shard, asleep, PAGE, place).await?;
             let waits = page
                 .iter()
                 .filter(|(key, seen)| key.source() == source && *seen > now);
@@ -118,7 +118,7 @@ pub async fn call_up(ledger: &Ledger, source: &str, now: UnixMillis) -> anyhow::
             for some in waits.chunks(AT_ONCE) {
                 let calls = some
                     .iter()
-                    .map(|(key, seen)| ledger.look_now(key, *seen, now));
+                    .map(|(key, seen)| ledger.operations().look_now(key, *seen, now));
                 let answers = try_join_all(calls).await?;
                 called += answers.into_iter().map(u64::from).sum::<u64>();
             }
@@ -129,9 +129,12 @@ pub async fn call_up(ledger: &Ledger, source: &str, now: UnixMillis) -> anyhow::
         }
     }
     // What came a moment ago, and was rung for in vain.
-    let fresh = ledger.recent_events(&[source], now, usize::MAX).await?;
+    let fresh = ledger
+        .sweep()
+        .recent_events(&[source], now, usize::MAX)
+        .await?;
     for some in fresh.open.chunks(AT_ONCE) {
-        let calls = some.iter().map(|key| ledger.index_event(key, now));
+        let calls = some.iter().map(|key| ledger.sweep().index_event(key, now));
         let answers = try_join_all(calls).await?;
         called += answers.into_iter().map(u64::from).sum::<u64>();
     }

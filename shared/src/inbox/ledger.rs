@@ -60,8 +60,6 @@ pub mod transition;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aws_sdk_dynamodb::error::ProvideErrorMetadata;
-
 use crate::aws::Lazy;
 use crate::sources::ordering::Order;
 use crate::sources::policy::Retentions;
@@ -71,14 +69,14 @@ pub use body::{Body, NoBody, StoredBody};
 pub(crate) use body::{BodyLocation, Encoding, Packed, unpack};
 pub use claim::{Claim, ExpiredLease, Lease};
 pub use conflict::{Decided, MOST_OF_DAY, MOST_OF_ONE, TooManyConflicts};
-pub use cursor::{Cursor, ResumePoint, SyncLease};
+pub use cursor::{Cursor, ResumePoint, SyncLease, SyncStore};
 pub use erase::{By, Erased};
-pub use operator_flag::{FlagKind, FlagResult, OperatorFlag};
-pub use order::{EntityLock, OrderEntry, Predecessor, VersionCheck};
+pub use operator_flag::{FlagKind, FlagResult, Operations, OperatorFlag};
+pub use order::{EntityLock, EntityOrder, OrderEntry, Predecessor, VersionCheck};
 pub use pages::{Cost, HourPart, Next, Page};
 pub use plan::{
     KEEP_PLAN, Plan, PlanClaim, PlanEvent, PlanFacts, PlanLease, PlanLeftOut, PlanOutcome, PlanRun,
-    PlanState, plan_digest, plan_id,
+    PlanState, Plans, plan_digest, plan_id,
 };
 pub use read::{Listed, Waiting};
 pub use receive::Received;
@@ -87,7 +85,7 @@ pub use replay::{Again, Planned, Replayed};
 pub use row::{BadRow, BodyAt, EffectRow, EffectState, Moment, Row, State};
 pub use search::Stored;
 pub use settle::{Settled, Settlement};
-pub use sweep::{Capacity, CapacityRequest, QueueCapacity, SweepDecision, SweepResult};
+pub use sweep::{Capacity, CapacityRequest, QueueCapacity, SweepDecision, SweepResult, SweepStore};
 pub use sync_state::{Lost, SyncState};
 use transition::Change;
 

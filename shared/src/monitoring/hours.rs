@@ -2,7 +2,7 @@
 
 mod store;
 
-pub use store::{Brief, HourCount};
+pub use store::{Brief, HourCount, Statistics};
 
 use std::collections::BTreeMap;
 

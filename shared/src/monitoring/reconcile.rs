@@ -16,7 +16,7 @@ use crate::base::clock::UnixMillis;
 use crate::base::string_enum::string_enum;
 pub(crate) use report::rfc3339;
 pub use report::{Counts, Repair, Report, time};
-pub use store::ReconcileLease;
+pub use store::{ProviderReports, ReconcileLease};
 
 string_enum! {
     /// How an object drifted.

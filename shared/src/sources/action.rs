@@ -1,4 +1,4 @@
-//! `[[source.action]]`: what is done with the events of a source, and where they go.
+//! `[[source.action]]`: the actions for the events of a source, and their destinations.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use super::{Forward, address, check_name, check_url};
 use crate::base::json_path::JsonPath;
 use crate::sources::policy::IdempotencySupport;
 
-/// What is done with an event. Each action is an effect of its own.
+/// An action for the events of a source. Each action is a separate effect.
 #[derive(Debug)]
 pub struct Action {
     /// Names the effect in the ledger.
     pub name: String,
     pub kind: ActionKind,
-    /// Which events it is for.
+    /// The events that the action applies to.
     pub filter: Filter,
-    /// What is spared while it is down, and kept within its rate.
+    /// The destination has its own circuit breaker and rate limit.
     pub destination: Option<Destination>,
 }
 
 #[derive(Clone, Debug)]
 pub enum ActionKind {
-    /// Nothing: the event is kept, and that was all.
+    /// Only stores the event.
     Keep,
     /// Posts the event to a URL, signed as Standard Webhooks, with an `Idempotency-Key`.
     Http {
@@ -35,22 +35,23 @@ pub enum ActionKind {
     },
     /// Invokes a Lambda function.
     Lambda {
-        /// Its name or ARN.
+        /// The name or ARN of the function.
         function: String,
         invocation: Invocation,
     },
     /// Sends to an SQS queue.
     Sqs {
         url: String,
-        /// Where the message group of a FIFO queue is in the body; the source where it is not.
+        /// The path in the body to the message group of a FIFO queue. Without a value there, the
+        /// group is the source.
         group: Option<JsonPath>,
     },
     /// Puts an event on an EventBridge bus.
     EventBridge {
-        /// Its name or ARN.
+        /// The name or ARN of the bus.
         bus: String,
         source: String,
-        /// The event's type where it is not set.
+        /// `None` uses the event's type.
         detail_type: Option<String>,
     },
     /// Starts an execution of a Step Functions state machine.
@@ -66,17 +67,17 @@ pub enum ActionKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Invocation {
-    /// Wait for its answer: a function that fails is invoked again.
+    /// Waits for the result. Mitt invokes a failing function again.
     #[default]
     RequestResponse,
-    /// Leave the event with Lambda, which invokes the function when it can.
+    /// Adds the event to the function's asynchronous queue in Lambda, and does not wait.
     Event,
 }
 
-/// Where an action goes to. Actions may share one.
+/// The destination of an action. Several actions can share one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
-    /// Unique among all that a stack sends to, such as `hooks.example.com` or `lambda:orders`.
+    /// Unique among the destinations of a stack, such as `hooks.example.com` or `lambda:orders`.
     pub name: String,
     pub rate: Option<Rate>,
 }
@@ -119,7 +120,7 @@ enum FileActionKind {
     Rust,
 }
 
-/// What a receiver makes of an `Idempotency-Key`.
+/// How a destination handles an `Idempotency-Key`.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum FileKeys {
@@ -129,12 +130,12 @@ enum FileKeys {
 }
 
 impl FileAction {
-    /// `source` is the name of the source that it belongs to.
+    /// `source` is the name of the action's source.
     pub(super) fn checked(self, source: &str, forward: &Forward) -> anyhow::Result<Action> {
         let name = match (&self.name, self.kind) {
             (Some(name), _) => name.clone(),
             (None, FileActionKind::Rust) => {
-                bail!("an action of kind \"rust\" needs a name: that of its code")
+                bail!("an action of kind \"rust\": name is missing; set it to the name of its code")
             }
             (None, kind) => kind.word().to_owned(),
         };
@@ -155,7 +156,7 @@ impl FileAction {
         let destination = given.or(derived);
         ensure!(
             rate.is_none() || destination.is_some(),
-            "a rate is kept for a destination, and it has none; name one: destination = \"tracker\""
+            "a rate needs a destination; name one: destination = \"tracker\""
         );
         let destination = destination.map(|name| Destination { name, rate });
         Ok(Action {
@@ -166,7 +167,7 @@ impl FileAction {
         })
     }
 
-    /// A setting of another kind was meant for something, and would do nothing.
+    /// Rejects a setting of another kind, because it would have no effect.
     fn fits_its_kind(&self) -> anyhow::Result<()> {
         use FileActionKind as Kind;
         let settings: [(&str, bool, &[Kind]); 12] = [
@@ -194,18 +195,18 @@ impl FileAction {
         for (setting, is_set, kinds) in settings {
             ensure!(
                 !is_set || kinds.contains(&self.kind),
-                "{setting} is no setting of kind {:?}",
+                "{setting} is not a setting of kind {:?}",
                 self.kind.word()
             );
         }
         ensure!(
             self.params.is_none() || self.kind == Kind::Rust,
-            "params are for kind \"rust\" alone"
+            "params is a setting of kind \"rust\" only"
         );
         Ok(())
     }
 
-    /// What it is, and the name of the destination that follows from it.
+    /// The kind of the action, and the default name of its destination.
     fn into_kind(
         self,
         name: &str,
@@ -215,12 +216,12 @@ impl FileAction {
         Ok(match self.kind {
             FileActionKind::Keep => (ActionKind::Keep, None),
             FileActionKind::Http => {
-                let url = self.url.context("it needs a url")?;
+                let url = self.url.context("url is missing")?;
                 check_url(&url, forward)?;
                 let host = address::host(&url).to_ascii_lowercase();
                 let secret = self
                     .secret
-                    .context("it needs a secret to sign with: the name of one")?;
+                    .context("secret is missing: the name of the signing secret")?;
                 check_name("a secret's name", &secret)?;
                 let keys = self
                     .keys
@@ -230,7 +231,7 @@ impl FileAction {
             FileActionKind::Lambda => {
                 let function = self
                     .function
-                    .context("it needs a function: a name or an ARN")?;
+                    .context("function is missing: the name or ARN of a function")?;
                 let short = address::function(&function)?.to_owned();
                 let invocation = self.invocation.unwrap_or_default();
                 let kind = ActionKind::Lambda {
@@ -240,11 +241,11 @@ impl FileAction {
                 (kind, Some(format!("lambda:{short}")))
             }
             FileActionKind::Sqs => {
-                let url = self.queue.context("it needs a queue: its URL")?;
+                let url = self.queue.context("queue is missing: the URL of a queue")?;
                 let short = address::queue(&url, forward.allow_loopback)?;
                 ensure!(
                     self.group.is_none() || address::is_fifo(&url),
-                    "group is for FIFO queues, whose names end in .fifo"
+                    "group needs a FIFO queue, whose name ends in .fifo"
                 );
                 let destination = format!("sqs:{short}");
                 let group = self.group.as_deref().map(path).transpose()?;
@@ -257,7 +258,7 @@ impl FileAction {
                 address::check_event_text("source", &from, 256)?;
                 ensure!(
                     !from.starts_with("aws."),
-                    "source = {from:?}: names with \"aws.\" are those of AWS services"
+                    "source = {from:?}: the prefix \"aws.\" is reserved for AWS services"
                 );
                 if let Some(detail_type) = &self.detail_type {
                     address::check_event_text("detail_type", detail_type, 128)?;
@@ -273,7 +274,7 @@ impl FileAction {
             FileActionKind::StepFunctions => {
                 let state_machine = self
                     .state_machine
-                    .context("it needs a state_machine: its ARN")?;
+                    .context("state_machine is missing: the ARN of a state machine")?;
                 let short = address::state_machine(&state_machine)?.to_owned();
                 let destination = format!("step-functions:{short}");
                 (
@@ -293,7 +294,7 @@ impl FileAction {
 }
 
 impl FileActionKind {
-    /// All that reach out.
+    /// The kinds that call a destination.
     const ELSEWHERE: [Self; 6] = [
         Self::Http,
         Self::Lambda,

@@ -1,14 +1,14 @@
-//! The names, ARNs and URLs of what an action may go to.
+//! The names, ARNs and URLs of an action's destination.
 
 use anyhow::{Context as _, ensure};
 
-/// Host, and port if it is given, of a URL that was checked.
+/// The host and optional port of a valid URL.
 pub(super) fn host(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     rest.split(['/', '?', '#']).next().unwrap_or_default()
 }
 
-/// The name of a function that is given by name or ARN, each with or without a qualifier.
+/// The name of a function from its name or ARN, each with or without a qualifier.
 /// <https://docs.aws.amazon.com/lambda/latest/api/API_Invoke.html>
 pub(super) fn function(given: &str) -> anyhow::Result<&str> {
     let name = arn(given, "lambda")
@@ -17,12 +17,13 @@ pub(super) fn function(given: &str) -> anyhow::Result<&str> {
     let (name, qualifier) = name.split_once(':').unwrap_or((name, "1"));
     ensure!(
         is_name(name, 64, "-_") && is_name(qualifier, 128, "-_$"),
-        "{given:?} is no Lambda function; one is like orders, orders:live or its ARN"
+        "invalid Lambda function {given:?}; use a name, a name with an alias such as orders:live, \
+         or an ARN"
     );
     Ok(name)
 }
 
-/// The name of the queue that a URL leads to.
+/// The name of the queue in a queue URL.
 pub(super) fn queue(url: &str, allow_loopback: bool) -> anyhow::Result<&str> {
     let scheme = url.split_once("://").map(|(scheme, _)| scheme);
     let machine = host(url)
@@ -34,30 +35,30 @@ pub(super) fn queue(url: &str, allow_loopback: bool) -> anyhow::Result<&str> {
     let is_url = scheme == Some("https") || (scheme == Some("http") && local);
     ensure!(
         is_url && url.matches('/').count() >= 4 && is_name(plain, 80, "-_"),
-        "{url:?} is not the URL of a queue; one is like \
+        "invalid queue URL {url:?}; use a URL like \
          https://sqs.eu-central-1.amazonaws.com/111122223333/orders"
     );
     Ok(name)
 }
 
-/// Whether a queue keeps an order, and drops what it was sent before.
+/// Whether a queue is a FIFO queue, which keeps the order and drops duplicates.
 pub fn is_fifo(url: &str) -> bool {
     url.strip_suffix(".fifo").is_some()
 }
 
-/// The name of a bus that is given by name or ARN.
+/// The name of a bus from its name or ARN.
 pub(super) fn bus(given: &str) -> anyhow::Result<&str> {
     let name = arn(given, "events")
         .and_then(|rest| rest.strip_prefix("event-bus/"))
         .unwrap_or(given);
     ensure!(
         is_name(name, 256, "-_./"),
-        "{given:?} is no event bus; one is like default, orders or its ARN"
+        "invalid event bus {given:?}; use a name such as default or orders, or an ARN"
     );
     Ok(name)
 }
 
-/// The name of the state machine that an ARN is of.
+/// The name of the state machine in an ARN.
 pub(super) fn state_machine(given: &str) -> anyhow::Result<&str> {
     arn(given, "states")
         .and_then(|rest| rest.strip_prefix("stateMachine:"))
@@ -65,22 +66,22 @@ pub(super) fn state_machine(given: &str) -> anyhow::Result<&str> {
         .filter(|name| is_name(name, 80, "-_"))
         .with_context(|| {
             format!(
-                "{given:?} is not the ARN of a state machine; one is like \
+                "invalid state machine ARN {given:?}; use an ARN like \
                  arn:aws:states:eu-central-1:111122223333:stateMachine:orders"
             )
         })
 }
 
-/// A text that a rule of EventBridge is to match.
+/// Checks a field that EventBridge rules match.
 pub(super) fn check_event_text(what: &str, text: &str, most: usize) -> anyhow::Result<()> {
     ensure!(
         (1..=most).contains(&text.len()) && text.bytes().all(|b| (b' '..=b'~').contains(&b)),
-        "{what} = {text:?}: 1 to {most} printable characters"
+        "{what} = {text:?}: must be 1 to {most} printable ASCII characters"
     );
     Ok(())
 }
 
-/// What stands behind the account in an ARN of a service.
+/// The part of an ARN after the account, if the ARN is of this service.
 fn arn<'a>(text: &'a str, service: &str) -> Option<&'a str> {
     let mut parts = text.splitn(6, ':');
     let (scheme, partition) = (parts.next()?, parts.next()?);

@@ -1,10 +1,10 @@
-//! Durations as people write them: `10s`, `5m`, `2h`, `1h 30m`.
+//! Durations such as `10s`, `5m`, `2h` or `1h 30m`.
 
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-/// At most 30 days: what is longer was not meant.
+/// The longest duration, 30 days. A longer one is taken for a typing error.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 
 pub(super) fn parse(text: &str) -> anyhow::Result<Duration> {
@@ -12,7 +12,7 @@ pub(super) fn parse(text: &str) -> anyhow::Result<Duration> {
         .parse::<jiff::SignedDuration>()
         .ok()
         .and_then(|signed| Duration::try_from(signed).ok())
-        .with_context(|| format!("{text:?} is no duration; a duration is like 10s, 5m or 2h"))?;
+        .with_context(|| format!("invalid duration {text:?}; use a duration like 10s, 5m or 2h"))?;
     ensure!(parsed <= LONGEST, "{text:?} is longer than 30 days");
     Ok(parsed)
 }

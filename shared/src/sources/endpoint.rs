@@ -7,25 +7,25 @@ use serde::Deserialize;
 
 use super::{Forward, check_name, check_url};
 
-/// The version of Shopify's API that is asked; a version is served for a year.
+/// The version of Shopify's API. Shopify supports a version for a year.
 /// <https://shopify.dev/docs/api/usage/versioning>
 const SHOPIFY_VERSION: &str = "2026-10";
 
-/// What is expected of the provider.
+/// The subscription that the provider should have.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     pub provider: Subscriber,
     /// The provider's API, without a slash at its end.
     pub api: String,
-    /// Where it should send to.
+    /// The URL that the provider should send to.
     pub url: String,
-    /// The types that it should tell of; none: whichever it does.
+    /// The event types that it should send. Empty accepts any.
     pub events: Vec<String>,
     /// The name of the API key below the path of backup-sync.
     pub secret: String,
 }
 
-/// Whose subscriptions they are.
+/// A provider whose subscriptions Mitt can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subscriber {
     Stripe,
@@ -61,7 +61,7 @@ impl FileEndpoint {
         let local = forward.allow_loopback && self.url.starts_with("http://");
         ensure!(
             (self.url.starts_with("https://") || local) && self.url.contains("/in/"),
-            "url = {:?}: the public address of this source, such as https://<api>/in/{source}",
+            "url = {:?}: must be the public URL of this source, such as https://<api>/in/{source}",
             self.url
         );
         let (provider, known_api) = match preset {
@@ -85,19 +85,19 @@ impl FileEndpoint {
                 let shop = self.take("shop")?;
                 ensure!(
                     !shop.contains('/') && shop.ends_with(".myshopify.com"),
-                    "with.shop = {shop:?}: one is like my-shop.myshopify.com"
+                    "with.shop = {shop:?}: must be a host like my-shop.myshopify.com"
                 );
                 let version = self.with.remove("version");
                 let version = version.unwrap_or_else(|| SHOPIFY_VERSION.to_owned());
                 (Subscriber::Shopify(version), format!("https://{shop}"))
             }
             other => bail!(
-                "the subscriptions of preset {other} cannot be looked at; those of github, gitlab, \
-                 shopify and stripe can"
+                "preset {other} does not support [source.endpoint]; github, gitlab, shopify and \
+                 stripe do"
             ),
         };
         if let Some(name) = self.with.keys().next() {
-            bail!("with.{name}: {preset} takes no {name:?} here");
+            bail!("with.{name}: preset {preset} does not support this setting; remove it");
         }
         if let Some(api) = &self.api {
             check_url(api, forward)?;
@@ -108,7 +108,7 @@ impl FileEndpoint {
             api: api.trim_end_matches('/').to_owned(),
             url: self.url,
             events: match preset {
-                // The name of a topic in a header, and that in the API.
+                // Headers have `orders/create`; the API has `ORDERS_CREATE`.
                 "shopify" => self.events.iter().map(|topic| shouted(topic)).collect(),
                 _ => self.events,
             },
@@ -120,7 +120,7 @@ impl FileEndpoint {
         match (self.with.contains_key(one), self.with.contains_key(other)) {
             (true, false) => Ok((one, self.take(one)?)),
             (false, true) => Ok((other, self.take(other)?)),
-            _ => bail!("with: either {one} or {other}, such as with = {{ {one} = \"…\" }}"),
+            _ => bail!("with: set either {one} or {other}, such as with = {{ {one} = \"…\" }}"),
         }
     }
 
@@ -131,7 +131,7 @@ impl FileEndpoint {
         let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-/".contains(&b);
         ensure!(
             !value.is_empty() && value.bytes().all(fits) && !value.contains(".."),
-            "with.{name} = {value:?}: letters, digits and . _ - / alone"
+            "with.{name} = {value:?}: use only letters, digits and . _ - /, and no .."
         );
         Ok(value)
     }
@@ -142,7 +142,7 @@ fn shouted(topic: &str) -> String {
     topic.to_ascii_uppercase().replace('/', "_")
 }
 
-/// A path that stands for an id. <https://docs.gitlab.com/api/rest/#namespaced-paths>
+/// A path, encoded for use as an id. <https://docs.gitlab.com/api/rest/#namespaced-paths>
 fn encoded(path: &str) -> String {
     path.replace('/', "%2F")
 }
@@ -185,11 +185,15 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         for (preset, more, said) in [
-            ("slack", "", "cannot be looked at"),
+            ("slack", "", "does not support [source.endpoint]"),
             ("github", "", "either repo or org"),
             ("github", "with = { repo = \"a/b\", org = \"c\" }", "either"),
-            ("github", "with = { repo = \"../x\" }", "alone"),
-            ("stripe", "with = { repo = \"a/b\" }", "takes no \"repo\""),
+            ("github", "with = { repo = \"../x\" }", "use only"),
+            (
+                "stripe",
+                "with = { repo = \"a/b\" }",
+                "with.repo: preset stripe does not support",
+            ),
             (
                 "shopify",
                 "with = { shop = \"evil.example.com\" }",

@@ -1,29 +1,29 @@
 //! `types = ["invoice.*"]` and `where = [{ path = "$.data.object.status", equals = "paid" }]`:
-//! which events an action is for.
+//! the events that an action applies to.
 
 use anyhow::{bail, ensure};
 use serde::Deserialize;
 
 use crate::base::json_path::{JsonPath, scalar};
 
-/// Which events an action is for: those of one of the types that meet every condition.
+/// The events that an action applies to: their type matches, and every condition is true.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Any, where there is none.
+    /// Empty matches any type.
     types: Vec<Glob>,
     conditions: Vec<Condition>,
 }
 
-/// A text with at most one `*`, which stands for anything.
+/// A text with at most one `*`, which matches any characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Glob {
     head: String,
-    /// What follows the `*`, if there is one.
+    /// The text after the `*`, if there is a `*`.
     tail: Option<String>,
 }
 
-/// What has to be true of the values at a path. Values are compared as text: the number 1 is
-/// "1", and not 1.0.
+/// A test for the values at a path. Values are compared as text: the number 1 equals "1", but not
+/// 1.0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Condition {
     path: JsonPath,
@@ -32,11 +32,11 @@ struct Condition {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Test {
-    /// One of the values is one of these.
+    /// At least one value is in the list.
     In(Vec<String>),
-    /// None of the values is one of these; also true where there is no value.
+    /// No value is in the list. Also true without any value.
     NotIn(Vec<String>),
-    /// There is a value there, which is not null; or there is none.
+    /// `true`: the path has a value other than null. `false`: it has none.
     Exists(bool),
 }
 
@@ -64,7 +64,7 @@ impl Filter {
         })
     }
 
-    /// Whether the action is for an event of this type with this body.
+    /// Whether an event of this type with this body matches.
     pub fn matches(&self, kind: &str, body: &[u8]) -> bool {
         self.may_match(kind)
             && self
@@ -73,7 +73,8 @@ impl Filter {
                 .all(|condition| condition.holds(body))
     }
 
-    /// Whether it is for events of this type, as far as that can be said without a body.
+    /// Whether an event of this type can match. The conditions are not checked, because they need
+    /// the body.
     pub fn may_match(&self, kind: &str) -> bool {
         self.types.is_empty() || self.types.iter().any(|glob| glob.matches(kind))
     }
@@ -81,14 +82,14 @@ impl Filter {
 
 impl Glob {
     fn parse(text: &str) -> anyhow::Result<Self> {
-        ensure!(!text.is_empty(), "a type is empty; \"*\" stands for any");
+        ensure!(!text.is_empty(), "a type is empty; \"*\" matches any type");
         let (head, tail) = match text.split_once('*') {
             Some((head, tail)) => (head, Some(tail.to_owned())),
             None => (text, None),
         };
         ensure!(
             !tail.as_deref().unwrap_or_default().contains('*'),
-            "type {text:?}: there may be one * in it"
+            "type {text:?}: use at most one \"*\""
         );
         Ok(Self {
             head: head.to_owned(),
@@ -108,7 +109,7 @@ impl Glob {
 
 impl Condition {
     fn holds(&self, body: &[u8]) -> bool {
-        // What is not JSON has no value anywhere.
+        // A body that is not JSON has no values.
         let values = self.path.all(body).unwrap_or_default();
         let values: Vec<_> = values.into_iter().flatten().collect();
         let one_of = |wanted: &[String]| {
@@ -131,7 +132,11 @@ impl FileCondition {
             tests.push(Test::In(vec![plain(value)?]));
         }
         if let Some(values) = &self.r#in {
-            ensure!(!values.is_empty(), "where {:?}: in is empty", self.path);
+            ensure!(
+                !values.is_empty(),
+                "where {:?}: in is empty; list at least one value",
+                self.path
+            );
             tests.push(Test::In(
                 values.iter().map(plain).collect::<anyhow::Result<_>>()?,
             ));
@@ -149,14 +154,15 @@ impl FileCondition {
         match <[Test; 1]>::try_from(tests) {
             Ok([test]) => Ok(Condition { path, test }),
             Err(_) => bail!(
-                "where {:?}: it has one of equals, in, not and exists; for two, write two",
+                "where {:?}: set exactly one of equals, in, not and exists; write a second \
+                 condition for a second test",
                 self.path
             ),
         }
     }
 }
 
-/// A path into the body, with or without a `$.` before it.
+/// A path into the body, with or without the prefix `$.`.
 pub(super) fn path(text: &str) -> anyhow::Result<JsonPath> {
     let bare = text.strip_prefix("$.").unwrap_or(text);
     JsonPath::try_from(bare.to_owned()).map_err(anyhow::Error::msg)
@@ -169,7 +175,7 @@ fn plain(value: &toml::Value) -> anyhow::Result<String> {
         toml::Value::Float(number) => number.to_string(),
         toml::Value::Boolean(truth) => truth.to_string(),
         other => bail!(
-            "{} is no value to compare with: a text, a number or true is",
+            "cannot compare with a value of type {}; use a string, a number or a boolean",
             other.type_str()
         ),
     })
@@ -205,7 +211,7 @@ mod tests {
             assert!(filter.matches(matching, b""), "{glob}");
             assert_eq!(filter.matches(other, b""), glob == "*", "{glob}");
         }
-        // Head and tail do not share a letter.
+        // Head and tail do not overlap.
         assert!(!filter("types = ['ab*ba']").matches("aba", b""));
         assert!(Filter::default().matches("anything", b"not json"));
     }

@@ -1,4 +1,4 @@
-//! How a source orders the events of an entity.
+//! `[source.order]`: how a source orders the events of an entity.
 
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
@@ -32,7 +32,7 @@ enum FileMode {
 }
 
 impl FileOrder {
-    /// `preset` is where events of the provider say it, if it is known.
+    /// `preset` has the locations of entity and version in the provider's events, if known.
     pub(super) fn checked(
         self,
         preset: Option<&OrderAt>,
@@ -42,52 +42,55 @@ impl FileOrder {
         if self.mode == FileMode::None {
             ensure!(
                 self.entity.is_none() && self.version.is_none() && self.url.is_none(),
-                "mode is \"none\" and yet there are settings for others: latest_wins, fetch, strict"
+                "mode is \"none\", but entity, version or url is set; set mode to \"latest_wins\", \
+                 \"fetch\" or \"strict\""
             );
             return Ok(None);
         }
         if self.mode != FileMode::Fetch {
             ensure!(
                 self.url.is_none() && self.secret.is_none(),
-                "url and secret go with mode = \"fetch\""
+                "url and secret need mode = \"fetch\""
             );
         }
         let at = self.at(preset)?;
         ensure!(
             !at.entity.0.is_empty(),
-            "entity is missing: where an event says what it is about, like \"json:data.object.id\""
+            "entity is missing: the location of the object's id in an event, such as \
+             \"json:data.object.id\""
         );
         let mode = match self.mode {
             FileMode::None => return Ok(None),
             FileMode::LatestWins => {
                 ensure!(
                     !at.version.0.is_empty(),
-                    "version is missing: what grows with each change, like \"json:updated_at\""
+                    "version is missing: the location of a value that grows with each change, such \
+                     as \"json:updated_at\""
                 );
                 Mode::LatestWins
             }
             FileMode::Fetch => {
                 ensure!(
                     !at.version.0.is_empty(),
-                    "version is missing: where the fetched state says how new it is, like \
-                     \"json:updated_at\"; a lock can run out, and then only the version keeps an \
-                     older state from being the last"
+                    "version is missing: the location of the version in the fetched state, such as \
+                     \"json:updated_at\"; when a lock expires, only the version prevents an older \
+                     state from overwriting a newer one"
                 );
                 Mode::Fetch(self.current(forward)?)
             }
             FileMode::Strict => {
                 if let Some(action) = actions.iter().find(|action| !honours_keys(&action.kind)) {
                     bail!(
-                        "mode = \"strict\" needs destinations that honour idempotency keys, and \
-                         action {:?} is not known to: a call that is repeated would come after \
-                         later ones; code of yours says params = {{ keys = \"honoured\" }}",
+                        "mode = \"strict\" needs destinations that honour idempotency keys; action \
+                         {:?} does not declare this, and a repeated call would arrive after newer \
+                         ones; for your own code, set params = {{ keys = \"honoured\" }}",
                         action.name
                     );
                 }
                 Mode::Strict
             }
         };
-        // One event makes an older one stale for all actions at once.
+        // A newer event makes an older one stale for all actions, so all need the same filter.
         let told = actions
             .iter()
             .filter(|action| !matches!(action.kind, ActionKind::Keep));
@@ -95,8 +98,8 @@ impl FileOrder {
         let first = filters.next();
         ensure!(
             matches!(mode, Mode::Strict) || filters.all(|filter| Some(filter) == first),
-            "with mode = \"latest_wins\" or \"fetch\" all actions have the same types and where: \
-             an event that only one of them is for would make an older one stale for the others"
+            "with mode = \"latest_wins\" or \"fetch\", all actions need the same types and where: \
+             an event for only one of them would make an older event stale for the others"
         );
         Ok(Some(Order { mode, at }))
     }
@@ -105,7 +108,7 @@ impl FileOrder {
         let preset = preset.cloned().unwrap_or_default();
         let entity = location("entity", self.entity.as_deref())?;
         let given = location("version", self.version.as_deref())?;
-        // A preset knows events, and not what the provider's API answers.
+        // A preset describes the provider's events, not the responses of its API.
         let known = if self.mode == FileMode::Fetch {
             Locations::default()
         } else {
@@ -114,7 +117,7 @@ impl FileOrder {
         let compare = match (&given, self.compare) {
             (_, Some(compare)) => compare,
             (Some(_), None) => bail!(
-                "compare is missing: how two versions are compared, \"number\", \"time\" (RFC \
+                "compare is missing: how to compare two versions; use \"number\", \"time\" (RFC \
                  3339) or \"text\""
             ),
             (None, None) => preset.compare,
@@ -128,13 +131,13 @@ impl FileOrder {
 
     fn current(&self, forward: &Forward) -> anyhow::Result<Current> {
         let url = self.url.clone().context(
-            "url is missing: where the current state is, like \
+            "url is missing: the URL of the current state, such as \
              \"https://api.example.com/things/{entity}\"",
         )?;
         let after_host = url.splitn(4, '/').nth(3).unwrap_or_default();
         ensure!(
             after_host.contains("{entity}") && !url[..url.len() - after_host.len()].contains('{'),
-            "{url:?} does not say where the id goes: {{entity}} in its path or query"
+            "url {url:?} needs {{entity}} in its path or query, and not in its host"
         );
         check_url(&url, forward).context("url")?;
         if let Some(secret) = &self.secret {
@@ -147,7 +150,7 @@ impl FileOrder {
     }
 }
 
-/// What stands in the row or the body is there whenever the event is worked on.
+/// Accepts only locations in the row or the body, because every attempt can read those.
 fn location(what: &str, text: Option<&str>) -> anyhow::Result<Option<Locations>> {
     let Some(text) = text else {
         return Ok(None);
@@ -158,12 +161,13 @@ fn location(what: &str, text: Option<&str>) -> anyhow::Result<Option<Locations>>
             location,
             Location::Json(_) | Location::Header(_) | Location::Form(_)
         ),
-        "{what} = {text:?}: it is looked for in json:, header: or form:"
+        "{what} = {text:?}: must begin with json:, header: or form:"
     );
     Ok(Some(Locations(vec![location])))
 }
 
-/// Whether two calls under one key do it once, for as long as an event may be repeated.
+/// Whether repeated calls with the same key have one effect, for as long as an event may be
+/// repeated.
 fn honours_keys(kind: &ActionKind) -> bool {
     match kind {
         ActionKind::Rust { params, .. } => {
@@ -171,7 +175,7 @@ fn honours_keys(kind: &ActionKind) -> bool {
         }
         ActionKind::Http { keys, .. } => *keys != IdempotencySupport::Ignored,
         ActionKind::Keep | ActionKind::StepFunctions { .. } => true,
-        // A FIFO queue drops repetitions for five minutes only, the others none.
+        // A FIFO queue drops duplicates for five minutes only; the others drop none.
         ActionKind::Lambda { .. } | ActionKind::Sqs { .. } | ActionKind::EventBridge { .. } => {
             false
         }
@@ -218,7 +222,7 @@ mod tests {
         let fetch = "mode = \"fetch\"\nurl = \"https://api.example.com/v1/{entity}\"\n\
                      version = \"json:updated\"\ncompare = \"time\"\nsecret = \"api\"";
         let Mode::Fetch(current) = order("stripe", fetch).unwrap().mode else {
-            panic!("it is not fetch");
+            panic!("the mode is not fetch");
         };
         assert_eq!(current.secret.as_deref(), Some("api"));
     }
@@ -245,15 +249,15 @@ mod tests {
             ),
             (
                 "mode = \"strict\"\nentity = \"id\"".to_owned(),
-                "is no location",
+                "invalid location",
             ),
             (
                 "mode = \"strict\"\nentity = \"query:id\"".to_owned(),
-                "json:, header: or form:",
+                "must begin with json:, header: or form:",
             ),
             (
                 "mode = \"strict\"\nentity = \"json:id\"\nurl = \"https://x\"".to_owned(),
-                "go with mode = \"fetch\"",
+                "need mode = \"fetch\"",
             ),
             (with(""), "version is missing"),
             (with(version), "url is missing"),

@@ -1,8 +1,8 @@
-//! The order of the events of an entity: which of two is newer, and where an event says so.
+//! The order of the events of an entity: which of two is newer, and where an event has this value.
 //!
-//! Providers promise no order, and a queue would not give "the newest state wins" either: what is
-//! tried again comes late. So a source says what its events are about (the *entity*), what makes
-//! one newer than another (the *version*), and what follows from it (the mode).
+//! Providers guarantee no order. A queue does not guarantee that the newest state wins either,
+//! because retries arrive late. So a source configures the object that its events are about (the
+//! *entity*), the value that orders them (the *version*), and what Mitt does with it (the *mode*).
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::webhook::envelope::Envelope;
 use crate::webhook::event::EventKey;
 use crate::webhook::preset::{Compare, OrderAt};
 
-/// The longest version that is compared as text.
+/// The longest version that can be compared as text, in bytes.
 const LONGEST_TEXT: usize = 64;
 
-/// How a source orders the events of an entity. A source without has none.
+/// How a source orders the events of an entity. By default, a source has no order.
 #[derive(Clone, Debug)]
 pub struct Order {
     pub mode: Mode,
@@ -25,15 +25,15 @@ pub struct Order {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// An event older than one that was worked on is done without its actions.
+    /// An event older than one that was processed becomes `done` without its actions.
     LatestWins,
     /// The actions get the current state, fetched from the provider.
     Fetch(Current),
-    /// Of the events that have arrived the oldest goes first.
+    /// Of the events that have arrived, the oldest is processed first.
     Strict,
 }
 
-/// Where the current state of an entity is fetched.
+/// Where to fetch the current state of an entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Current {
     /// With `{entity}` in its path or query.
@@ -42,15 +42,15 @@ pub struct Current {
     pub secret: Option<String>,
 }
 
-/// What the events of a source can be about: an invoice, a pull request.
+/// The object that an event is about, such as an invoice or a pull request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entity {
     source: String,
-    /// As the provider names it.
+    /// The provider's name for the object.
     pub name: String,
 }
 
-/// A version in a form of which the greater text is the newer one.
+/// A version, with a text form in which the greater text is newer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// As the provider wrote it.
@@ -58,16 +58,16 @@ pub struct Version {
     sorted: String,
 }
 
-/// Where an event belongs.
+/// The entity and the version of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub entity: Entity,
-    /// Of the event. What is fetched has its own.
+    /// The version of the event. A fetched state has its own version.
     pub version: Option<Version>,
 }
 
 impl Order {
-    /// The place of an event; `None` when it does not say what a mode needs to know.
+    /// The entity and version of an event; `None` if it lacks a value that the mode needs.
     pub fn place(
         &self,
         source: &str,
@@ -85,7 +85,7 @@ impl Order {
         Some(Place { entity, version })
     }
 
-    /// The version of a state that was fetched.
+    /// The version of a fetched state.
     pub fn version_of(&self, state: &Bytes) -> Option<Version> {
         self.version(&envelope(&BTreeMap::new(), state))
     }
@@ -97,7 +97,7 @@ impl Order {
 }
 
 impl Current {
-    /// The URL for an entity, whose name cannot lead anywhere else.
+    /// The URL of an entity. The name is percent-encoded, so it cannot change the rest of the URL.
     pub fn url(&self, entity: &Entity) -> String {
         let name =
             percent_encoding::utf8_percent_encode(&entity.name, percent_encoding::NON_ALPHANUMERIC);
@@ -113,8 +113,8 @@ impl Entity {
         }
     }
 
-    /// The partition key of all that is noted of its order. A strange name cannot reach into
-    /// another one, as with events.
+    /// The partition key of the entity's ordering data. [`EventKey`] hashes unusual names, so a
+    /// name cannot produce the key of another entity.
     pub fn pk(&self) -> String {
         let key = EventKey::new(&self.source, &self.name);
         format!("O#{}#{}", self.source, key.id())
@@ -122,7 +122,7 @@ impl Entity {
 }
 
 impl Version {
-    /// `None` when it is not what it is compared as.
+    /// `None` if the text does not have the format that `compare` needs.
     pub fn read(written: impl Into<String>, compare: Compare) -> Option<Self> {
         let written = written.into();
         let sorted = match compare {
@@ -145,7 +145,7 @@ impl Version {
     }
 }
 
-/// Not negative, with or without a fraction.
+/// A number that is not negative, with or without a fraction.
 fn number(text: &str) -> Option<String> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
@@ -157,7 +157,7 @@ fn number(text: &str) -> Option<String> {
     (whole.len() <= 24).then(|| format!("{whole:0>24}.{fraction}"))
 }
 
-/// RFC 3339, whatever its offset.
+/// A time in RFC 3339, with any offset.
 fn time(text: &str) -> Option<String> {
     let nanoseconds = text.parse::<jiff::Timestamp>().ok()?.as_nanosecond();
     (nanoseconds >= 0).then(|| format!("{nanoseconds:0>21}"))
@@ -168,7 +168,7 @@ fn text(text: &str) -> Option<String> {
     (plain && (1..=LONGEST_TEXT).contains(&text.len())).then(|| text.to_owned())
 }
 
-/// What is kept of a request, as a request to look things up in.
+/// An envelope from the stored headers and body of an event, to look up locations in.
 fn envelope(headers: &BTreeMap<String, String>, body: &Bytes) -> Envelope {
     Envelope {
         method: "POST".to_owned(),

@@ -1,4 +1,4 @@
-//! What the operator sets for a source: limits, retention, idempotency support, silence.
+//! The settings of a source: limits, retention, idempotency support and silence.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use crate::base::timing::{KEEP_BODY, KEEP_ROW};
 
-/// The largest body of a rejected request that is stored, in bytes after packing.
+/// The largest body of a rejected request that is stored, in bytes after compression.
 pub(crate) const LARGEST_REFUSED_BODY: usize = 64 * 1024;
 
-/// The largest stored item of a rejected request: the body, and the headers that API Gateway allows.
+/// The largest stored item of a rejected request, in bytes: the body, and the headers that API
+/// Gateway allows.
 pub const LARGEST_REFUSED: usize = LARGEST_REFUSED_BODY + 24 * 1024;
 
-/// How much of a source's rejected requests is stored in a day. Zero in either stores nothing.
+/// The limits for rejected requests of a source that are stored in a day. If either is zero, none
+/// is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     pub per_day: u32,
-    /// Bytes, as they are stored.
+    /// The size of the stored items, in bytes.
     pub bytes_per_day: u64,
 }
 
@@ -35,15 +37,15 @@ impl Limits {
     }
 }
 
-/// The days for which bodies may be kept: the bucket has a lifecycle rule for each of them.
+/// The allowed retention times of bodies, in days. The bucket has a lifecycle rule for each.
 pub const BODY_DAYS: [u64; 9] = [3, 7, 14, 30, 60, 90, 180, 365, 730];
 
-/// For how long things of one source are kept.
+/// How long rows and bodies of a source are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// The row of an event, counted from when it was done. A redelivery after that is a new event.
+    /// Retention of rows, from the time the event was done. A later redelivery is a new event.
     pub rows: Duration,
-    /// The body, counted from its receipt: a number of days of [`BODY_DAYS`].
+    /// Retention of bodies, from receipt: one of the numbers of days in [`BODY_DAYS`].
     pub bodies: Duration,
 }
 
@@ -56,29 +58,30 @@ impl Default for Retention {
     }
 }
 
-/// What the sources say, by their names.
+/// The retention of each source, by its name.
 pub type Retentions = Arc<BTreeMap<String, Retention>>;
 
-/// Whether the downstream honours idempotency keys.
+/// Whether a destination honours idempotency keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdempotencySupport {
-    /// Two calls under one key do it once: repeating is safe.
+    /// Two calls with the same key have one effect, so a retry is safe.
     Honoured,
-    /// The same, but a failure is stored under the key as well, and each repetition only hears it
-    /// again. So does Stripe, also with a 500: <https://docs.stripe.com/api/idempotent_requests>.
-    /// A failure is left to a human then, or to a check; what had no answer is repeated.
+    /// As `Honoured`, but the destination also stores a failure under the key and returns it to
+    /// each retry. Stripe does so, even for a 500:
+    /// <https://docs.stripe.com/api/idempotent_requests>. So a failure is left to an operator or a
+    /// check. A call without a response is retried.
     HonouredWithFailures,
-    /// Each call does it again.
+    /// Each call has its effect again.
     Ignored,
 }
 
 /// When a source counts as silent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum QuietAfter {
-    /// When it has been silent for much longer than it usually is.
+    /// After a silence that is unusually long for this source.
     #[default]
     Learned,
     Set(Duration),
-    /// Nobody wants to know.
+    /// Never: no warning.
     Off,
 }

@@ -2,10 +2,10 @@
 
 use anyhow::{Context as _, ensure};
 
-/// The longest that is taken.
+/// The longest allowed URL, in bytes.
 const LONGEST: usize = 512;
 
-/// The setting, if it is one that can be meant.
+/// Returns the setting if it is valid.
 pub(super) fn checked(url: Option<String>) -> anyhow::Result<Option<String>> {
     if let Some(url) = &url {
         check(url).context("public_url")?;
@@ -13,36 +13,36 @@ pub(super) fn checked(url: Option<String>) -> anyhow::Result<Option<String>> {
     Ok(url)
 }
 
-/// Refuses what cannot be the whole URL that a provider posts to. The query is left out: the one
-/// that arrives is added to it.
+/// Rejects a URL that cannot be the whole URL that a provider posts to. The setting has no query,
+/// because the catcher adds the query of each request.
 fn check(url: &str) -> anyhow::Result<()> {
-    const LIKE: &str = "one is like https://hooks.example.com/in/shop";
-    // The value is not repeated: a URL can hold a key.
+    const LIKE: &str = "use a URL like https://hooks.example.com/in/shop";
+    // Errors do not repeat the value, because a URL can contain a key.
     let rest = url.strip_prefix("https://").unwrap_or_default();
     ensure!(
         !rest.is_empty() && url.len() <= LONGEST,
-        "it is not a URL that begins with https://; {LIKE}"
+        "must begin with https:// and have at most {LONGEST} bytes; {LIKE}"
     );
     ensure!(
         url.bytes()
             .all(|b| b.is_ascii_graphic() && !b"{}<>\"\\^`|".contains(&b)),
-        "it has characters that a URL does not have; {LIKE}"
+        "contains characters that are not allowed in a URL; {LIKE}"
     );
     ensure!(
         !rest.contains(['?', '#']),
-        "leave out the query: the one that arrives is added; {LIKE}"
+        "remove the query: the query of each request is added; {LIKE}"
     );
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    ensure!(!authority.contains('@'), "leave out the user name; {LIKE}");
+    ensure!(!authority.contains('@'), "remove the user name; {LIKE}");
     let (host, port) = authority.split_once(':').unwrap_or((authority, "443"));
     let of_host = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'.';
     ensure!(
         !host.is_empty() && host.bytes().all(of_host) && port.parse::<u16>().is_ok(),
-        "it names no host; {LIKE}"
+        "has no valid host; {LIKE}"
     );
     ensure!(
         !path.is_empty(),
-        "it has no path: set the whole URL that the provider posts to, not only its host; {LIKE}"
+        "has no path: set the whole URL that the provider posts to, not only its host; {LIKE}"
     );
     Ok(())
 }
@@ -62,21 +62,21 @@ mod tests {
             check(good).unwrap();
         }
         for (bad, said) in [
-            ("", "begins with https://"),
-            ("https://", "begins with https://"),
-            ("http://hooks.example.com/in/shop", "begins with https://"),
-            ("hooks.example.com/in/shop", "begins with https://"),
+            ("", "must begin with https://"),
+            ("https://", "must begin with https://"),
+            (
+                "http://hooks.example.com/in/shop",
+                "must begin with https://",
+            ),
+            ("hooks.example.com/in/shop", "must begin with https://"),
             ("https://hooks.example.com", "has no path"),
             ("https://hooks.example.com/", "has no path"),
-            (
-                "https://hooks.example.com/in/shop?a=1",
-                "leave out the query",
-            ),
-            ("https://hooks.example.com/in/shop#a", "leave out the query"),
+            ("https://hooks.example.com/in/shop?a=1", "remove the query"),
+            ("https://hooks.example.com/in/shop#a", "remove the query"),
             ("https://u:p@hooks.example.com/in/shop", "user name"),
-            ("https:///in/shop", "names no host"),
-            ("https://:443/in/shop", "names no host"),
-            ("https://hooks.example.com:x/in/shop", "names no host"),
+            ("https:///in/shop", "no valid host"),
+            ("https://:443/in/shop", "no valid host"),
+            ("https://hooks.example.com:x/in/shop", "no valid host"),
             ("https://hooks.example.com/in/{source}", "characters"),
             ("https://hooks.example.com/in/a b", "characters"),
         ] {
@@ -100,7 +100,7 @@ mod tests {
         for (line, said) in [
             (
                 "public_url = \"https://hooks.example.com\"",
-                "source \"s\": public_url: it has no path",
+                "source \"s\": public_url: has no path",
             ),
             ("url = \"https://hooks.example.com/in/s\"", "`public_url`"),
             ("trust = { public_url = \"https://a/b\" }", "unknown field"),

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::policy::{LARGEST_REFUSED, Limits};
 
-/// More in a day than a person looks through.
+/// The largest `per_day`: more requests than an operator can review in a day.
 const MOST_PER_DAY: u32 = 10_000;
 
 const MOST_BYTES: u64 = 100_000_000;
@@ -23,7 +23,7 @@ impl FileQuarantine {
         if let Some(per_day) = self.per_day {
             ensure!(
                 per_day <= MOST_PER_DAY,
-                "per_day = {per_day}: at most {MOST_PER_DAY}; 0 keeps nothing"
+                "per_day = {per_day}: must be at most {MOST_PER_DAY}; 0 stores no requests"
             );
             limits.per_day = per_day;
         }
@@ -34,12 +34,13 @@ impl FileQuarantine {
                 other => (None, format!("a {}", other.type_str())),
             };
             let bytes = bytes.with_context(|| {
-                format!("bytes_per_day is {said}; a size is like \"500KB\" or \"2MB\"")
+                format!("bytes_per_day is {said}; use a size like \"500KB\" or \"2MB\"")
             })?;
-            // What is less would be spent by the first large request.
+            // The first large request would use up a smaller limit.
             ensure!(
                 bytes == 0 || (LARGEST_REFUSED as u64..=MOST_BYTES).contains(&bytes),
-                "bytes_per_day = {said}: between {LARGEST_REFUSED} bytes, the largest request that is kept, and 100MB; 0 keeps nothing"
+                "bytes_per_day = {said}: must be between {LARGEST_REFUSED} bytes (the largest \
+                 request that is stored) and 100MB; 0 stores no requests"
             );
             limits.bytes_per_day = bytes;
         }
@@ -47,7 +48,7 @@ impl FileQuarantine {
     }
 }
 
-/// `2MB`, in units of a thousand.
+/// Parses a size such as `2MB`, with decimal units (1 kB is 1,000 bytes).
 fn size(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
@@ -85,14 +86,14 @@ mod tests {
             ("perday = 5", "`per_day`"),
             ("per_day = 10001", "at most 10000"),
             ("per_day = -1", "per_day"),
-            ("bytes_per_day = \"2 parsecs\"", "a size is like"),
-            ("bytes_per_day = -1", "a size is like"),
-            ("bytes_per_day = true", "a size is like"),
+            ("bytes_per_day = \"2 parsecs\"", "use a size like"),
+            ("bytes_per_day = -1", "use a size like"),
+            ("bytes_per_day = true", "use a size like"),
             ("bytes_per_day = \"1KB\"", "between"),
             ("bytes_per_day = \"1000MB\"", "between"),
             (
                 "bytes_per_day = \"99999999999999999999MB\"",
-                "a size is like",
+                "use a size like",
             ),
         ] {
             let error = format!("{:#}", checked(text).unwrap_err());

@@ -1,4 +1,4 @@
-//! `quiet_after = "12h"`: after how long without a webhook a source counts as silent.
+//! `quiet_after = "12h"`: the time without a webhook after which a source counts as silent.
 
 use anyhow::{Context as _, ensure};
 
@@ -10,10 +10,10 @@ pub(super) fn parse(text: Option<&str>) -> anyhow::Result<QuietAfter> {
         None => Ok(QuietAfter::Learned),
         Some("off") => Ok(QuietAfter::Off),
         Some(text) => {
-            let after = duration::parse(text).context("it is a duration, or \"off\"")?;
+            let after = duration::parse(text).context("must be a duration or \"off\"")?;
             ensure!(
                 !after.is_zero(),
-                "{text:?} is no time at all; \"off\" says that nobody wants to know"
+                "{text:?} must be longer than zero; \"off\" disables the warning"
             );
             Ok(QuietAfter::Set(after))
         }

@@ -1,14 +1,14 @@
-//! `rate = "20/s"`: how many calls a destination takes.
+//! `rate = "20/s"`: the rate limit of a destination.
 
 use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 
-/// What a counter in one item of the table can follow.
+/// The most calls in a second that a counter in one item of the table can count.
 const MOST: u32 = 500;
 
-/// So many calls in each window of time.
+/// A number of calls in each time window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     pub calls: u32,
@@ -28,10 +28,10 @@ impl Rate {
             Some((calls.trim().parse().ok()?, secs))
         };
         let (calls, secs): (u32, u64) =
-            read().with_context(|| format!("rate = {text:?}: a rate is like 20/s or 100/m"))?;
+            read().with_context(|| format!("invalid rate {text:?}; use one like 20/s or 100/m"))?;
         ensure!(
             calls >= 1 && u64::from(calls) <= u64::from(MOST) * secs,
-            "rate = {text:?}: between 1 call and {MOST} a second"
+            "rate = {text:?}: must be at least 1 call and at most {MOST} a second"
         );
         Ok(Self {
             calls,
@@ -41,7 +41,7 @@ impl Rate {
 }
 
 impl Rate {
-    /// What a backlog may use of it: the events of now always find the rest.
+    /// The half of the rate that a backlog may use. The rest is reserved for new events.
     #[must_use]
     pub fn half(self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! `[[source.reconcile]]`: which objects of the provider are compared with which of ours.
+//! `[[source.reconcile]]`: a comparison of the provider's objects with the operator's own state.
 
 mod local;
 
@@ -15,47 +15,47 @@ use crate::webhook::preset::{Objects, Preset};
 use local::{FileLocal, first};
 pub use local::{Local, LocalEndpoint, LocalTable};
 
-/// More fields than a report can be read by.
+/// The most fields of a comparison: a report with more is hard to read.
 const MOST_FIELDS: usize = 10;
 
-/// Of a hundred objects, as many may have drifted before a repair stops.
+/// The default `cap`: a repair stops if more than this percentage of the objects has drifted.
 const CAP: f64 = 5.0;
 
-/// A comparison of the provider's objects with ours.
+/// A comparison of the provider's objects with the operator's own state.
 #[derive(Debug)]
 pub struct Reconcile {
-    /// Names it among those of its source.
+    /// Unique among the comparisons of the source.
     pub name: String,
     pub objects: Objects,
     /// The name of the API key below the path of backup-sync.
     pub secret: String,
-    /// Which objects of the provider count.
+    /// The provider's objects to compare.
     pub filter: Filter,
     pub named_by: NamedBy,
     pub fields: Vec<Compared>,
     pub local: Local,
-    /// What came to be at the provider less long ago may still be on its way.
+    /// An object that the provider created less than this ago may still be in processing.
     pub grace: Duration,
-    /// Percent of the objects; a repair stops above it.
+    /// The limit of drifted objects, in percent. A repair stops above it.
     pub cap: f64,
 }
 
-/// What tells which object here is which there.
+/// The value that identifies the same object at the provider and in the local state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NamedBy {
-    /// The id that the provider gives it.
+    /// The provider's id of the object.
     Id,
-    /// Another value of it, by which the provider's list can be narrowed down.
+    /// Another value of the object, by which the provider's list can be filtered.
     Path { path: JsonPath, param: String },
 }
 
-/// A field that has to be the same on both sides.
+/// A field that must be equal at the provider (`there`) and in the local state (`here`).
 #[derive(Clone, Debug)]
 pub struct Compared {
     pub name: String,
     pub there: JsonPath,
     pub here: JsonPath,
-    /// What a value there is called here; one that is not in it is called the same.
+    /// Maps a value of the provider to the local value. Values that are not in the map are equal.
     pub values: BTreeMap<String, String>,
 }
 
@@ -87,7 +87,7 @@ struct FileField {
     values: BTreeMap<String, String>,
 }
 
-/// The comparisons of a source, each under a name of its own.
+/// The comparisons of a source, each with a unique name.
 pub(super) fn all(
     file: Vec<FileReconcile>,
     preset: &Preset,
@@ -101,7 +101,7 @@ pub(super) fn all(
             .with_context(|| format!("reconcile {}", index + 1))?;
         ensure!(
             names.insert(reconcile.name.clone()),
-            "two are called reconcile {:?}; give one a name",
+            "duplicate reconcile {:?}; set a different name for one of them",
             reconcile.name
         );
         Ok(reconcile)
@@ -120,11 +120,11 @@ impl FileReconcile {
             let known: Vec<_> = preset.objects.iter().map(|o| o.name.as_str()).collect();
             ensure!(
                 !known.is_empty(),
-                "preset {} lists no objects to compare",
+                "preset {} does not support [[source.reconcile]]: it lists no objects",
                 preset.id
             );
             bail!(
-                "preset {} lists no {:?}; it lists {}",
+                "preset {} does not list objects {:?}; it lists {}",
                 preset.id,
                 self.objects,
                 known.join(", ")
@@ -138,7 +138,7 @@ impl FileReconcile {
         let cap = self.cap.unwrap_or(CAP);
         ensure!(
             (0.0..=100.0).contains(&cap),
-            "cap = {cap}: percent, between 0 and 100"
+            "cap = {cap}: must be between 0 and 100 (percent)"
         );
         let fields = fields(self.fields)?;
         let attributes = fields.iter().map(|(_, attribute)| attribute.clone());
@@ -172,7 +172,7 @@ fn named_by(id: Option<&str>, objects: &Objects) -> anyhow::Result<NamedBy> {
         let others = objects.narrow.keys().cloned();
         let known: Vec<_> = [objects.id.to_string()].into_iter().chain(others).collect();
         bail!(
-            "id = {text:?}: {} can be named by {}",
+            "id = {text:?}: {} can be identified by {}",
             objects.name,
             known.join(" or ")
         );
@@ -183,18 +183,18 @@ fn named_by(id: Option<&str>, objects: &Objects) -> anyhow::Result<NamedBy> {
     })
 }
 
-/// The fields, each with the attribute that holds it here.
+/// The fields, each with the attribute of the local item that contains it.
 fn fields(file: Vec<FileField>) -> anyhow::Result<Vec<(Compared, String)>> {
     ensure!(
         file.len() <= MOST_FIELDS,
-        "{} fields; {MOST_FIELDS} at most",
+        "{} fields; use at most {MOST_FIELDS}",
         file.len()
     );
     let mut names = BTreeSet::new();
     let field = |file: FileField| {
         ensure!(
             (1..=40).contains(&file.name.len()) && names.insert(file.name.clone()),
-            "field {:?}: a name is 1 to 40 long, and stands there once",
+            "field {:?}: a name must be unique and have 1 to 40 characters",
             file.name
         );
         let side = |given: Option<String>| {
@@ -251,11 +251,11 @@ key = { pk = "CUSTOMER#{customer}", sk = "PROFILE" }
         assert_eq!(reconcile.grace, Duration::from_secs(900));
         assert!((reconcile.cap - 2.5).abs() < f64::EPSILON);
         let NamedBy::Path { param, .. } = &reconcile.named_by else {
-            panic!("it is named by the customer");
+            panic!("the objects are identified by the customer");
         };
         assert_eq!(param, "customer");
         let Local::DynamoDb(local) = &reconcile.local else {
-            panic!("it is a table");
+            panic!("the local state is a table");
         };
         let read: Vec<_> = local.attributes.iter().map(String::as_str).collect();
         assert_eq!(read, ["billing", "pk", "sk", "status", "stripe_customer"]);
@@ -269,14 +269,18 @@ key = { pk = "CUSTOMER#{customer}", sk = "PROFILE" }
     fn what_is_wrong_is_named() {
         for (from, to, said) in [
             ("\"subscriptions\"", "\"subs\"", "it lists subscriptions"),
-            ("\"customer\"", "\"items\"", "named by id or customer"),
+            ("\"customer\"", "\"items\"", "identified by id or customer"),
             ("cap = 2.5", "cap = 101.0", "between 0 and 100"),
             ("cap = 2.5", "kap = 1.0", "`kap`"),
-            ("cap = 2.5", "grace = \"soon\"", "no duration"),
-            ("cap = 2.5", "with = { repo = \"a/b\" }", "take no \"repo\""),
-            ("\"status\" }", "\"plan\" }", "stands there once"),
-            ("{customer}", "{customer", "without its }"),
-            ("{customer}", "{a..b}", "is no path"),
+            ("cap = 2.5", "grace = \"soon\"", "invalid duration"),
+            (
+                "cap = 2.5",
+                "with = { repo = \"a/b\" }",
+                "no parameter \"repo\"",
+            ),
+            ("\"status\" }", "\"plan\" }", "must be unique"),
+            ("{customer}", "{customer", "without a closing }"),
+            ("{customer}", "{a..b}", "invalid path"),
             ("key = {", "index = \"by-x\"\nkey = {", "partition"),
             ("\"users\"", "\"us/ers\"", "table \"us/ers\""),
             (", in = [", ", inn = [", "`inn`"),
@@ -301,7 +305,7 @@ key = { pk = "CUSTOMER#{customer}", sk = "PROFILE" }
             ("https://evil.example.com/", "forward.allow_hosts"),
             ("http://app.example.com/", "https"),
             ("http://127.0.0.1/", "https"),
-            ("https://a:b@app.example.com/", "no user name"),
+            ("https://a:b@app.example.com/", "contains a user name"),
         ] {
             let error = format!("{:#}", at(url).unwrap_err());
             assert!(error.contains(said), "{url}: {error}");

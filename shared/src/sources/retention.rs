@@ -9,7 +9,8 @@ use crate::sources::policy::{BODY_DAYS, Retention};
 
 const DAY: u64 = 24 * 3600;
 
-/// Providers send again for up to 30 days, and what comes when the row is gone is a new event.
+/// Providers redeliver for up to 30 days. A redelivery after the row is deleted would be a new
+/// event.
 const FEWEST_DAYS: u64 = 31;
 
 const MOST_DAYS: u64 = 3650;
@@ -28,8 +29,9 @@ impl FileRetention {
             let days = days("rows", text)?;
             ensure!(
                 (FEWEST_DAYS..=MOST_DAYS).contains(&days),
-                "rows = {text:?}: between {FEWEST_DAYS}d and {MOST_DAYS}d; providers send again for up \
-                 to 30 days, and an event whose row is gone would be done a second time"
+                "rows = {text:?}: must be between {FEWEST_DAYS}d and {MOST_DAYS}d; providers \
+                 redeliver for up to 30 days, and an event without its row would be processed a \
+                 second time"
             );
             retention.rows = Duration::from_secs(days * DAY);
         }
@@ -37,14 +39,14 @@ impl FileRetention {
             let days = days("bodies", text)?;
             ensure!(
                 BODY_DAYS.contains(&days),
-                "bodies = {text:?}: the bucket has rules for {} days",
+                "bodies = {text:?}: must be one of {} days, the lifecycle rules of the bucket",
                 BODY_DAYS.map(|days| days.to_string()).join(", ")
             );
             retention.bodies = Duration::from_secs(days * DAY);
         }
         ensure!(
             retention.bodies <= retention.rows,
-            "bodies would be kept for longer than the rows by which they are found"
+            "bodies must not be kept for longer than rows, because a body is found by its row"
         );
         Ok(retention)
     }
@@ -53,7 +55,7 @@ impl FileRetention {
 fn days(what: &str, text: &str) -> anyhow::Result<u64> {
     text.strip_suffix('d')
         .and_then(|number| number.trim().parse().ok())
-        .with_context(|| format!("{what} = {text:?} is no number of days; one is like 30d"))
+        .with_context(|| format!("{what} = {text:?}: must be a number of days like 30d"))
 }
 
 #[cfg(test)]
@@ -77,10 +79,10 @@ mod tests {
         for (text, said) in [
             ("rows = \"30d\"", "a second time"),
             ("rows = \"4000d\"", "between 31d and 3650d"),
-            ("rows = \"90\"", "no number of days"),
+            ("rows = \"90\"", "must be a number of days"),
             ("bodies = \"5d\"", "3, 7, 14, 30"),
-            ("bodies = \"2h\"", "no number of days"),
-            ("bodies = \"365d\"", "for longer than the rows"),
+            ("bodies = \"2h\"", "must be a number of days"),
+            ("bodies = \"365d\"", "for longer than rows"),
             ("body = \"7d\"", "`bodies`"),
         ] {
             let error = format!("{:#}", checked(text).unwrap_err());

@@ -1,4 +1,5 @@
-//! How often an event is tried, and how long is waited between.
+//! `retry = { attempts = 3, waits = ["1s", "2m"] }`: the number of attempts and the waits between
+//! them.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use serde::Deserialize;
 use super::duration;
 use crate::base::backoff::Backoff;
 
-/// The longest wait between two attempts: bodies are kept for three days at least.
+/// The longest wait between two attempts. Bodies are kept for at least three days.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Default, Deserialize)]
@@ -24,20 +25,23 @@ impl FileRetry {
         if let Some(attempts) = self.attempts {
             ensure!(
                 (1..=50).contains(&attempts),
-                "attempts = {attempts}: between 1 and 50"
+                "attempts = {attempts}: must be between 1 and 50"
             );
             backoff.attempts = attempts;
         }
         if let Some(waits) = self.waits {
-            ensure!(!waits.is_empty(), "waits is empty");
+            ensure!(
+                !waits.is_empty(),
+                "waits is empty; list at least one duration"
+            );
             backoff.waits = waits
                 .iter()
                 .map(|text| duration::parse(text))
                 .collect::<anyhow::Result<_>>()?;
-            // The sweep looks at an event when it is due, and at its body with it.
+            // The sweep reads an event and its body only when the event is due.
             ensure!(
                 backoff.waits.iter().all(|wait| *wait <= LONGEST_WAIT),
-                "waits are at most 24h"
+                "waits must be at most 24h each"
             );
         }
         Ok(backoff)

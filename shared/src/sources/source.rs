@@ -1,4 +1,4 @@
-//! A source as it is written, and what is wrong with it.
+//! `[[source]]`: reads and checks the settings of a source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,10 +26,10 @@ use crate::sources::policy::Retention;
 use crate::webhook::preset::Preset;
 use crate::webhook::verify::{Trust, Verifier};
 
-/// A body of this size is kept unless the source says otherwise.
+/// The default of `max_body`, in bytes.
 const DEFAULT_MAX_BODY: usize = 1024 * 1024;
 
-/// What Lambda passes on of a request, with room for base64.
+/// The largest `max_body`, in bytes. Base64 encoding must fit into the largest request of Lambda.
 const LARGEST_MAX_BODY: usize = 4 * 1024 * 1024;
 
 /// A configured sender.
@@ -40,22 +40,22 @@ pub struct Source {
     /// The name of the secret below the functions' paths.
     pub secret: String,
     pub secret_store: SecretStore,
-    /// Bytes. What is larger is answered with 413.
+    /// In bytes. The catcher answers 413 to a larger body.
     pub max_body: usize,
-    /// How much of what is refused is kept.
+    /// The limits for stored rejected requests.
     pub quarantine: Limits,
     pub backoff: Backoff,
-    /// For how long its events are kept.
+    /// How long events are kept.
     pub retention: Retention,
-    /// When it counts as silent.
+    /// When the source counts as silent.
     pub quiet_after: QuietAfter,
     pub actions: Vec<Action>,
     pub sync: Option<SourceSync>,
-    /// What of the provider's objects is compared with ours.
+    /// The comparisons of the provider's objects with the operator's own state.
     pub reconcile: Vec<Reconcile>,
     /// The subscription that the provider should have.
     pub endpoint: Option<Endpoint>,
-    /// How the events of an entity are ordered, if they are.
+    /// How the events of an entity are ordered. `None`: not ordered.
     pub order: Option<Order>,
 }
 
@@ -117,8 +117,8 @@ impl FileSource {
         let quarantine = self.quarantine.checked().context("quarantine")?;
         ensure!(
             !(self.trust.fetches(scheme) && quarantine.is_off()),
-            "the quarantine cannot be off: requests of preset {} wait there for a key that has to \
-             be fetched first",
+            "preset {} needs the quarantine: requests wait there until their key is fetched; set \
+             limits above 0",
             preset.id
         );
         if let Some(name) = &self.trust.api_secret {
@@ -130,13 +130,14 @@ impl FileSource {
         let max_body = self.max_body.unwrap_or(DEFAULT_MAX_BODY);
         ensure!(
             (1..=LARGEST_MAX_BODY).contains(&max_body),
-            "max_body = {max_body}: between 1 and {LARGEST_MAX_BODY}, more than Lambda passes on"
+            "max_body = {max_body}: must be between 1 and {LARGEST_MAX_BODY} bytes, because of \
+             Lambda's limit"
         );
         let secret = self.secret.unwrap_or_else(|| self.name.clone());
         check_name("a secret's name", &secret)?;
         ensure!(
             !self.action.is_empty(),
-            "it has no action; `kind = \"keep\"` says that keeping the event is all"
+            "action is missing; kind = \"keep\" only stores the events"
         );
         let actions = all_actions(self.action, &self.name, forward)?;
         let sync = self
@@ -157,12 +158,12 @@ impl FileSource {
         let retention = self.retention.checked().context("retention")?;
         ensure!(
             order.is_none() || retention.rows < KEEP_ORDER,
-            "retention: with an order, rows are kept for less than {} days; how new an object is \
-             is not remembered for longer",
+            "retention: with an order, rows must be less than {}d, because the version of an \
+             object is kept for that time",
             KEEP_ORDER.as_secs() / 86_400
         );
         let quiet_after = quiet::parse(self.quiet_after.as_deref()).context("quiet_after")?;
-        // The headers that say it are kept with each event.
+        // Verification then keeps the headers with entity and version in each event.
         preset.order = order.as_ref().map(|order| order.at.clone());
         Ok(Source {
             quarantine,
@@ -189,7 +190,7 @@ impl FileSource {
     }
 }
 
-/// Each under a name of its own.
+/// The actions, each with a unique name.
 fn all_actions(
     actions: Vec<FileAction>,
     source: &str,
@@ -200,7 +201,7 @@ fn all_actions(
         let action = action.checked(source, forward)?;
         ensure!(
             names.insert(action.name.clone()),
-            "two actions are named {:?}",
+            "duplicate action {:?}; set a different name for one of them",
             action.name
         );
         Ok(action)

@@ -1,4 +1,4 @@
-//! Where the secret of a source is kept.
+//! `secret_store`: the AWS service that stores the secret of a source.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::webhook::preset::Preset;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SecretStore {
-    /// SSM Parameter Store, with a slot for each value.
+    /// SSM Parameter Store. Each value has a slot.
     #[default]
     ParameterStore,
-    /// AWS Secrets Manager, with a label for each version.
+    /// AWS Secrets Manager. Each live version has a label.
     SecretsManager,
 }
 
@@ -26,21 +26,21 @@ impl SecretStore {
         let scheme = preset.scheme(variant);
         ensure!(
             scheme.is_some_and(crate::webhook::preset::Scheme::needs_secret),
-            "secret_store: nothing that preset {} sends is proved with a secret",
+            "secret_store: requests of preset {} are not verified with a secret; remove it",
             preset.id
         );
         let mut handshakes = preset.handshakes.iter();
         ensure!(
             handshakes.all(|handshake| handshake.store_secret_from.is_none()),
-            "secret_store: a sender of preset {} sets its secret itself, and that is kept in the \
-             parameter store alone",
+            "secret_store: a sender of preset {} sets its secret by a handshake, which needs \
+             \"parameter-store\"",
             preset.id
         );
         Ok(())
     }
 }
 
-/// A secret is in one place, whichever of its sources names it.
+/// Rejects a secret that two sources look up in different stores.
 pub(super) fn one_for_each_secret(sources: &BTreeMap<String, Source>) -> anyhow::Result<()> {
     let mut stores = BTreeMap::new();
     for source in sources.values() {
@@ -48,7 +48,7 @@ pub(super) fn one_for_each_secret(sources: &BTreeMap<String, Source>) -> anyhow:
         let known = *stores.entry(&source.secret).or_insert(store);
         ensure!(
             known == store,
-            "secret {:?} has two stores; name them apart, or give it one",
+            "secret {:?} has two values of secret_store; set the same one, or use two secret names",
             source.secret
         );
     }
@@ -62,7 +62,7 @@ mod tests {
 
     use crate::sources::Config;
 
-    /// Signed with keys that Google publishes.
+    /// Google signs these requests with keys that it publishes.
     const PUBSUB: &str = "secret_store = \"secrets-manager\"\n\
         params = { audience = \"https://in.example\", email = \"push@in.example\" }";
 
@@ -110,12 +110,15 @@ mod tests {
                     ),
                     ("two", "github", "secret = \"both\""),
                 ][..],
-                "secret \"both\" has two stores",
+                "secret \"both\" has two values",
             ),
-            (&[("tasks", "asana", managed)][..], "sets its secret itself"),
+            (
+                &[("tasks", "asana", managed)][..],
+                "sets its secret by a handshake",
+            ),
             (
                 &[("push", "google-pubsub", PUBSUB)][..],
-                "proved with a secret",
+                "not verified with a secret",
             ),
             (
                 &[("shop", "shopify", "secret_store = \"vault\"")][..],

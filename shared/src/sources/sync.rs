@@ -1,4 +1,4 @@
-//! What a source says about the list that it is synced from.
+//! `[source.sync]`: how a source finds events that never arrived.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,33 +9,33 @@ use serde::Deserialize;
 use super::{Forward, check_name, duration};
 use crate::webhook::preset::{Preset, Sync, SyncKind};
 
-/// How far behind the cursor a run begins, unless the preset knows that it takes more.
+/// The default overlap: how long before the cursor a run begins. A preset can set a longer one.
 const OVERLAP: Duration = Duration::from_secs(15 * 60);
 
-/// How the provider is asked what we missed.
+/// How the sync asks the provider for missed events.
 #[derive(Debug)]
 pub struct SourceSync {
-    /// What is asked for: the list of the preset, with this source's values in it.
+    /// The request for the list: from the preset, with the values of this source.
     pub list: Sync,
     /// The name of the API key below the path of backup-sync.
     pub secret: String,
     /// How far back the first run looks.
     pub first_lookback: Duration,
-    /// How far behind the cursor a run begins, more than the provider's list lags.
+    /// How long before the cursor a run begins: more than the provider's list lags.
     pub overlap: Duration,
     pub missing: Missing,
-    /// What the list says was delivered is taken to have arrived, and is not looked for.
+    /// Skips events that the list reports as delivered.
     pub failed_only: bool,
 }
 
-/// What is done about an event that never arrived.
+/// What the sync does with an event that never arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Missing {
-    /// The event is taken from the provider's API.
+    /// Takes the event from the provider's API.
     #[default]
     Take,
-    /// The provider is asked to deliver it again: it comes by webhook, signed.
+    /// Asks the provider to deliver the event again, as a signed webhook.
     Redeliver,
 }
 
@@ -44,7 +44,7 @@ pub enum Missing {
 #[serde(deny_unknown_fields)]
 pub(super) struct FileSync {
     variant: Option<String>,
-    /// A list of the source's own, in the words of a preset's `[[sync]]`.
+    /// A custom list, with the settings of a preset's `[[sync]]`.
     list: Option<Sync>,
     #[serde(default)]
     fields: BTreeMap<String, String>,
@@ -70,7 +70,7 @@ impl FileSync {
                 list.check().context("list")?;
                 list
             }
-            (Some(_), Some(_)) => bail!("variant is of a list of the preset; leave it or list out"),
+            (Some(_), Some(_)) => bail!("variant selects a preset's list; remove variant or list"),
         };
         let list = list.filled(&self.fields)?;
         for url in list.urls() {
@@ -81,22 +81,22 @@ impl FileSync {
         if self.missing == Missing::Redeliver {
             ensure!(
                 list.redeliver.is_some(),
-                "missing = \"redeliver\": the list of preset {} knows of no way to ask for a \
-                 redelivery; missing = \"take\" takes the event from the list",
+                "missing = \"redeliver\": preset {} does not support redelivery; missing = \
+                 \"take\" takes the event from the list",
                 preset.id
             );
         }
         ensure!(
             !self.failed_only || list.delivered.is_some(),
-            "failed_only: the list of preset {} does not say what was delivered; leave it out",
+            "failed_only: the list of preset {} does not report what was delivered; remove it",
             preset.id
         );
         ensure!(
             list.kind != SyncKind::ChangeCursor
                 || list.mark.is_none()
                 || self.first_lookback.is_none(),
-            "first_lookback: the list of preset {} is read from a place and not from a time; \
-             leave it out",
+            "first_lookback: the list of preset {} is read from a position, not from a time; \
+             remove it",
             preset.id
         );
         let parsed =
@@ -120,7 +120,7 @@ fn of_preset<'p>(preset: &'p Preset, variant: Option<&str>) -> anyhow::Result<&'
         let known: Vec<_> = preset.syncs.iter().map(|sync| &sync.variant[..]).collect();
         if known.is_empty() {
             return format!(
-                "preset {} lists no events to sync from; a [source.sync.list] can say how",
+                "preset {} has no list of events to sync from; define one in [source.sync.list]",
                 preset.id
             );
         }
@@ -132,18 +132,18 @@ fn of_preset<'p>(preset: &'p Preset, variant: Option<&str>) -> anyhow::Result<&'
     })
 }
 
-/// The key goes to this host: never in the clear, but to this machine in tests.
+/// Requires https, because the request contains the API key. Tests may use http on this machine.
 fn check_sync_url(url: &str, forward: &Forward) -> anyhow::Result<()> {
     let host = url.split(['/', '?', '#']).nth(2).unwrap_or_default();
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     let loopback = matches!(name, "127.0.0.1" | "localhost" | "[::1]");
     ensure!(
         url.starts_with("https://") || (loopback && forward.allow_loopback),
-        "{url:?}: the list is asked for over https, as the API key is sent with it"
+        "{url:?}: must begin with https://, because the request contains the API key"
     );
     ensure!(
         !host.is_empty() && !host.contains(['@', '{']),
-        "{url:?} names no host"
+        "{url:?} has no valid host"
     );
     Ok(())
 }
@@ -159,11 +159,11 @@ mod tests {
              [[source.action]]\nkind = \"keep\"\n[source.sync]\n{sync}\n"
         ))?;
         let mut sources = config.sources.into_values();
-        let source = sources.next().context("there is one")?;
-        source.sync.context("it has a sync")
+        let source = sources.next().context("no source")?;
+        source.sync.context("the source has no sync")
     }
 
-    /// A list that no preset has.
+    /// A list that is not in any preset.
     const OWN: &str = r#"kind = "event-log"
 docs = "https://acme.test/docs"
 checked = "2026-11"
@@ -210,7 +210,7 @@ request = { url = "https://api.acme.test/events" }"#;
     #[test]
     fn a_wrong_sync_is_refused_with_what_was_meant() {
         for (preset, text, said) in [
-            ("slack", "", "lists no events"),
+            ("slack", "", "no list of events"),
             (
                 "github",
                 "",
@@ -221,17 +221,17 @@ request = { url = "https://api.acme.test/events" }"#;
             (
                 "github",
                 "fields = { ownr = \"a\" }",
-                "it takes: hook, owner, repo",
+                "known fields: hook, owner, repo",
             ),
             (
                 "github",
                 &GITHUB.replace("acme", "a/b"),
-                "does not look like",
+                "the value does not match",
             ),
             (
                 "github",
                 &GITHUB.replace("a.b", ".."),
-                "another place of the API",
+                "would change the path",
             ),
             ("github", &GITHUB.replace("12", ""), "1 to 300 characters"),
             (
@@ -242,20 +242,20 @@ request = { url = "https://api.acme.test/events" }"#;
             (
                 "stripe",
                 "missing = \"redeliver\"",
-                "no way to ask for a redelivery",
+                "does not support redelivery",
             ),
             ("stripe", "missing = \"ask\"", "`redeliver`"),
             (
                 "stripe",
                 "failed_only = true",
-                "does not say what was delivered",
+                "does not report what was delivered",
             ),
             (
                 "asana",
                 "fields = { resource = \"1\" }\nfirst_lookback = \"1h\"",
-                "from a place and not from a time",
+                "from a position, not from a time",
             ),
-            ("stripe", "overlap = \"soon\"", "no duration"),
+            ("stripe", "overlap = \"soon\"", "invalid duration"),
         ] {
             let error = format!("{:#}", sync(preset, text).map(|_| ()).unwrap_err());
             assert!(error.contains(said), "{preset} {text}\n{error}");
@@ -265,20 +265,20 @@ request = { url = "https://api.acme.test/events" }"#;
         for (text, said) in [
             (
                 format!("variant = \"org\"\n[source.sync.list]\n{OWN}"),
-                "leave it or list out",
+                "remove variant or list",
             ),
             (
                 format!(
                     "[source.sync.list]\n{}",
                     OWN.replace("https://api", "http://api")
                 ),
-                "over https",
+                "must begin with https://",
             ),
             (
                 format!(
                     "[source.sync.list]\n{OWN}\nfetch = {{ url = \"http://acme.test/{{item:id}}\" }}"
                 ),
-                "over https",
+                "must begin with https://",
             ),
             (
                 format!("[source.sync.list]\n{}", OWN.replace("item:id", "json:id")),
@@ -295,6 +295,6 @@ request = { url = "https://api.acme.test/events" }"#;
                      params = { api = \"http://api.stripe.com\" }\n\
                      [[source.action]]\nkind = \"keep\"\n[source.sync]\n";
         let error = format!("{:#}", Config::parse(clear).map(|_| ()).unwrap_err());
-        assert!(error.contains("over https"), "{error}");
+        assert!(error.contains("must begin with https://"), "{error}");
     }
 }

@@ -1,19 +1,19 @@
-//! What arrived, unproven: the request as the provider sent it.
+//! A request as the provider sent it, before verification.
 
 use bytes::Bytes;
 
 use crate::base::clock::UnixMillis;
 
-/// A request before anything of it is believed.
+/// An unverified request.
 #[derive(Clone, Debug)]
 pub struct Envelope {
     /// Upper case.
     pub method: String,
-    /// The public URL that the provider posted to, with the query as received. Providers that
-    /// sign the URL sign this one, not the one the function sees.
+    /// The public URL that the provider called, with the query as received. Providers that sign the
+    /// URL sign this one, not the URL that the function receives.
     pub url: String,
     pub headers: Headers,
-    /// The exact bytes. Nothing re-encodes them on the way.
+    /// The exact bytes. No step before verification re-encodes them.
     pub body: Bytes,
     pub received_at: UnixMillis,
 }
@@ -41,8 +41,7 @@ impl Envelope {
     }
 }
 
-/// The fields of an urlencoded body, decoded, in their order. A field without a value has an
-/// empty one.
+/// The decoded fields of an urlencoded body, in order. A field without a value has an empty value.
 pub(crate) fn form_fields(body: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let decode = |text: &[u8]| {
         let spaced: Vec<u8> = text
@@ -68,15 +67,15 @@ pub(crate) fn form_decode(text: &str) -> String {
         .into_owned()
 }
 
-/// Header names in lower case with their values in the order of arrival.
+/// Header names in lower case, with their values in the order received.
 ///
-/// API Gateway joins repeated headers with commas (payload format 2.0), other fronts pass them
-/// one by one; both must reach the same verdict.
+/// API Gateway joins repeated headers with commas (payload format 2.0); other front ends pass them
+/// one by one. Verification must give the same result for both.
 #[derive(Clone, Debug, Default)]
 pub struct Headers(Vec<(String, String)>);
 
 impl Headers {
-    /// The value of a header that may stand only once. Surrounding white space is no part of it.
+    /// The value of a header that must occur at most once, without surrounding white space.
     pub fn one(&self, name: &str) -> Result<Option<&str>, Repeated> {
         let mut values = self.all(name);
         let first = values.next();
@@ -84,7 +83,7 @@ impl Headers {
         if again { Err(Repeated) } else { Ok(first) }
     }
 
-    /// Every value of a header, in the order of arrival.
+    /// Every value of a header, in the order received.
     pub fn all<'h, 'n>(&'h self, name: &'n str) -> impl Iterator<Item = &'h str> + use<'h, 'n> {
         self.0
             .iter()
@@ -92,7 +91,7 @@ impl Headers {
             .map(|(_, value)| value.trim())
     }
 
-    /// Puts one there in place of any other of its name, which is in lower case.
+    /// Replaces all headers of this name, which must be in lower case.
     pub(crate) fn set(&mut self, name: &str, value: &str) {
         self.0.retain(|(known, _)| known != name);
         self.0.push((name.to_owned(), value.to_owned()));
@@ -105,7 +104,7 @@ impl Headers {
     }
 }
 
-/// A header that may stand only once stood there twice.
+/// A header that must occur at most once occurs several times.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Repeated;
 
@@ -132,8 +131,8 @@ const CREDENTIALS: [&str; 8] = [
     "apikey",
 ];
 
-/// Whether a header of this name holds a credential. The CLI prints such values only on request,
-/// also where the source reads them: a wrong credential here may be a valid one elsewhere.
+/// Whether a header of this name contains a credential. The CLI prints such values only on request,
+/// even if the source uses them: a wrong credential here may be a valid one elsewhere.
 pub fn is_credential(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     CREDENTIALS.iter().any(|word| name.contains(word))

@@ -1,4 +1,4 @@
-//! A verified event and its name.
+//! A verified event and its identifiers.
 
 mod batch;
 
@@ -13,16 +13,16 @@ use crate::base::string_enum::string_enum;
 pub use batch::Batch;
 pub(crate) use batch::Part;
 
-/// The largest body of an event, in bytes: as much as the sync reads of a provider's response. That of
-/// a webhook is smaller, because Lambda accepts at most 6 MB of a request.
+/// The largest body of an event, in bytes. The sync reads at most this much of a provider's
+/// response. Webhooks are smaller, because Lambda accepts at most 6 MB per request.
 pub const LARGEST_BODY: usize = 16 * 1024 * 1024;
 
-/// The longest event id of a provider that is kept as it is.
+/// The longest event id that is stored unchanged, in bytes. Longer ids are hashed.
 const LONGEST_ID: usize = 200;
 
-/// An event that a provider has signed, or that we fetched from the provider ourselves.
+/// An event that a provider has signed, or that Mitt fetched from the provider.
 ///
-/// Outside this crate there are two ways to one: [`verify`](crate::webhook::verify::verify) and
+/// Other crates can create one in two ways: [`verify`](crate::webhook::verify::verify) and
 /// [`Event::fetched`].
 #[derive(Clone, Debug)]
 pub struct Event {
@@ -38,29 +38,29 @@ pub struct Event {
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: Bytes,
     pub(crate) sha: Sha,
-    /// Hash of what is the same whenever the event comes.
+    /// The hash of the parts that are the same in every delivery of the event.
     pub(crate) content: Sha,
     pub(crate) received_at: UnixMillis,
     pub(crate) via: Via,
     pub(crate) proven: Proven,
     pub(crate) secret: Option<String>,
-    /// Of all events of the source with this mark, only the first is worked on. It names what was
-    /// signed, where the key holds something that was not.
+    /// Only the first of a source's events with this mark is processed. The mark identifies what
+    /// was signed, for events whose key contains unsigned values.
     pub(crate) once: Option<Sha>,
     pub(crate) config: String,
-    /// When it came out of the spill queue, if it was in it.
+    /// When the drain read the event from the spill queue, if it was there.
     pub(crate) drained_at: Option<UnixMillis>,
 }
 
-/// One of the things that a request tells of: a batch tells of many.
+/// One event of a request. A batch has several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// The provider's id. It may be that of an entity, and come again with another event of it.
+    /// The provider's id. It can be the id of an entity, which other events share.
     pub id: Option<String>,
     pub kind: String,
 }
 
-/// What names an event that was fetched from the provider's API.
+/// The attributes of an event that was fetched from the provider's API.
 #[derive(Clone, Debug)]
 pub struct Fetched<'a> {
     pub source: &'a str,
@@ -69,19 +69,19 @@ pub struct Fetched<'a> {
     /// The provider's event id.
     pub id: &'a str,
     pub kind: &'a str,
-    /// The event as the provider's API gave it, byte for byte.
+    /// The event as the provider's API returned it, byte for byte.
     pub body: Bytes,
     pub now: UnixMillis,
     pub via: Via,
-    /// Hash of the configuration in force.
+    /// The hash of the current configuration.
     pub config: &'a str,
 }
 
 impl Event {
-    /// An event that we asked the provider for, over a connection that proves its origin.
+    /// Creates an event from a response of the provider's API. TLS proves the origin.
     ///
-    /// Its type is cut as a webhook's is: it is a part of the `time` index's key, which DynamoDB limits to
-    /// 1,024 bytes.
+    /// The type is truncated like that of a webhook: it is part of the key of the `time` index,
+    /// which DynamoDB limits to 1,024 bytes.
     pub fn fetched(event: Fetched<'_>) -> Self {
         let kind = cut(event.kind, LONGEST_NAME);
         Self {
@@ -119,22 +119,22 @@ impl Event {
         self.received_at
     }
 
-    /// The short id that people use: see [`EventId`].
+    /// The short id: see [`EventId`].
     pub fn id(&self) -> EventId {
         EventId::new(self.received_at, &self.key)
     }
 
-    /// The provider's name for what happened, such as `invoice.paid`; empty when it names nothing.
+    /// The provider's name for what happened, such as `invoice.paid`; empty if there is none.
     pub fn kind(&self) -> &str {
         &self.kind
     }
 
-    /// What it tells of: one thing, unless it is a batch.
+    /// The events of the request: one, unless it is a batch.
     pub fn items(&self) -> &[Item] {
         &self.items
     }
 
-    /// The provider's id of this delivery, where it has one.
+    /// The provider's id of this delivery, if there is one.
     pub fn delivery(&self) -> Option<&str> {
         self.delivery.as_deref()
     }
@@ -147,22 +147,22 @@ impl Event {
         self.proven
     }
 
-    /// Names what was signed, where the key holds something that was not. Of all events of a
-    /// source with one such mark, only the first is worked on.
+    /// Identifies what was signed, for events whose key contains unsigned values. Only the first of
+    /// a source's events with the same mark is processed.
     pub fn once(&self) -> Option<Sha> {
         self.once
     }
 
-    /// The label of the secret that matched, never the secret.
+    /// The label of the secret that matched. It never contains the secret.
     pub fn secret(&self) -> Option<&str> {
         self.secret.as_deref()
     }
 }
 
-/// The longest name of a type, and of a delivery, in bytes.
+/// The longest type, and the longest delivery id, in bytes.
 pub const LONGEST_NAME: usize = 128;
 
-/// At most so many bytes of a text, and no part of a character.
+/// Truncates a text to at most `longest` bytes, at a character boundary.
 pub fn cut(text: &str, longest: usize) -> &str {
     let mut end = longest.min(text.len());
     while !text.is_char_boundary(end) {
@@ -171,7 +171,7 @@ pub fn cut(text: &str, longest: usize) -> &str {
     &text[..end]
 }
 
-/// Names an event: the source and the provider's event id.
+/// The identity of an event: the source and the provider's event id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventKey {
     source: String,
@@ -179,8 +179,8 @@ pub struct EventKey {
 }
 
 impl EventKey {
-    /// An id with characters beyond `[A-Za-z0-9._:=+/-]`, or longer than 200, is replaced by its
-    /// hash, so that no id of a provider can reach into another key.
+    /// Replaces an id with its hash if it has characters other than `[A-Za-z0-9._:=+/-]` or more
+    /// than 200 bytes, so that a provider's id cannot form another key.
     pub fn new(source: &str, id: &str) -> Self {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"._:=+/-".contains(&b);
         let id = if !id.is_empty() && id.len() <= LONGEST_ID && id.bytes().all(plain) {
@@ -194,7 +194,8 @@ impl EventKey {
         }
     }
 
-    /// The key of another content that came under the same id. `~` is in no provider's id.
+    /// The key of an event with the same id but different content. No other key contains `~`,
+    /// because [`new`](Self::new) hashes such ids.
     #[must_use]
     pub fn conflicting(&self, content: &Sha) -> Self {
         Self {
@@ -203,7 +204,7 @@ impl EventKey {
         }
     }
 
-    /// The same with the whole hash, where another content has the first digits of it.
+    /// The same with the whole hash, for a hash whose first digits are already in use.
     pub(crate) fn conflicting_whole(&self, content: &Sha) -> Self {
         Self {
             source: self.source.clone(),
@@ -211,7 +212,7 @@ impl EventKey {
         }
     }
 
-    /// Whether it is the key of an event that was quarantined when it arrived.
+    /// Whether this is the key of an event that was quarantined on arrival.
     pub(crate) fn is_conflicting(&self) -> bool {
         self.id.contains('~')
     }
@@ -224,12 +225,12 @@ impl EventKey {
         &self.id
     }
 
-    /// The partition key of the event's rows.
+    /// The partition key of the event's rows in the table.
     pub fn pk(&self) -> String {
         format!("E#{}#{}", self.source, self.id)
     }
 
-    /// Reads a key back from [`pk`](Self::pk).
+    /// Parses the output of [`pk`](Self::pk).
     pub fn from_pk(pk: &str) -> Option<Self> {
         let (source, id) = pk.strip_prefix("E#")?.split_once('#')?;
         (!source.is_empty() && !id.is_empty() && !id.contains('#')).then(|| Self {
@@ -239,7 +240,7 @@ impl EventKey {
     }
 }
 
-/// `source:event-id`, the exact address of an event.
+/// `source:event-id`, which identifies the event.
 impl fmt::Display for EventKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.source, self.id)
@@ -248,8 +249,8 @@ impl fmt::Display for EventKey {
 
 /// `evt_` and a ULID: the time of receipt, then a hash of the key.
 ///
-/// It is computed, not stored: the `time` index holds both parts, so that a prefix of an id is
-/// found by asking one hour of it.
+/// The id is computed and not stored. The `time` index contains both parts, so a lookup by prefix
+/// queries one hour of the index.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EventId(String);
 
@@ -258,7 +259,7 @@ impl EventId {
         Self::named(received_at, &key.pk())
     }
 
-    /// The id of what stands at this place of the table, whether it is an event or not yet.
+    /// The id of an item at this place of the table, such as an event or a rejected request.
     pub(crate) fn named(received_at: UnixMillis, place: &str) -> Self {
         let digest = Sha256::digest(place);
         let random = digest
@@ -273,8 +274,8 @@ impl EventId {
         &self.0
     }
 
-    /// The span of times of receipt, in milliseconds and inclusive, that ids with this prefix
-    /// can have. `None` when it is no prefix of an id, or has no character of the time.
+    /// The range of receipt times, inclusive, that ids with this prefix can have. Returns `None` if
+    /// the text is not a prefix of an id, or contains no character of the time.
     pub fn times(prefix: &str) -> Option<(UnixMillis, UnixMillis)> {
         let text = prefix
             .strip_prefix("evt_")
@@ -297,7 +298,7 @@ impl fmt::Display for EventId {
     }
 }
 
-/// SHA-256 of the exact body.
+/// The SHA-256 of some bytes, usually of the exact body.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Sha(pub [u8; 32]);
 
@@ -318,7 +319,7 @@ impl fmt::Debug for Sha {
 }
 
 string_enum! {
-    /// How an event reached us.
+    /// How an event arrived.
     Via {
         Webhook = "webhook",
         BackupSync = "backup_sync",
@@ -331,20 +332,20 @@ impl<'de> serde::Deserialize<'de> for Proven {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let word = String::deserialize(from)?;
         Self::parse(&word)
-            .ok_or_else(|| serde::de::Error::custom(format!("{word:?} proves nothing known")))
+            .ok_or_else(|| serde::de::Error::custom(format!("invalid value {word:?} for proves")))
     }
 }
 
 string_enum! {
-    /// What the signature proved.
+    /// What the signature proves.
     Proven {
         /// The signature covers the body.
         Body = "body",
         /// The signature covers some fields of the body.
         Fields = "fields",
-        /// The sender is proven, the body is not signed by it.
+        /// The sender is authenticated, but the signature does not cover the body.
         Origin = "origin",
-        /// The sender knew a shared token.
+        /// The sender knows a shared token.
         Token = "token",
         Nothing = "nothing",
     }

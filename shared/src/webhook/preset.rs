@@ -1,11 +1,12 @@
-//! Providers as data.
+//! Provider definitions, as data.
 //!
-//! A preset is one TOML file in `shared/presets/`: how a signature is made, where the event's id
-//! and type are, how a handshake is answered, what the acknowledgement is, how missed events are
-//! listed. To add a provider, copy a preset and add a real signed payload to the tests.
+//! A preset is one TOML file in `shared/presets/`. It describes how the provider signs requests,
+//! where a request has the event's id and type, how to answer handshakes, which acknowledgement to
+//! return, and how to list missed events. To add a provider, copy a preset and add a real signed
+//! payload to the tests.
 //!
-//! What a preset cannot change is in [`verify`](mod@crate::webhook::verify): comparisons take constant
-//! time, a request never chooses the variant, an empty secret never matches.
+//! A preset cannot change these rules of [`verify`](mod@crate::webhook::verify): comparisons take
+//! constant time, a request never chooses the variant, and an empty secret never matches.
 
 mod fetch;
 mod handshake;
@@ -57,18 +58,18 @@ pub struct Preset {
     schema: u32,
     pub id: String,
     pub name: String,
-    /// Where the provider documents its webhooks.
+    /// The provider's documentation of its webhooks.
     pub docs: String,
-    /// When the facts were last compared with `docs`, as `yyyy-mm`.
+    /// When the preset was last compared with `docs`, as `yyyy-mm`.
     pub checked: String,
-    /// Other names of it: senders with the very same scheme.
+    /// Other names of the preset: providers with the same scheme.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// A scheme and not a provider: the source's own name stands for the provider.
+    /// A scheme and not a provider. Events have the name of the source as their provider.
     #[serde(default)]
     pub generic: bool,
-    /// Values that a source may set, with their defaults. They stand as `{param:NAME}` in the
-    /// file.
+    /// Values that a source can set, with their defaults. The file refers to them as
+    /// `{param:NAME}`.
     #[serde(default)]
     pub params: BTreeMap<String, String>,
     #[serde(rename = "verify")]
@@ -80,21 +81,21 @@ pub struct Preset {
     pub ack: Ack,
     #[serde(default)]
     pub retry: Retry,
-    /// Why nothing that happened there can be listed, where somebody looked.
+    /// Why the provider's API cannot list past events, if this was checked.
     pub no_sync: Option<String>,
-    /// The lists of what happened there; one is the default.
+    /// The provider's lists of past events; one is the default.
     #[serde(default, rename = "sync")]
     pub syncs: Vec<Sync>,
     #[serde(default)]
     pub order: Option<OrderAt>,
-    /// What can be compared with our own state.
+    /// The provider's objects that can be compared with local state.
     #[serde(default)]
     pub objects: Vec<Objects>,
 }
 
 impl Preset {
-    /// The embedded preset with this id or alias; `params` replace the defaults of its file. No
-    /// other preset is read for it.
+    /// Returns the embedded preset with this id or alias. `params` replace the defaults of its
+    /// file. Parses no other preset.
     pub fn embedded(id: &str, params: &BTreeMap<String, String>) -> anyhow::Result<Self> {
         let alias = format!("{id:?}");
         let is_alias = |line: &str| line.starts_with("aliases = [") && line.contains(&alias);
@@ -104,7 +105,10 @@ impl Preset {
             .or_else(|| EMBEDDED.iter().find(|(_, text)| text.lines().any(is_alias)));
         let Some((_, text)) = found else {
             let known: Vec<_> = Self::ids().collect();
-            bail!("there is no preset {id:?}; there are {}", known.join(", "));
+            bail!(
+                "there is no preset {id:?}; known presets: {}",
+                known.join(", ")
+            );
         };
         Self::parse(text, params).with_context(|| format!("preset {id}"))
     }
@@ -114,12 +118,13 @@ impl Preset {
         EMBEDDED.iter().map(|(id, _)| *id)
     }
 
-    /// Reads a preset. All that can be wrong with it is found here, not at a request.
+    /// Parses a preset and validates all of it, so that a mistake does not surface at the first
+    /// request.
     pub fn parse(text: &str, params: &BTreeMap<String, String>) -> anyhow::Result<Self> {
         let preset = params::filled(text, params)?;
         ensure!(
             preset.schema == 1,
-            "schema {} is not known here; 1 is",
+            "unsupported schema {} (expected 1)",
             preset.schema
         );
         for scheme in &preset.schemes {
@@ -129,12 +134,12 @@ impl Preset {
         }
         ensure!(
             preset.scheme("default").is_some(),
-            "one [[verify]] must be the default variant"
+            "one [[verify]] must have the variant \"default\""
         );
         for handshake in &preset.handshakes {
             handshake
                 .check(&preset.schemes)
-                .with_context(|| format!("the handshake {handshake}"))?;
+                .with_context(|| format!("handshake {handshake}"))?;
         }
         for sync in &preset.syncs {
             sync.check()
@@ -142,16 +147,16 @@ impl Preset {
         }
         ensure!(
             preset.syncs.is_empty() || preset.sync("default").is_some(),
-            "one [[sync]] must be the default variant"
+            "one [[sync]] must have the variant \"default\""
         );
         ensure!(
             preset.syncs.is_empty() || preset.no_sync.is_none(),
-            "no_sync says why there is no [[sync]], and there is one"
+            "no_sync and [[sync]] cannot be combined; remove one of them"
         );
         let many = |at: &Locations| at.0.iter().any(|at| matches!(at, Location::Item(_)));
         ensure!(
             preset.event.batch.is_some() || !(many(&preset.event.id) || many(&preset.event.kind)),
-            "an item: location goes with event.batch"
+            "an item: location needs event.batch"
         );
         for scheme in &preset.schemes {
             preset
@@ -174,7 +179,7 @@ impl Preset {
         Ok(preset)
     }
 
-    /// Items of a batch are told apart by what is signed of each.
+    /// Checks that the signature covers the content that distinguishes the items of a batch.
     fn check_batch(&self, scheme: &Scheme) -> anyhow::Result<()> {
         let field = self.event.batch_field.as_deref();
         ensure!(
@@ -183,51 +188,53 @@ impl Preset {
                 || scheme.covers_body()
                 || scheme.for_each.is_some()
                 || field.is_some_and(|field| scheme.covers_field(field)),
-            "with event.batch, the signature is over the whole body, over each item, or over \
-             batch_field, which then stands in only_fields"
+            "with event.batch, the signature must cover the whole body, each item, or a \
+             batch_field that only_fields lists"
         );
         Ok(())
     }
 
-    /// The way of signing that the operator selected by name.
+    /// The scheme of a variant. The operator selects the variant by name.
     pub fn scheme(&self, variant: &str) -> Option<&Scheme> {
         self.schemes.iter().find(|scheme| scheme.variant == variant)
     }
 
-    /// The list that a source selected by name.
+    /// The list of a variant. A source selects the variant by name.
     pub fn sync(&self, variant: &str) -> Option<&Sync> {
         self.syncs.iter().find(|sync| sync.variant == variant)
     }
 }
 
-/// Where an event says what it is.
+/// Where the event's id, type and other attributes are.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventAt {
-    /// The provider's event id: the first location that has one.
+    /// The provider's event id: the first location with a value.
     #[serde(default)]
     pub id: Locations,
-    /// Parts that name the event together, where no single value does. With them, `id` is what
-    /// people are shown and no more: it may be that of an entity which has many events.
+    /// Parts that together identify the event, if no single value does. With them, `id` is only
+    /// displayed: it can be the id of an entity that has many events.
     #[serde(default)]
     pub composite: Vec<Location>,
     #[serde(default, rename = "type")]
     pub kind: Locations,
-    /// The id of this delivery, where a provider counts deliveries apart from events.
+    /// The id of this delivery, if the provider has separate ids for deliveries and events.
     #[serde(default)]
     pub delivery: Locations,
-    /// When it happened, for people.
+    /// When the event happened. Only displayed.
     #[serde(default)]
     pub time: Locations,
-    /// Whose event it is, where one source hears of many accounts.
+    /// The account of the event, if one source receives events of many accounts.
     #[serde(default)]
     pub account: Locations,
-    /// The items, where a request brings many events: each is an event of its own.
+    /// The items of a request with several events: each item is its own event.
     pub batch: Option<JsonPath>,
-    /// The field of an urlencoded body that holds the items; without it they are in the body itself.
+    /// The field of an urlencoded body that contains the items. Without it, the items are in the
+    /// body itself.
     pub batch_field: Option<String>,
-    /// Values that change each time an event is delivered, such as a count of attempts. In an item
-    /// where there is a batch, else in the body. Without them, the event has to be the same.
+    /// Values that change with each delivery of an event, such as a count of attempts. The paths
+    /// start in the item for a batch, else in the body. All other bytes must be the same in every
+    /// delivery.
     #[serde(default)]
     pub varies: Vec<JsonPath>,
     #[serde(default)]
@@ -235,8 +242,8 @@ pub struct EventAt {
 }
 
 impl EventAt {
-    /// The hash of the parts of an item that are equal in each of its deliveries; `of_all` is the hash
-    /// of the whole item, used where no part varies.
+    /// The hash of the parts of an item that are the same in every delivery. `of_all` is the hash
+    /// of the whole item, for events without varying parts.
     pub(crate) fn content(&self, raw: &[u8], of_all: impl FnOnce() -> Sha) -> Sha {
         let varies = self.varies.iter().filter_map(|path| path.all(raw).ok());
         let mut gaps: Vec<_> = varies
@@ -259,29 +266,29 @@ impl EventAt {
     }
 }
 
-/// What names an event that has no id.
+/// The identity of an event without an id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fallback {
-    /// The hash of its body.
+    /// The hash of the body.
     #[default]
     BodyHash,
-    /// The time of its arrival as well: the same body again means another event.
+    /// The hash of the body and the time of receipt: the same body again is another event.
     Arrival,
 }
 
-/// How a provider wants to be answered.
+/// The response that a provider expects.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ack {
     pub ok: u16,
-    /// What a request with a wrong signature is answered.
+    /// The status of the response to a request with an invalid signature.
     pub bad_signature: u16,
-    /// A status that stops all retries, for people.
+    /// A status that stops all retries. Only displayed.
     pub stop_retry_status: Option<u16>,
     pub content_type: String,
     pub body: String,
-    /// How long the provider waits, in milliseconds.
+    /// The provider's timeout, in milliseconds.
     pub deadline_ms: Option<u64>,
 }
 
@@ -298,17 +305,17 @@ impl Default for Ack {
     }
 }
 
-/// What a provider does when we do not answer, for people and for alerts.
+/// How a provider retries a failed delivery. Displayed, and used by alerts.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retry {
-    /// For how long it tries again.
+    /// How long the provider retries.
     pub horizon: Option<String>,
     #[serde(default)]
     pub schedule: Vec<String>,
-    /// How many times.
+    /// The maximum number of retries.
     pub max: Option<u32>,
-    /// Whether each attempt is signed with a fresh time.
+    /// Whether each attempt has a new signed timestamp.
     pub resigned: Option<bool>,
     pub attempt_header: Option<String>,
     pub ordering: Option<String>,
@@ -323,7 +330,7 @@ mod tests {
     fn every_embedded_preset_can_be_read() {
         let read = |id| match Preset::embedded(id, &BTreeMap::new()) {
             Ok(preset) => (preset.id != id || !preset.docs.starts_with("https://"))
-                .then(|| format!("{id}: its id or docs")),
+                .then(|| format!("{id}: wrong id or docs")),
             Err(error) => Some(format!("{error:#}")),
         };
         let wrong: Vec<String> = Preset::ids().filter_map(read).collect();
@@ -345,7 +352,7 @@ mod tests {
 
         let error = format!("{:#}", set("haeder", "x").unwrap_err());
         assert!(
-            error.contains("takes no parameter \"haeder\"") && error.contains("header"),
+            error.contains("unknown parameter \"haeder\"") && error.contains("header"),
             "{error}"
         );
         let error = format!("{:#}", set("header", "x\"\nid = \"y").unwrap_err());

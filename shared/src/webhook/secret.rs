@@ -8,10 +8,10 @@ use ring::pbkdf2::{self, PBKDF2_HMAC_SHA256};
 
 use crate::base::clock::UnixMillis;
 
-/// How often a fingerprint is hashed.
+/// PBKDF2 iterations of a fingerprint.
 const ROUNDS: NonZeroU32 = NonZeroU32::MIN.saturating_add(9_999);
 
-/// One live value. It prints as its label.
+/// One live value of a secret. `Debug` prints only the label.
 #[derive(Clone)]
 pub struct Secret {
     label: String,
@@ -28,7 +28,7 @@ impl Secret {
         }
     }
 
-    /// A value that the store has had since that time, if the store says so.
+    /// A value from the secret store, with the time since when the store has it, if known.
     pub(crate) fn stored(
         label: impl Into<String>,
         value: impl Into<String>,
@@ -40,26 +40,26 @@ impl Secret {
         }
     }
 
-    /// When it was stored, of one that was read from the store.
+    /// When the value was stored; `None` if it was not read from a store.
     pub fn since(&self) -> Option<UnixMillis> {
         self.since
     }
 
-    /// Names the slot and its version, such as `current.3`; of one in Secrets Manager the version
-    /// and its name, such as `1f2e3d4c.current`.
+    /// The slot and its version, such as `current.3`. For Secrets Manager, the version and its
+    /// stage, such as `1f2e3d4c.current`.
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// What it stays in: the slot, such as `current`, or the version.
+    /// The part of the label before the last dot: the slot, such as `current`, or the version.
     pub fn slot(&self) -> &str {
         self.label
             .rsplit_once('.')
             .map_or(&self.label, |(slot, _)| slot)
     }
 
-    /// Tells values apart without showing them: `fp:` and eight hex digits. It is made slowly, so
-    /// that a weak secret cannot be guessed from one that was pasted somewhere.
+    /// Identifies a value without revealing it: `fp:` and eight hex digits. The hash is slow, so
+    /// that a published fingerprint does not help to guess a weak secret.
     pub fn fingerprint(&self) -> String {
         let mut digest = [0; 4];
         let value = self.value.as_bytes();
@@ -68,7 +68,7 @@ impl Secret {
         format!("fp:{}", hex::encode(digest))
     }
 
-    /// The value itself, for a hash or an `Authorization` header and nothing else.
+    /// The value itself. Use it only for a hash or an `Authorization` header.
     pub fn expose(&self) -> &str {
         &self.value
     }

@@ -1,4 +1,4 @@
-//! Signs as a provider signs: for test webhooks and for what we send on ourselves.
+//! Signs requests as a provider does: for test webhooks, and for events that Mitt forwards.
 
 mod app;
 mod code;
@@ -21,28 +21,28 @@ use crate::webhook::verify::{
 pub use app::app_token;
 pub use key_pair::{Algorithm, KeyPair};
 
-/// What it takes to sign as a scheme wants it.
+/// The kind of key that signs requests of a scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Means {
-    /// The secret that the receiver has too: see [`signed`].
+    /// The secret that the receiver also has: see [`signed`].
     Secret,
     /// A private key: see [`signed_by`].
     KeyPair(Algorithm),
-    /// Nothing is signed.
+    /// The scheme has no signature.
     Nothing,
-    /// It cannot be signed here, and why.
+    /// Mitt cannot sign for this scheme; the text is the reason.
     No(&'static str),
 }
 
-/// What a request is signed with.
+/// The key for one signature.
 #[derive(Clone, Copy)]
 enum With<'k> {
-    /// The key that a secret stands for.
+    /// The key bytes decoded from a secret.
     Secret(&'k [u8]),
     Pair(&'k KeyPair),
 }
 
-/// What it takes to sign so.
+/// Returns the kind of key that signs requests of this scheme.
 pub fn means(scheme: &Scheme) -> Means {
     match &scheme.kind {
         Kind::Hmac | Kind::Hash | Kind::Token | Kind::Basic | Kind::Code(Code::Plivo) => {
@@ -55,35 +55,37 @@ pub fn means(scheme: &Scheme) -> Means {
             Some(Alg::HS256) => Means::Secret,
             Some(Alg::ES256) => Means::KeyPair(Algorithm::EcdsaP256),
             Some(Alg::RS256) => Means::KeyPair(Algorithm::RsaSha256),
-            None => Means::No("it accepts no token"),
+            None => Means::No("the scheme accepts no token algorithm"),
         },
         Kind::None => Means::Nothing,
         Kind::FetchBack => Means::No(
-            "what it names is fetched from the provider's API, so that only a notice about a real \
-             object becomes an event",
+            "the event is fetched from the provider's API, so only a notice about a real object \
+             becomes an event",
         ),
         Kind::Code(Code::PayPal) => {
-            Means::No("PayPal signs with a certificate of its own, whose key nobody else has")
+            Means::No("PayPal signs with its own certificate, and only PayPal has the private key")
         }
         Kind::Code(Code::Sns) => {
-            Means::No("Amazon SNS signs with a certificate of its own, whose key nobody else has")
+            Means::No("Amazon SNS signs with its own certificate, and only AWS has the private key")
         }
         Kind::Code(Code::Ebay) => {
-            Means::No("eBay signs with keys of its own, which are fetched from eBay by their name")
+            Means::No("eBay signs with its own keys, and only their public keys can be fetched")
         }
         Kind::Code(Code::Keygen(kind)) => Means::KeyPair(match **kind {
             Kind::Ed25519 => Algorithm::Ed25519,
             Kind::RsaSha256 => Algorithm::RsaSha256,
             _ => Algorithm::EcdsaP256,
         }),
-        Kind::Code(Code::Missing(_)) => Means::No("its signature is code that is not written yet"),
+        Kind::Code(Code::Missing(_)) => {
+            Means::No("the signature of this provider is not implemented")
+        }
     }
 }
 
-/// The headers that prove a request: the signature, and the time where one is signed. The
-/// message may name other headers; those must be in the envelope already.
+/// Returns the headers that prove a request: the signature, and the timestamp if it is signed. The
+/// signed message may name other headers; these must be in the envelope already.
 ///
-/// A provider that puts its signature into the body or the URL has none: see [`signed`].
+/// Fails if the signature is in the body or the URL: see [`signed`].
 pub fn sign(
     scheme: &Scheme,
     secret: &Secret,
@@ -93,7 +95,7 @@ pub fn sign(
     let signed = signed(scheme, secret, envelope.clone(), at)?;
     ensure!(
         signed.body == envelope.body && signed.url == envelope.url,
-        "its signature is not in headers alone"
+        "the signature is not only in headers"
     );
     let known: Vec<(&str, &str)> = envelope.headers.iter().collect();
     let new = signed
@@ -105,8 +107,8 @@ pub fn sign(
         .collect())
 }
 
-/// The request with all that proves it, wherever it has to stand. Public keys cannot sign: see
-/// [`signed_by`].
+/// Returns the request with its signature, which can be in the headers, the body or the URL. A
+/// scheme with public keys needs a private key: see [`signed_by`].
 pub fn signed(
     scheme: &Scheme,
     secret: &Secret,
@@ -130,11 +132,11 @@ pub fn signed(
         }
         Kind::Jwt => with_token(scheme, With::Secret(&key), envelope, at),
         Kind::Code(Code::Plivo) => code::plivo(&key, envelope),
-        kind => bail!("{kind:?} cannot be signed with a secret"),
+        kind => bail!("{kind:?} requests cannot be signed with a secret"),
     }
 }
 
-/// The same, signed with a private key, where the provider publishes the public one.
+/// Like [`signed`], but with a private key, for providers that publish a public key.
 pub fn signed_by(
     scheme: &Scheme,
     pair: &KeyPair,
@@ -143,7 +145,7 @@ pub fn signed_by(
 ) -> anyhow::Result<Envelope> {
     ensure!(
         means(scheme) == Means::KeyPair(pair.algorithm()),
-        "it is not signed with a key of {}",
+        "the scheme does not use {} keys",
         pair.algorithm()
     );
     require_headers(scheme, &mut envelope);
@@ -154,7 +156,7 @@ pub fn signed_by(
     }
 }
 
-/// Whether [`signed`] can sign so.
+/// Whether [`signed`] supports the scheme.
 pub fn can_sign(scheme: &Scheme) -> bool {
     means(scheme) == Means::Secret
 }
@@ -173,7 +175,7 @@ fn with_token(
     mut envelope: Envelope,
     at: UnixMillis,
 ) -> anyhow::Result<Envelope> {
-    let jwt = scheme.jwt.as_ref().context("it has a jwt")?;
+    let jwt = scheme.jwt.as_ref().context("the scheme has no jwt table")?;
     let token = token::token(jwt, with, &envelope, at)?;
     place::set(&mut envelope, &jwt.from, &token)?;
     Ok(envelope)
@@ -213,7 +215,7 @@ fn with_signature(
             ..Context::new(place).beside(&group)
         };
         let message = message(scheme, &context)
-            .map_err(|Rejected(reason)| anyhow!("the message lacks what is signed: {reason}"))?;
+            .map_err(|Rejected(reason)| anyhow!("cannot build the message to sign: {reason}"))?;
         let bytes = match (with, &scheme.kind) {
             (With::Pair(pair), _) => pair.sign(&message.concat())?,
             (With::Secret(_), Kind::Hash) => digest(scheme.hash, &message),
@@ -228,7 +230,7 @@ fn with_signature(
     };
     let items = path
         .all(&envelope.body)
-        .map_err(|_| anyhow!("it is not JSON"))?;
+        .map_err(|_| anyhow!("the body is not JSON"))?;
     let signatures = items.into_iter().map(|item| {
         signature(Place {
             item,
@@ -240,7 +242,7 @@ fn with_signature(
     Ok(envelope)
 }
 
-/// What stands beside the signature.
+/// The fields that the signature header contains besides the signature.
 fn fields(scheme: &Scheme, time: &str) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     if let Some(Location::Sig(key)) = scheme.ts.as_ref().map(|ts| &ts.from) {
@@ -254,7 +256,7 @@ fn fields(scheme: &Scheme, time: &str) -> Vec<(String, String)> {
     fields
 }
 
-/// The text of a signature where it stands, with its tag and the fields beside it.
+/// The text of a signature as the header contains it, with its tag and the other fields.
 fn with_fields(scheme: &Scheme, time: &str, signature: &str) -> String {
     let sig = &scheme.sig;
     let tag = sig.take.first().map_or("", String::as_str);

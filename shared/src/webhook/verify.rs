@@ -1,10 +1,10 @@
-//! Proves who sent a request, or says why it cannot be believed.
+//! Verifies the sender of a request, or returns the reason why it cannot.
 //!
-//! The rules here are not a preset's to change. The operator's configuration chooses the scheme,
-//! never the request. All live secrets are tried, newest first. Decoded bytes are compared in
-//! constant time. Timestamps are digits only, and the window is judged at the time of receipt.
-//! The body is read only where the preset names a field of it. Nothing is fetched here:
-//! certificates and key sets are what [`Trust`] holds.
+//! A preset cannot change the rules of this module. The operator's configuration chooses the
+//! scheme; the request never does. Verification tries all live secrets, newest first. It compares
+//! decoded bytes in constant time. Numeric timestamps consist of digits only, and the time of
+//! receipt decides whether they are in the window. Verification parses the body only if the preset
+//! names a field of it. It fetches nothing: certificates and key sets are in [`Trust`].
 
 mod candidates;
 pub(crate) mod code;
@@ -37,34 +37,34 @@ pub use explain::{
 pub use jwks::Jwks;
 pub use trust::{Certificates, Keys, Trust, Wanted};
 
-/// What a source is to the verification.
+/// The settings of a source that verification needs.
 #[derive(Clone, Debug)]
 pub struct Verifier {
-    /// The source's name.
+    /// The name of the source.
     pub source: String,
     pub preset: Preset,
     /// The scheme that the operator selected.
     pub variant: String,
-    /// What is trusted beside the secrets.
+    /// The trusted keys and certificates, in addition to the secrets.
     pub trust: Trust,
-    /// Hash of the configuration in force, kept with each event.
+    /// The hash of the current configuration, which is stored with each event.
     pub config: String,
 }
 
-/// A request that was proven, or that has an answer of its own.
+/// A verified request, or a handshake with its reply.
 #[derive(Debug)]
 pub enum Arrival {
     Event(Box<Event>),
-    /// Only an answer is wanted; nothing is kept.
+    /// The sender expects only a reply; nothing is stored.
     Handshake(Reply),
 }
 
-/// A request that was not proven, and the one reason.
+/// A request that failed verification, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejected(pub Reason);
 
 string_enum! {
-    /// Why a request is refused. Operators read these; senders never do.
+    /// Why a request is rejected. Only operators see it, never senders.
     Reason {
         MissingHeader = "missing_header",
         MissingField = "missing_field",
@@ -86,21 +86,22 @@ string_enum! {
         UntrustedCertUrl = "untrusted_cert_url",
         UntrustedCert = "untrusted_cert",
         TopicNotAllowed = "topic_not_allowed",
-        /// Our own fault: there is no secret to compare with. The sender is not refused for it.
+        /// There is no secret to compare with. This is an error of the receiver, so the sender
+        /// should retry.
         NoSecret = "no_secret",
-        /// Nothing is decided: the certificate, key or object that the sender names is not here yet.
-        /// [`Verifier::wanted`] and [`Verifier::notice`] say what is to be fetched.
+        /// No decision yet: the certificate, key or object that the request names has not been
+        /// fetched. [`Verifier::wanted`] and [`Verifier::notice`] return what to fetch.
         NotFetched = "not_fetched",
     }
 }
 
 impl Reason {
-    /// Whether nothing was decided about the sender, so that it should try again.
+    /// Whether verification reached no decision, so that the sender should retry.
     pub fn is_undecided(self) -> bool {
         matches!(self, Self::NoSecret | Self::NotFetched)
     }
 
-    /// Whether other secrets might lead to another verdict.
+    /// Whether other secrets could change the result.
     pub fn depends_on_secrets(self) -> bool {
         matches!(
             self,
@@ -110,8 +111,8 @@ impl Reason {
 }
 
 impl Verifier {
-    /// The answer to a handshake that asks for neither signature nor secret, if the request is
-    /// one. It needs no secrets, so that it can be had while their store is down.
+    /// Returns the reply to a handshake that needs neither signature nor secret, if the request is
+    /// one. It needs no secrets, so it works while the secret store is unavailable.
     pub fn answer_open_handshake(&self, envelope: &Envelope) -> Option<Reply> {
         let handshake = self.handshake(envelope)?;
         if !handshake.is_open() || self.is_decided_by_signature(handshake, envelope) {
@@ -120,7 +121,7 @@ impl Verifier {
         self.reply(handshake, envelope, &[]).ok()
     }
 
-    /// Whether a request that looks like a handshake may be an event: it carries a signature.
+    /// Whether a request in the form of a handshake can be an event, because it has a signature.
     fn is_decided_by_signature(&self, handshake: &Handshake, envelope: &Envelope) -> bool {
         let Some(scheme) = self.preset.scheme(&self.variant) else {
             return false;
@@ -130,18 +131,18 @@ impl Verifier {
             && carries_signature(scheme, envelope)
     }
 
-    /// Whether the request is a handshake, whatever its method.
+    /// Whether the request is a handshake, with any method.
     pub fn is_handshake(&self, envelope: &Envelope) -> bool {
         self.handshake(envelope).is_some()
     }
 
-    /// Whether the sender sets the secret by its first request.
+    /// Whether the sender sets the secret with its first request.
     pub fn is_armed_by_handshake(&self) -> bool {
         let handshakes = &self.preset.handshakes;
         handshakes.iter().any(|handshake| handshake.arming_only)
     }
 
-    /// Proves a request. Nothing else makes an [`Event`] of an [`Envelope`].
+    /// Verifies a request. This is the only way to make an [`Event`] from an [`Envelope`].
     pub fn verify(&self, envelope: &Envelope, secrets: &[Secret]) -> Result<Arrival, Rejected> {
         let scheme = self
             .preset
@@ -172,8 +173,8 @@ impl Verifier {
         )))
     }
 
-    /// The request at the URL that the provider posted to. Behind a proxy the catcher sees
-    /// another host; the query is the one that arrived.
+    /// Replaces the URL of a request with the public URL that the provider called, and keeps the
+    /// query as received. Behind a proxy, the catcher sees another host.
     #[must_use]
     pub fn at_public_url(&self, mut envelope: Envelope) -> Envelope {
         if let Some(public) = &self.trust.public_url {
@@ -183,22 +184,22 @@ impl Verifier {
         envelope
     }
 
-    /// Whether requests are judged by documents that are fetched, so that a request may have to
-    /// wait for one.
+    /// Whether verification needs fetched documents, so that a request may have to wait for one.
     pub fn fetches(&self) -> bool {
         self.preset
             .scheme(&self.variant)
             .is_some_and(|scheme| self.trust.fetches(scheme))
     }
 
-    /// The object that a request names, where the scheme is `fetch-back`: such a request is a notice,
-    /// and only what is fetched makes an event. `None` where requests prove themselves.
+    /// The object that a request names, if the scheme is `fetch-back`. Such a request is a notice,
+    /// and only the fetched object becomes an event. `None` for schemes that verify the request
+    /// itself.
     pub fn notice(&self, envelope: &Envelope) -> Option<Result<String, Rejected>> {
         let scheme = self.preset.scheme(&self.variant)?;
         (scheme.kind == Kind::FetchBack).then(|| prove::object(scheme, envelope))
     }
 
-    /// How what a notice names is fetched, where the scheme is `fetch-back`.
+    /// How to fetch the object that a notice names, if the scheme is `fetch-back`.
     pub fn fetch(&self) -> Option<&Fetch> {
         let scheme = self.preset.scheme(&self.variant)?;
         scheme
@@ -207,8 +208,8 @@ impl Verifier {
             .filter(|_| scheme.kind == Kind::FetchBack)
     }
 
-    /// The document that a request is judged by, if this preset may fetch it. Where the request
-    /// names it, it is one of the provider's own.
+    /// The document that verification of this request needs, if this preset fetches documents. If
+    /// the request names the document, it must belong to the provider.
     pub fn wanted(&self, envelope: &Envelope) -> Option<Wanted> {
         let scheme = self.preset.scheme(&self.variant)?;
         match &scheme.kind {
@@ -220,14 +221,14 @@ impl Verifier {
         }
     }
 
-    /// The document that every request is judged by, whatever it says.
+    /// The document that verification of every request needs.
     pub fn wanted_always(&self) -> Option<Wanted> {
         let scheme = self.preset.scheme(&self.variant)?;
         jwt::wanted_always(scheme.jwt.as_ref()?, &self.trust)
     }
 
-    /// The URL by which the operator's side confirms what a verified body asks to confirm, such
-    /// as a subscription of Amazon SNS. It is to be fetched once the event is durable.
+    /// The URL that confirms what a verified body requests, such as an Amazon SNS subscription.
+    /// Fetch it only after the event is durable.
     pub fn confirmation(&self, body: &[u8]) -> Option<String> {
         let scheme = self.preset.scheme(&self.variant)?;
         match &scheme.kind {
@@ -253,13 +254,13 @@ impl Verifier {
     }
 }
 
-/// Webhooks are posted. Another method counts only where it is signed itself.
+/// Webhooks use POST. Another method is accepted only if it is part of the signed message.
 fn is_event_method(scheme: &Scheme, envelope: &Envelope) -> bool {
     let method = |part: &Part| *part == Part::Method;
     envelope.method == "POST" || scheme.message.any(&method)
 }
 
-/// Whether something stands where the scheme has its signature, or what it has in place of one.
+/// Whether the location of the scheme's signature, or of its credential, has a value.
 fn carries_signature(scheme: &Scheme, envelope: &Envelope) -> bool {
     let header = |name: &str| Location::Header(vec![name.to_owned()]);
     let places = match (&scheme.kind, &scheme.jwt) {
@@ -284,7 +285,7 @@ fn carries_signature(scheme: &Scheme, envelope: &Envelope) -> bool {
         }
         place => match place.find_all(envelope) {
             Ok(values) => values.into_iter().flatten().any(|value| !value.is_empty()),
-            // It is there, and is not what it should be.
+            // A body that is not JSON has no value; any other error means that there is one.
             Err(Unreadable::NoJson) => false,
             Err(_) => true,
         },
@@ -307,7 +308,7 @@ pub(crate) use mac::{digest, sign as mac_sign};
 pub(crate) use message::{Context, message};
 pub(crate) use window::written;
 
-/// Whether a secret is one that a scheme can work with: what is not is passed over.
+/// Whether a secret can be decoded to a key of the scheme. Verification skips those that cannot.
 pub fn is_key(scheme: &Scheme, secret: &Secret) -> bool {
     key(scheme.key, secret.expose()).is_some()
 }

@@ -536,9 +536,10 @@ async fn what_operators_did_is_read_by_its_time() {
             selection: "where a.b".to_owned(),
             count: index,
         };
-        ledger.log(&deed, time).await.unwrap();
+        ledger.operations().log(&deed, time).await.unwrap();
     }
     let all = ledger
+        .operations()
         .audit_log(UnixMillis(0), NOW + month, 10, |_| true)
         .await
         .unwrap();
@@ -561,15 +562,21 @@ async fn what_operators_did_is_read_by_its_time() {
         ("erase", "asked for", "where a.b")
     );
 
-    let some = ledger.audit_log(NOW, after(1), 10, |_| true).await.unwrap();
+    let some = ledger
+        .operations()
+        .audit_log(NOW, after(1), 10, |_| true)
+        .await
+        .unwrap();
     assert_eq!((counts(&some), some.more), (vec![1, 2, 3], false));
     let few = ledger
+        .operations()
         .audit_log(UnixMillis(0), NOW + month, 2, |_| true)
         .await
         .unwrap();
     assert_eq!((few.found.len(), few.more), (2, true));
     let berts = |deed: &shared::inbox::ledger::AuditEntry| deed.who.ends_with("bert");
     let of_bert = ledger
+        .operations()
         .audit_log(UnixMillis(0), NOW + month, 2, berts)
         .await
         .unwrap();

@@ -52,7 +52,12 @@ impl Table {
                 let piece = tally.piece(day, counted)?;
                 Some((piece, Comparison { done: true }))
             };
-            let won = self.ledger.count_day(SOURCE, day, piece).await.unwrap();
+            let won = self
+                .ledger
+                .statistics()
+                .count_day(SOURCE, day, piece)
+                .await
+                .unwrap();
             added += won.map_or(0, |(piece, _)| piece.counts.sync);
         }
         added
@@ -60,7 +65,11 @@ impl Table {
 
     async fn today(&self) -> DayCount {
         let day = Day::of(NOW);
-        self.ledger.day_count(SOURCE, day).await.unwrap()
+        self.ledger
+            .statistics()
+            .day_count(SOURCE, day)
+            .await
+            .unwrap()
     }
 
     async fn day_item(&self) -> Item {
@@ -118,7 +127,10 @@ async fn who_comes_second_counts_on_top_of_the_first() {
             Some((piece, Comparison { done: true }))
         };
         let (first, second) = held
-            .around(slow.count_day(SOURCE, Day::of(NOW), add), table.count(&two))
+            .around(
+                slow.statistics().count_day(SOURCE, Day::of(NOW), add),
+                table.count(&two),
+            )
             .await;
         assert!(first.unwrap().is_none(), "nothing was left for it");
         sum += second;
@@ -138,7 +150,11 @@ async fn a_count_whose_answer_was_lost_is_neither_lost_nor_made_twice() {
             let piece = tally.piece(Day::of(NOW), counted)?;
             Some((piece, Comparison { done: false }))
         };
-        let won = ledger.count_day(SOURCE, Day::of(NOW), piece).await.unwrap();
+        let won = ledger
+            .statistics()
+            .count_day(SOURCE, Day::of(NOW), piece)
+            .await
+            .unwrap();
         let counted = table.today().await.counts.sync;
         assert_eq!(
             counted,
@@ -209,9 +225,18 @@ async fn days_are_listed_in_order_and_without_those_that_have_no_data() {
             },
         };
         let add = async |_| Some((piece.clone(), Comparison { done: true }));
-        table.ledger.count_day(SOURCE, day, add).await.unwrap();
+        table
+            .ledger
+            .statistics()
+            .count_day(SOURCE, day, add)
+            .await
+            .unwrap();
     }
-    let listed = table.ledger.day_counts(SOURCE, day.before(30), day).await;
+    let listed = table
+        .ledger
+        .statistics()
+        .day_counts(SOURCE, day.before(30), day)
+        .await;
     let listed = listed.unwrap();
     let days: Vec<Day> = listed.iter().map(|count| count.day).collect();
     assert_eq!(days, [day.before(3), day]);
@@ -225,10 +250,16 @@ async fn a_run_goes_on_from_the_page_that_was_noted_or_from_the_one_before() {
     let day = Day::of(NOW);
     let counted = |sync| BTreeMap::from([(day, counts(sync))]);
     let places = [("p1".to_owned(), counted(1)), ("p2".to_owned(), counted(2))];
-    let keep = |now, was| table.ledger.keep_tally(SOURCE, NOW, [now, was]);
+    let keep = |now, was| {
+        table
+            .ledger
+            .statistics()
+            .keep_tally(SOURCE, NOW, [now, was])
+    };
     let kept = async |started, page| {
         let kept = table
             .ledger
+            .statistics()
             .kept_tally(SOURCE, started, page)
             .await
             .unwrap();

@@ -13,7 +13,11 @@ const RUN: Duration = Duration::from_secs(60);
 
 impl Table {
     async fn sync(&self, owner: &str, now: UnixMillis) -> Option<SyncLease> {
-        let lease = self.ledger.sync_lease("stripe-main", owner, now, RUN).await;
+        let lease = self
+            .ledger
+            .sync()
+            .sync_lease("stripe-main", owner, now, RUN)
+            .await;
         lease.unwrap()
     }
 
@@ -38,6 +42,7 @@ async fn the_first_run_has_no_cursor_and_the_next_one_the_start_of_the_first() {
     assert!(
         table
             .ledger
+            .sync()
             .sync_advance(lease, after(3), after(9_000))
             .await
             .unwrap()
@@ -75,6 +80,7 @@ async fn a_held_cursor_is_refused_until_five_seconds_after_its_lease() {
     assert!(
         !table
             .ledger
+            .sync()
             .sync_page(&first, &page("p"), after(999_000))
             .await
             .unwrap()
@@ -82,6 +88,7 @@ async fn a_held_cursor_is_refused_until_five_seconds_after_its_lease() {
     assert!(
         !table
             .ledger
+            .sync()
             .sync_advance(first, after(5), after(6))
             .await
             .unwrap()
@@ -102,11 +109,16 @@ async fn a_run_is_fenced_by_its_owner_and_by_its_epoch() {
             table.put(row.clone()).await;
             let ledger = &table.ledger;
             let moved = match ending {
-                "page" => ledger.sync_page(&lease, &page("p"), after(1)).await,
-                "advance" => ledger.sync_advance(lease, after(1), NOW).await,
-                "advance to" => ledger.sync_advance_to(lease, after(1), "m", NOW).await,
-                "restart" => ledger.sync_restart(lease).await.map(|()| false),
-                _ => ledger.sync_release(lease).await.map(|()| false),
+                "page" => ledger.sync().sync_page(&lease, &page("p"), after(1)).await,
+                "advance" => ledger.sync().sync_advance(lease, after(1), NOW).await,
+                "advance to" => {
+                    ledger
+                        .sync()
+                        .sync_advance_to(lease, after(1), "m", NOW)
+                        .await
+                }
+                "restart" => ledger.sync().sync_restart(lease).await.map(|()| false),
+                _ => ledger.sync().sync_release(lease).await.map(|()| false),
             };
             assert!(!moved.unwrap(), "{ending} under another {name}");
             assert_eq!(table.cursor().await, row, "{ending} under another {name}");
@@ -122,6 +134,7 @@ async fn a_run_that_stops_goes_on_where_it_was() {
     assert!(
         table
             .ledger
+            .sync()
             .sync_page(&lease, &page("p1"), after(70_000))
             .await
             .unwrap()
@@ -129,6 +142,7 @@ async fn a_run_that_stops_goes_on_where_it_was() {
     assert!(
         table
             .ledger
+            .sync()
             .sync_page(&lease, &page("p2"), after(80_000))
             .await
             .unwrap()
@@ -136,7 +150,7 @@ async fn a_run_that_stops_goes_on_where_it_was() {
     // The page prolonged the lease.
     assert_eq!(number(&table.cursor().await, "lu"), after(80_000).0);
     assert!(table.sync("two", after(85_000)).await.is_none());
-    table.ledger.sync_release(lease).await.unwrap();
+    table.ledger.sync().sync_release(lease).await.unwrap();
 
     let lease = table.sync("two", after(90_000)).await.unwrap();
     let paused = Cursor {
@@ -149,6 +163,7 @@ async fn a_run_that_stops_goes_on_where_it_was() {
     assert!(
         table
             .ledger
+            .sync()
             .sync_advance(lease, after(2), after(99_000))
             .await
             .unwrap()
@@ -169,6 +184,7 @@ async fn a_run_that_died_goes_on_where_it_was() {
     let lease = table.sync("one", NOW).await.unwrap();
     table
         .ledger
+        .sync()
         .sync_page(&lease, &page("p1"), after(60_000))
         .await
         .unwrap();
@@ -184,6 +200,7 @@ async fn the_cursor_never_goes_back() {
     assert!(
         table
             .ledger
+            .sync()
             .sync_advance(lease, after(5_000), after(6_000))
             .await
             .unwrap()
@@ -193,6 +210,7 @@ async fn the_cursor_never_goes_back() {
     assert!(
         !table
             .ledger
+            .sync()
             .sync_advance(lease, after(4_999), after(8_000))
             .await
             .unwrap()
@@ -202,6 +220,7 @@ async fn the_cursor_never_goes_back() {
     assert!(
         table
             .ledger
+            .sync()
             .sync_advance(lease, after(5_000), after(8_000))
             .await
             .unwrap()
@@ -213,16 +232,22 @@ async fn a_place_never_comes_with_an_older_cursor() {
     let table = Table::fresh().await;
     let ledger = &table.ledger;
     let lease = table.sync("one", NOW).await.unwrap();
-    let first = ledger.sync_advance_to(lease, after(5_000), "m1", after(6_000));
+    let first = ledger
+        .sync()
+        .sync_advance_to(lease, after(5_000), "m1", after(6_000));
     assert!(first.await.unwrap());
     let lease = table.sync("two", after(7_000)).await.unwrap();
     let before = table.cursor().await;
-    let older = ledger.sync_advance_to(lease, after(4_999), "m2", after(8_000));
+    let older = ledger
+        .sync()
+        .sync_advance_to(lease, after(4_999), "m2", after(8_000));
     assert!(!older.await.unwrap());
     assert_eq!(table.cursor().await, before);
     // The same moment is none that is older.
     let lease = table.sync("three", after(200_000)).await.unwrap();
-    let again = ledger.sync_advance_to(lease, after(5_000), "m3", after(201_000));
+    let again = ledger
+        .sync()
+        .sync_advance_to(lease, after(5_000), "m3", after(201_000));
     assert!(again.await.unwrap());
     assert_eq!(text(&table.cursor().await, "mk"), "m3");
 }
@@ -231,18 +256,19 @@ async fn a_place_never_comes_with_an_older_cursor() {
 async fn who_only_looks_sees_the_cursor_and_takes_nothing() {
     let table = Table::fresh().await;
     let ledger = &table.ledger;
-    let seen = ledger.sync_cursor("stripe-main").await.unwrap();
+    let seen = ledger.sync().sync_cursor("stripe-main").await.unwrap();
     assert_eq!(seen, Cursor::default());
     assert!(table.all().await.is_empty());
     let lease = table.sync("one", NOW).await.unwrap();
     assert!(
         ledger
+            .sync()
             .sync_page(&lease, &page("p1"), after(9))
             .await
             .unwrap()
     );
     let before = table.all().await;
-    let seen = ledger.sync_cursor("stripe-main").await.unwrap();
+    let seen = ledger.sync().sync_cursor("stripe-main").await.unwrap();
     assert_eq!(seen.page, Some(page("p1")));
     assert_eq!(table.all().await, before);
 }
@@ -254,6 +280,7 @@ async fn a_redelivery_is_asked_for_so_often_and_counted_for_each_event() {
     let may = async |key: &EventKey| {
         table
             .ledger
+            .sync()
             .count_redelivery_request(key, 3, NOW)
             .await
             .unwrap()
@@ -280,6 +307,7 @@ async fn a_page_of_a_run_older_than_the_cursor_is_not_gone_on_from() {
     let ledger = &table.ledger;
     assert!(
         ledger
+            .sync()
             .sync_advance(lease, after(5_000), after(6_000))
             .await
             .unwrap()
@@ -290,8 +318,14 @@ async fn a_page_of_a_run_older_than_the_cursor_is_not_gone_on_from() {
         started: after(4_999),
         ..page("p1")
     };
-    assert!(ledger.sync_page(&lease, &old, after(80_000)).await.unwrap());
-    ledger.sync_release(lease).await.unwrap();
+    assert!(
+        ledger
+            .sync()
+            .sync_page(&lease, &old, after(80_000))
+            .await
+            .unwrap()
+    );
+    ledger.sync().sync_release(lease).await.unwrap();
     let lease = table.sync("three", after(90_000)).await.unwrap();
     assert_eq!(
         (lease.cursor.at, lease.cursor.page.as_ref()),
@@ -299,6 +333,7 @@ async fn a_page_of_a_run_older_than_the_cursor_is_not_gone_on_from() {
     );
     assert!(
         ledger
+            .sync()
             .sync_advance(lease, after(90_000), after(91_000))
             .await
             .unwrap()
@@ -313,11 +348,12 @@ async fn a_run_that_cannot_go_on_is_begun_anew() {
     assert!(
         table
             .ledger
+            .sync()
             .sync_page(&lease, &page("p1"), after(80_000))
             .await
             .unwrap()
     );
-    table.ledger.sync_restart(lease).await.unwrap();
+    table.ledger.sync().sync_restart(lease).await.unwrap();
     let lease = table.sync("two", after(1)).await.unwrap();
     assert_eq!((lease.cursor.at, lease.cursor.page.as_ref()), (None, None));
 }
@@ -328,6 +364,7 @@ async fn sources_have_cursors_of_their_own() {
     table.sync("one", NOW).await.unwrap();
     let other = table
         .ledger
+        .sync()
         .sync_lease("github-main", "one", NOW, RUN)
         .await
         .unwrap();
@@ -365,11 +402,13 @@ async fn attributes_of_newer_code_are_kept() {
     let lease = table.sync("one", NOW).await.unwrap();
     table
         .ledger
+        .sync()
         .sync_page(&lease, &page("p"), after(60_000))
         .await
         .unwrap();
     table
         .ledger
+        .sync()
         .sync_advance(lease, after(1), after(2))
         .await
         .unwrap();
@@ -381,7 +420,9 @@ async fn a_place_in_a_list_is_kept_by_every_run_until_the_provider_refuses_it() 
     let table = Table::fresh().await;
     let ledger = &table.ledger;
     let lease = table.sync("one", NOW).await.unwrap();
-    let ended = ledger.sync_advance_to(lease, after(1), "m1", after(2_000));
+    let ended = ledger
+        .sync()
+        .sync_advance_to(lease, after(1), "m1", after(2_000));
     assert!(ended.await.unwrap());
 
     // A run that breaks off leaves the place and where it was.
@@ -393,20 +434,23 @@ async fn a_place_in_a_list_is_kept_by_every_run_until_the_provider_refuses_it() 
     };
     assert!(
         ledger
+            .sync()
             .sync_page(&lease, &paused, after(9_000))
             .await
             .unwrap()
     );
-    ledger.sync_release(lease).await.unwrap();
+    ledger.sync().sync_release(lease).await.unwrap();
     let lease = table.sync("three", after(10_000)).await.unwrap();
     assert_eq!(lease.cursor.mark.as_deref(), Some("m1"));
     assert_eq!(lease.cursor.page, Some(paused));
-    let ended = ledger.sync_advance_to(lease, after(3_000), "m2", after(11_000));
+    let ended = ledger
+        .sync()
+        .sync_advance_to(lease, after(3_000), "m2", after(11_000));
     assert!(ended.await.unwrap());
 
     let lease = table.sync("four", after(20_000)).await.unwrap();
     assert_eq!(lease.cursor.mark.as_deref(), Some("m2"));
-    ledger.sync_restart(lease).await.unwrap();
+    ledger.sync().sync_restart(lease).await.unwrap();
     let lease = table.sync("five", after(30_000)).await.unwrap();
     let lost = Cursor {
         at: Some(after(3_000)),

@@ -242,8 +242,8 @@ async fn who_erases_is_written_down() {
         selection: "data.customer=cus_1".to_owned(),
         count: 3,
     };
-    table.ledger.log(&deed, NOW).await.unwrap();
-    table.ledger.log(&deed, NOW).await.unwrap();
+    table.ledger.operations().log(&deed, NOW).await.unwrap();
+    table.ledger.operations().log(&deed, NOW).await.unwrap();
     let written = table.all().await;
     assert_eq!(written.len(), 2);
     for entry in written {

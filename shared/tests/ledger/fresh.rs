@@ -26,7 +26,7 @@ impl Table {
     }
 
     async fn unwatched(&self, keys: &[EventKey]) -> Vec<EventKey> {
-        let (open, _) = self.ledger.unindexed_keys(keys).await.unwrap();
+        let (open, _) = self.ledger.sweep().unindexed_keys(keys).await.unwrap();
         open.into_iter().map(|(key, _)| key).collect()
     }
 
@@ -34,7 +34,7 @@ impl Table {
         let mut found = Vec::new();
         for (from, to) in calendar::cut(NOW - Duration::from_secs(3600), NOW) {
             for part in HourPart::of("stripe-main", from, to) {
-                let page = self.ledger.keys_of_hour(&part, None).await.unwrap();
+                let page = self.ledger.sweep().keys_of_hour(&part, None).await.unwrap();
                 assert!(page.next.is_none());
                 found.extend(page.found);
             }
@@ -46,6 +46,7 @@ impl Table {
     async fn fresh_ones(&self) -> Vec<EventKey> {
         let fresh = self
             .ledger
+            .sweep()
             .recent_events(&["stripe-main"], NOW, 1000)
             .await
             .unwrap();
@@ -118,23 +119,30 @@ async fn what_is_open_is_found_by_its_time_and_looked_at() {
     assert_eq!(open, expected.cloned().collect::<Vec<_>>());
 
     let now = NOW + FIRST_LOOK;
-    assert!(!table.ledger.index_event(&done, now).await.unwrap());
+    assert!(!table.ledger.sweep().index_event(&done, now).await.unwrap());
     for key in &open {
-        assert!(table.ledger.index_event(key, now).await.unwrap(), "{key}");
         assert!(
-            !table.ledger.index_event(key, now).await.unwrap(),
+            table.ledger.sweep().index_event(key, now).await.unwrap(),
+            "{key}"
+        );
+        assert!(
+            !table.ledger.sweep().index_event(key, now).await.unwrap(),
             "{key} again"
         );
         let row = table.row(key).await;
         assert_eq!(text(&row, "gpk"), work_partition(&key.pk()));
         assert_eq!(number(&row, "gsk"), now.0);
-        let swept = table.ledger.sweep_one(key, now, ATTEMPTS, true, now).await;
+        let swept = table
+            .ledger
+            .sweep()
+            .sweep_one(key, now, ATTEMPTS, true, now)
+            .await;
         assert!(matches!(swept.unwrap(), SweepResult::Send(..)), "{key}");
     }
     assert_eq!(table.fresh_ones().await, []);
     let mut found = 0;
     for shard in 0..WORK_SHARDS {
-        let waits = table.ledger.due(shard, UnixMillis(i64::MAX), 100);
+        let waits = table.ledger.sweep().due(shard, UnixMillis(i64::MAX), 100);
         found += waits.await.unwrap().len();
     }
     assert_eq!(found, open.len());
@@ -145,7 +153,14 @@ async fn what_is_gone_or_ended_gets_no_place() {
     let table = Table::fresh().await;
     let nobody = EventKey::new("stripe-main", "evt_none");
     assert_eq!(table.unwatched(std::slice::from_ref(&nobody)).await, []);
-    assert!(!table.ledger.index_event(&nobody, NOW).await.unwrap());
+    assert!(
+        !table
+            .ledger
+            .sweep()
+            .index_event(&nobody, NOW)
+            .await
+            .unwrap()
+    );
     assert!(table.item(&nobody.pk(), "M").await.is_none());
     for state in [State::Done, State::DeadLetter, State::Quarantined] {
         let key = table.came(&format!("evt_{state}")).await;
@@ -156,7 +171,7 @@ async fn what_is_gone_or_ended_gets_no_place() {
             .await;
         assert_eq!(table.unwatched(std::slice::from_ref(&key)).await, []);
         assert!(
-            !table.ledger.index_event(&key, NOW).await.unwrap(),
+            !table.ledger.sweep().index_event(&key, NOW).await.unwrap(),
             "{state}"
         );
     }
@@ -165,10 +180,18 @@ async fn what_is_gone_or_ended_gets_no_place() {
 #[tokio::test]
 async fn how_far_the_sweep_has_gone_is_kept() {
     let table = Table::fresh().await;
-    assert_eq!(table.ledger.sweep_checkpoint().await.unwrap(), None);
+    assert_eq!(table.ledger.sweep().sweep_checkpoint().await.unwrap(), None);
     let mut marks = SweepCheckpoint::new(NOW);
     marks.at = NOW;
     marks.add_seen(Hour::of(NOW), Checksum::of(&[EventKey::new("s", "evt_1")]));
-    table.ledger.store_sweep_checkpoint(&marks).await.unwrap();
-    assert_eq!(table.ledger.sweep_checkpoint().await.unwrap(), Some(marks));
+    table
+        .ledger
+        .sweep()
+        .store_sweep_checkpoint(&marks)
+        .await
+        .unwrap();
+    assert_eq!(
+        table.ledger.sweep().sweep_checkpoint().await.unwrap(),
+        Some(marks)
+    );
 }

@@ -49,12 +49,22 @@ fn counted(events: u64, as_of: UnixMillis) -> HourCount {
 impl Table {
     async fn kept_hours(&self) -> Vec<HourCount> {
         let (from, to) = (hour().before(2), hour().next());
-        self.ledger.hour_counts(from, to).await.unwrap().0
+        self.ledger
+            .statistics()
+            .hour_counts(from, to)
+            .await
+            .unwrap()
+            .0
     }
 
     async fn arrived(&self, from: UnixMillis, to: UnixMillis) -> Arrived {
         let span = (from, to);
-        self.ledger.arrived(SOURCE, span, 10).await.unwrap().0
+        self.ledger
+            .statistics()
+            .arrived(SOURCE, span, 10)
+            .await
+            .unwrap()
+            .0
     }
 }
 
@@ -67,11 +77,11 @@ async fn a_count_is_kept_and_only_a_newer_one_takes_its_place() {
         counted(2, after(999)),
         counted(5, after(1001)),
     );
-    assert!(table.ledger.keep_hour(&first).await.unwrap());
+    assert!(table.ledger.statistics().keep_hour(&first).await.unwrap());
     assert_eq!(table.kept_hours().await, std::slice::from_ref(&first));
-    assert!(!table.ledger.keep_hour(&older).await.unwrap());
+    assert!(!table.ledger.statistics().keep_hour(&older).await.unwrap());
     assert_eq!(table.kept_hours().await, [first]);
-    assert!(table.ledger.keep_hour(&newer).await.unwrap());
+    assert!(table.ledger.statistics().keep_hour(&newer).await.unwrap());
     assert_eq!(table.kept_hours().await, [newer]);
 }
 
@@ -80,14 +90,25 @@ async fn a_count_whose_answer_was_lost_is_kept_and_known_to_be() {
     let table = Table::fresh().await;
     let (proxy, ledger) = table.through_proxy().await;
     proxy.lose_answer("UpdateItem", "STAT#");
-    assert!(ledger.keep_hour(&counted(3, NOW)).await.unwrap());
+    assert!(
+        ledger
+            .statistics()
+            .keep_hour(&counted(3, NOW))
+            .await
+            .unwrap()
+    );
     assert_eq!(table.kept_hours().await, [counted(3, NOW)]);
 }
 
 #[tokio::test]
 async fn a_count_keeps_what_newer_code_wrote_beside_it_and_expires() {
     let table = Table::fresh().await;
-    table.ledger.keep_hour(&counted(3, NOW)).await.unwrap();
+    table
+        .ledger
+        .statistics()
+        .keep_hour(&counted(3, NOW))
+        .await
+        .unwrap();
     let sk = format!("STAT#{}", hour().name());
     let mut item = table.item("SYS", &sk).await.unwrap();
     assert_eq!(number(&item, "ttl"), hour().ends().secs() + 180 * 24 * 3600);
@@ -95,7 +116,7 @@ async fn a_count_keeps_what_newer_code_wrote_beside_it_and_expires() {
     item.insert("sv".into(), n(2));
     table.put(item).await;
     let again = counted(4, after(1));
-    assert!(table.ledger.keep_hour(&again).await.unwrap());
+    assert!(table.ledger.statistics().keep_hour(&again).await.unwrap());
     let item = table.item("SYS", &sk).await.unwrap();
     assert_eq!(item.get("later_code"), Some(&s("keeps this")));
     assert_eq!(table.kept_hours().await, [again]);
@@ -164,7 +185,12 @@ async fn what_waits_is_told_apart_and_what_is_done_says_how_long_it_took() {
     table.settle(lease, settlement).await;
 
     let waiting = async |what| {
-        let (mut keys, more, spent) = table.ledger.all_waiting(what, 10).await.unwrap();
+        let (mut keys, more, spent) = table
+            .ledger
+            .statistics()
+            .all_waiting(what, 10)
+            .await
+            .unwrap();
         assert!(!more);
         assert_eq!(spent.calls, u64::from(Waiting::SHARDS));
         keys.sort_by(|a, b| a.id().cmp(b.id()));
@@ -176,11 +202,16 @@ async fn what_waits_is_told_apart_and_what_is_done_says_how_long_it_took() {
         [key("evt_failed"), open.clone()]
     );
     assert_eq!(waiting(Waiting::Dead).await, [key("evt_dead")]);
-    let limited = table.ledger.all_waiting(Waiting::Open, 1).await.unwrap();
+    let limited = table
+        .ledger
+        .statistics()
+        .all_waiting(Waiting::Open, 1)
+        .await
+        .unwrap();
     assert!(limited.1 || limited.0.len() == 2, "{limited:?}");
 
     let asked = [open, done.clone(), key("evt_dead"), key("evt_never")];
-    let (mut briefs, spent) = table.ledger.briefs(&asked).await.unwrap();
+    let (mut briefs, spent) = table.ledger.statistics().briefs(&asked).await.unwrap();
     assert_eq!(spent.calls, 1);
     assert!(spent.read_units > 0.0 || !is_embedded());
     briefs.sort_by(|a, b| a.key.id().cmp(b.key.id()));
@@ -202,7 +233,7 @@ async fn what_waits_is_told_apart_and_what_is_done_says_how_long_it_took() {
             row.insert("run".into(), n(1));
         })
         .await;
-    let (briefs, _) = table.ledger.briefs(&[done]).await.unwrap();
+    let (briefs, _) = table.ledger.statistics().briefs(&[done]).await.unwrap();
     assert_eq!(briefs[0].done_at, None);
 }
 
@@ -213,10 +244,14 @@ async fn more_events_than_fit_one_request_are_looked_at() {
     for id in 0..130 {
         keys.push(table.receive(&event(&format!("evt_{id}"))).await);
     }
-    let (briefs, spent) = table.ledger.briefs(&keys).await.unwrap();
+    let (briefs, spent) = table.ledger.statistics().briefs(&keys).await.unwrap();
     assert_eq!((briefs.len(), spent.calls), (130, 2));
     let span = (hour().begins(), UnixMillis(hour().ends().0 - 1));
-    let newest = table.ledger.newest_of_hour(SOURCE, span, 40).await;
+    let newest = table
+        .ledger
+        .statistics()
+        .newest_of_hour(SOURCE, span, 40)
+        .await;
     let (keys, spent) = newest.unwrap();
     assert!(keys.len() <= 40 && keys.len() > 30, "{}", keys.len());
     assert_eq!(spent.calls, 4);

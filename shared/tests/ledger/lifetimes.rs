@@ -88,8 +88,9 @@ impl World {
     async fn sweep(&self, now: UnixMillis) {
         let ledger = &self.table.ledger;
         for shard in 0..WORK_SHARDS {
-            for (key, seen) in ledger.due(shard, now, 500).await.unwrap() {
+            for (key, seen) in ledger.sweep().due(shard, now, 500).await.unwrap() {
                 ledger
+                    .sweep()
                     .sweep_one(&key, seen, ATTEMPTS, true, now)
                     .await
                     .unwrap();

@@ -16,7 +16,7 @@ fn notice(who: &str) -> OperatorFlag {
 }
 
 async fn put_up(ledger: &Ledger, about: FlagKind<'_>, notice: &OperatorFlag) -> FlagResult {
-    ledger.set_flag(about, notice).await.unwrap()
+    ledger.operations().set_flag(about, notice).await.unwrap()
 }
 
 #[tokio::test]
@@ -26,10 +26,13 @@ async fn of_two_operators_the_second_is_told_of_the_first() {
     assert_eq!(put_up(&table.ledger, SHOP, &anna).await, FlagResult::Set);
     let told = put_up(&table.ledger, SHOP, &ben).await;
     assert_eq!(told, FlagResult::AlreadySet(anna.clone()));
-    assert_eq!(table.ledger.flag(SHOP).await.unwrap(), Some(anna.clone()));
+    assert_eq!(
+        table.ledger.operations().flag(SHOP).await.unwrap(),
+        Some(anna.clone())
+    );
     // What is about something else is another notice.
     for other in [FlagKind::Pause("shop-eu"), FlagKind::Rotation("shop")] {
-        assert_eq!(table.ledger.flag(other).await.unwrap(), None);
+        assert_eq!(table.ledger.operations().flag(other).await.unwrap(), None);
         assert_eq!(put_up(&table.ledger, other, &ben).await, FlagResult::Set);
     }
     // Up again by a write whose answer was lost.
@@ -41,15 +44,37 @@ async fn only_the_notice_that_was_read_is_taken_down() {
     let table = Table::fresh().await;
     let (old, new) = (notice("anna"), notice("ben"));
     put_up(&table.ledger, SHOP, &old).await;
-    assert!(table.ledger.clear_flag(SHOP, &old).await.unwrap());
-    assert_eq!(table.ledger.flag(SHOP).await.unwrap(), None);
     assert!(
-        table.ledger.clear_flag(SHOP, &old).await.unwrap(),
+        table
+            .ledger
+            .operations()
+            .clear_flag(SHOP, &old)
+            .await
+            .unwrap()
+    );
+    assert_eq!(table.ledger.operations().flag(SHOP).await.unwrap(), None);
+    assert!(
+        table
+            .ledger
+            .operations()
+            .clear_flag(SHOP, &old)
+            .await
+            .unwrap(),
         "it is down"
     );
     assert_eq!(put_up(&table.ledger, SHOP, &new).await, FlagResult::Set);
-    assert!(!table.ledger.clear_flag(SHOP, &old).await.unwrap());
-    assert_eq!(table.ledger.flag(SHOP).await.unwrap(), Some(new));
+    assert!(
+        !table
+            .ledger
+            .operations()
+            .clear_flag(SHOP, &old)
+            .await
+            .unwrap()
+    );
+    assert_eq!(
+        table.ledger.operations().flag(SHOP).await.unwrap(),
+        Some(new)
+    );
 }
 
 #[tokio::test]
@@ -61,9 +86,9 @@ async fn a_write_whose_answer_is_lost_is_our_own() {
     assert_eq!(put_up(&ledger, SHOP, &notice).await, FlagResult::Set);
     assert_eq!(proxy.count()["UpdateItem"], 2);
     proxy.lose_answer("UpdateItem", "PAUSE#shop");
-    assert!(ledger.clear_flag(SHOP, &notice).await.unwrap());
+    assert!(ledger.operations().clear_flag(SHOP, &notice).await.unwrap());
     assert_eq!(proxy.count()["UpdateItem"], 4);
-    assert_eq!(table.ledger.flag(SHOP).await.unwrap(), None);
+    assert_eq!(table.ledger.operations().flag(SHOP).await.unwrap(), None);
 }
 
 impl Table {
@@ -74,7 +99,12 @@ impl Table {
     /// Whether the next sweep looks at it, as of what is in the index.
     async fn look_now(&self, key: &EventKey, now: UnixMillis) -> bool {
         let seen = self.next_look_of(key).await;
-        let called = self.ledger.look_now(key, seen, now).await.unwrap();
+        let called = self
+            .ledger
+            .operations()
+            .look_now(key, seen, now)
+            .await
+            .unwrap();
         assert_eq!(called, self.next_look_of(key).await == now);
         called
     }
@@ -109,6 +139,7 @@ async fn what_waits_for_nothing_but_a_look_is_called_up() {
     table.settle(lease, Settlement::Done).await;
     let called = table
         .ledger
+        .operations()
         .look_now(&due, after(5_000), after(8_000))
         .await;
     assert!(!called.unwrap(), "it is done");
@@ -120,8 +151,22 @@ async fn what_a_sweep_has_looked_at_since_is_not_rung_for_twice() {
     let key = table.receive(&event("evt_1")).await;
     let seen = table.next_look_of(&key).await;
     let next = seen + Duration::from_secs(60);
-    assert!(table.ledger.postpone(&key, seen, next, NOW).await.unwrap());
-    assert!(!table.ledger.look_now(&key, seen, after(1)).await.unwrap());
+    assert!(
+        table
+            .ledger
+            .sweep()
+            .postpone(&key, seen, next, NOW)
+            .await
+            .unwrap()
+    );
+    assert!(
+        !table
+            .ledger
+            .operations()
+            .look_now(&key, seen, after(1))
+            .await
+            .unwrap()
+    );
     assert_eq!(table.next_look_of(&key).await, next);
 }
 
@@ -145,7 +190,12 @@ async fn a_pause_is_known_within_five_seconds_and_read_no_more_often() {
     assert!(paused(65_002).await.is_err());
     let unknown = pauses.is_paused("other", after(65_002)).await;
     assert!(unknown.is_err(), "a source that nobody has asked for");
-    table.ledger.clear_flag(SHOP, &pause).await.unwrap();
+    table
+        .ledger
+        .operations()
+        .clear_flag(SHOP, &pause)
+        .await
+        .unwrap();
     assert!(!paused(66_000).await.unwrap());
     assert_eq!(proxy.count()["GetItem"], 7);
 }

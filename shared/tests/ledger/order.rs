@@ -58,6 +58,7 @@ impl Table {
     async fn lock(&self, owner: &str, now: UnixMillis) -> Option<EntityLock> {
         let ledger = &self.ledger;
         ledger
+            .entities()
             .lock_entity(&entity(), owner, now, LEASE)
             .await
             .unwrap()
@@ -66,6 +67,7 @@ impl Table {
     async fn raise(&self, id: &str, number: u32) -> VersionCheck {
         let ledger = &self.ledger;
         ledger
+            .entities()
             .advance_version(&entity(), &version(number), &key(id), NOW)
             .await
             .unwrap()
@@ -73,7 +75,11 @@ impl Table {
 
     async fn ahead(&self, id: &str, number: u32, now: UnixMillis) -> Option<Predecessor> {
         let ledger = &self.ledger;
-        ledger.predecessor(&pointer(id, number), now).await.unwrap()
+        ledger
+            .entities()
+            .predecessor(&pointer(id, number), now)
+            .await
+            .unwrap()
     }
 
     async fn ahead_event(&self, id: &str, number: u32, now: UnixMillis) -> Option<EventKey> {
@@ -123,12 +129,12 @@ async fn a_lock_is_held_until_five_seconds_after_its_lease_and_a_zombie_cannot_f
     }
     let lock = table.lock("two", lease_over()).await.unwrap();
     let taken = table.item("O#stripe-main#in_1", "L").await.unwrap();
-    assert!(!table.ledger.unlock_entity(zombie).await.unwrap());
+    assert!(!table.ledger.entities().unlock_entity(zombie).await.unwrap());
     assert_eq!(table.item("O#stripe-main#in_1", "L").await.unwrap(), taken);
     assert!(table.lock("three", lease_over()).await.is_none());
 
     // Given back, it is free at once, and its epoch goes on.
-    assert!(table.ledger.unlock_entity(lock).await.unwrap());
+    assert!(table.ledger.entities().unlock_entity(lock).await.unwrap());
     table.lock("three", lease_over()).await.unwrap();
     let lock = table.item("O#stripe-main#in_1", "L").await.unwrap();
     assert_eq!(
@@ -145,7 +151,10 @@ async fn a_lock_with_another_epoch_or_owner_is_not_given_back() {
         let mut item = table.item("O#stripe-main#in_1", "L").await.unwrap();
         item.insert(name.into(), value);
         table.put(item.clone()).await;
-        assert!(!table.ledger.unlock_entity(lock).await.unwrap(), "{name}");
+        assert!(
+            !table.ledger.entities().unlock_entity(lock).await.unwrap(),
+            "{name}"
+        );
         assert_eq!(table.item("O#stripe-main#in_1", "L").await.unwrap(), item);
         table.delete("O#stripe-main#in_1", "L").await;
     }
@@ -189,6 +198,7 @@ async fn a_write_whose_answer_is_lost_is_known_to_be_ours() {
     let (proxy, ledger) = table.through_proxy().await;
     proxy.lose_answer("UpdateItem", ":over");
     let lock = ledger
+        .entities()
         .lock_entity(&entity(), "one", NOW, LEASE)
         .await
         .unwrap();
@@ -196,12 +206,13 @@ async fn a_write_whose_answer_is_lost_is_known_to_be_ours() {
     assert_eq!(updates(&proxy), 2);
     proxy.lose_answer("UpdateItem", ":ver");
     let raised = ledger
+        .entities()
         .advance_version(&entity(), &version(1), &key("evt_1"), NOW)
         .await;
     assert_eq!(raised.unwrap(), VersionCheck::Newest);
     assert_eq!(updates(&proxy), 4);
     proxy.lose_answer("UpdateItem", "REMOVE own");
-    assert!(ledger.unlock_entity(lock).await.unwrap());
+    assert!(ledger.entities().unlock_entity(lock).await.unwrap());
     assert_eq!(updates(&proxy), 6);
     proxy.lose_answer("PutItem", "P#");
     let received = strict(&ledger).receive(&versioned("evt_1", 1), NOW).await;
@@ -278,6 +289,7 @@ async fn only_the_lowest_open_event_goes_on() {
     assert_eq!(table.ahead_event("evt_3", 3, NOW).await, Some(key("evt_2")));
     table
         .ledger
+        .entities()
         .leave_order(&pointer("evt_2", 2))
         .await
         .unwrap();
@@ -307,7 +319,12 @@ async fn no_pointer_stands_in_the_way_for_ever() {
     // Of forty events the rows never came.
     for number in 0..40 {
         let lost = pointer(&format!("lost_{number}"), number);
-        table.ledger.enter_order(&lost, NOW).await.unwrap();
+        table
+            .ledger
+            .entities()
+            .enter_order(&lost, NOW)
+            .await
+            .unwrap();
     }
     table.receive_strict("evt_99", 99).await;
     let then = NOW + ORDER_ENTRY_GRACE;
@@ -333,7 +350,12 @@ async fn what_one_attempt_cannot_clean_up_is_left_to_the_next() {
     // As many as one looks at.
     for number in 0..500 {
         let lost = pointer(&format!("lost_{number}"), number);
-        table.ledger.enter_order(&lost, NOW).await.unwrap();
+        table
+            .ledger
+            .entities()
+            .enter_order(&lost, NOW)
+            .await
+            .unwrap();
     }
     table.receive_strict("evt_999", 999).await;
     let then = NOW + ORDER_ENTRY_GRACE;
@@ -354,7 +376,10 @@ async fn an_event_that_could_not_be_read_just_now_is_not_taken_for_a_damaged_one
     }
     let (proxy, ledger) = table.through_proxy().await;
     proxy.conflict("GetItem", 1);
-    let ahead = ledger.predecessor(&pointer("evt_2", 2), NOW).await;
+    let ahead = ledger
+        .entities()
+        .predecessor(&pointer("evt_2", 2), NOW)
+        .await;
     let error = format!("{:#}", ahead.unwrap_err());
     assert!(error.contains("read an item of the ledger"), "{error}");
     assert_eq!(table.line().await, ["evt_1", "evt_2"]);
@@ -427,12 +452,25 @@ async fn who_waits_is_called_up_and_nobody_else() {
         table.receive_strict(id, 1).await;
         let lease = table.lease(&key(id), NOW).await;
         table.settle(lease, settlement).await;
-        let next = table.ledger.wake_next(&entity(), after(1)).await;
+        let next = table.ledger.entities().wake_next(&entity(), after(1)).await;
         assert_eq!(next.unwrap(), Some(key(id)));
         assert_eq!(due(id).await, called, "{id}");
-        table.ledger.leave_order(&pointer(id, 1)).await.unwrap();
+        table
+            .ledger
+            .entities()
+            .leave_order(&pointer(id, 1))
+            .await
+            .unwrap();
     }
-    assert_eq!(table.ledger.wake_next(&entity(), NOW).await.unwrap(), None);
+    assert_eq!(
+        table
+            .ledger
+            .entities()
+            .wake_next(&entity(), NOW)
+            .await
+            .unwrap(),
+        None
+    );
     // It is in the index, should the worker that called it up die.
     let row = table.ledger.event(&key("evt_1")).await.unwrap().unwrap();
     assert_eq!((row.state, row.next_look), (State::Failed, Some(after(1))));
@@ -453,13 +491,22 @@ async fn who_is_due_or_at_work_is_not_called_up() {
     };
     table.settle(lease, waiting).await;
     let before = table.row(&event).await;
-    let called = table.ledger.wake_next(&entity(), after(20_000)).await;
+    let called = table
+        .ledger
+        .entities()
+        .wake_next(&entity(), after(20_000))
+        .await;
     assert_eq!(called.unwrap(), Some(key("evt_1")));
     assert_eq!(table.row(&event).await, before);
     // By a worker whose clock is ahead.
     table.lease(&event, due).await;
     let before = table.row(&event).await;
-    table.ledger.wake_next(&entity(), after(1)).await.unwrap();
+    table
+        .ledger
+        .entities()
+        .wake_next(&entity(), after(1))
+        .await
+        .unwrap();
     assert_eq!(table.row(&event).await, before);
 }
 
@@ -487,18 +534,30 @@ async fn order_costs_a_few_small_requests() {
     let ledger = strict(&ledger);
     ledger.receive(&versioned("evt_1", 1), NOW).await.unwrap();
     let lock = ledger
+        .entities()
         .lock_entity(&entity(), "one", NOW, LEASE)
         .await
         .unwrap();
     let mine = pointer("evt_1", 1);
-    assert_eq!(ledger.predecessor(&mine, NOW).await.unwrap(), None);
+    assert_eq!(
+        ledger.entities().predecessor(&mine, NOW).await.unwrap(),
+        None
+    );
     ledger
+        .entities()
         .advance_version(&entity(), &version(1), &key("evt_1"), NOW)
         .await
         .unwrap();
-    ledger.leave_order(&mine).await.unwrap();
-    ledger.unlock_entity(lock.unwrap()).await.unwrap();
-    assert_eq!(ledger.wake_next(&entity(), NOW).await.unwrap(), None);
+    ledger.entities().leave_order(&mine).await.unwrap();
+    ledger
+        .entities()
+        .unlock_entity(lock.unwrap())
+        .await
+        .unwrap();
+    assert_eq!(
+        ledger.entities().wake_next(&entity(), NOW).await.unwrap(),
+        None
+    );
     // Beside the event's own put: its pointer, lock and guard, one look before and one after.
     let count = proxy.count();
     let counted: Vec<_> = count.iter().map(|(name, n)| (name.as_str(), *n)).collect();
@@ -525,7 +584,7 @@ async fn what_a_newer_one_has_overtaken_is_told() {
             entity: entity(),
             version,
         };
-        table.ledger.is_overtaken(&place).await.unwrap()
+        table.ledger.entities().is_overtaken(&place).await.unwrap()
     };
     assert!(!overtaken(Some(version(9))).await, "nothing was worked on");
     table.raise("evt_10", 10).await;

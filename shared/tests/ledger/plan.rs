@@ -79,14 +79,21 @@ const OUTCOME: PlanOutcome = PlanOutcome {
 async fn made(table: &Table) -> Plan {
     let events = events(3);
     let plan = plan_of(ID, &events);
-    assert!(table.ledger.make_plan(&plan, &events, &[]).await.unwrap());
+    assert!(
+        table
+            .ledger
+            .plans()
+            .make_plan(&plan, &events, &[])
+            .await
+            .unwrap()
+    );
     plan
 }
 
 impl Table {
     async fn begin(&self, owner: &str, now: UnixMillis) -> PlanClaim {
         let run = run(owner);
-        let begun = self.ledger.begin_plan(ID, owner, &run, now, LEASE);
+        let begun = self.ledger.plans().begin_plan(ID, owner, &run, now, LEASE);
         begun.await.unwrap()
     }
 
@@ -105,21 +112,27 @@ impl Table {
     }
 
     async fn plan(&self) -> Plan {
-        self.ledger.plan(ID).await.unwrap().unwrap()
+        self.ledger.plans().plan(ID).await.unwrap().unwrap()
     }
 
     async fn further(&self, lease: &PlanLease, next: usize) -> bool {
-        let further = self.ledger.checkpoint_plan(lease, next, NOW + LEASE);
+        let further = self
+            .ledger
+            .plans()
+            .checkpoint_plan(lease, next, NOW + LEASE);
         further.await.unwrap()
     }
 
     async fn finish(&self, lease: PlanLease) -> bool {
-        let finish = self.ledger.finish_plan(lease, &OUTCOME, after(9_000));
+        let finish = self
+            .ledger
+            .plans()
+            .finish_plan(lease, &OUTCOME, after(9_000));
         finish.await.unwrap()
     }
 
     async fn cancel(&self) -> PlanState {
-        let cancelled = self.ledger.cancel_plan(ID, "berta", after(8_000));
+        let cancelled = self.ledger.plans().cancel_plan(ID, "berta", after(8_000));
         cancelled.await.unwrap().unwrap().state
     }
 }
@@ -138,6 +151,7 @@ async fn a_plan_is_read_as_it_was_made() {
     let make = async || {
         let make = table
             .ledger
+            .plans()
             .make_plan(&plan, &events, std::slice::from_ref(&left));
         make.await.unwrap()
     };
@@ -145,12 +159,12 @@ async fn a_plan_is_read_as_it_was_made() {
     assert!(!make().await, "its name is taken");
     assert_eq!(table.plan().await, plan);
     let ledger = &table.ledger;
-    assert_eq!(ledger.plan_order(ID).await.unwrap(), events);
-    assert_eq!(ledger.plan_left_out(ID).await.unwrap(), [left]);
-    let planned = ledger.planned(ID).await.unwrap();
+    assert_eq!(ledger.plans().plan_order(ID).await.unwrap(), events);
+    assert_eq!(ledger.plans().plan_left_out(ID).await.unwrap(), [left]);
+    let planned = ledger.plans().planned(ID).await.unwrap();
     let keys = planned.iter().map(|event| (&event.key, event.seen));
     assert!(keys.eq(events.iter().map(|event| (&event.key, event.epoch))));
-    assert_eq!(ledger.plan("rpl_000000").await.unwrap(), None);
+    assert_eq!(ledger.plans().plan("rpl_000000").await.unwrap(), None);
     // All of it goes in the same hour.
     let ends = (NOW + KEEP_PLAN).secs();
     let all = table.all().await;
@@ -176,13 +190,14 @@ async fn plans_are_listed_newest_first() {
         assert!(
             table
                 .ledger
+                .plans()
                 .make_plan(&plan, &events(1), &[])
                 .await
                 .unwrap()
         );
     }
     let ids = async |since, limit| {
-        let ids = table.ledger.plan_ids(since, NOW, limit).await;
+        let ids = table.ledger.plans().plan_ids(since, NOW, limit).await;
         ids.unwrap()
     };
     let all = ["rpl_CCCCCC", "rpl_BBBBBB", "rpl_AAAAAA"];
@@ -201,7 +216,7 @@ async fn one_operator_has_it_until_it_is_given_back_or_its_time_is_over() {
     assert_eq!((seen.state, seen.next), (PlanState::Running, 1));
     assert!(seen.is_held(after(1_000)));
     assert_eq!(seen.runs, [run("anna")]);
-    table.ledger.pause_plan(first, 2).await.unwrap();
+    table.ledger.plans().pause_plan(first, 2).await.unwrap();
     assert!(!table.plan().await.is_held(after(1_000)));
     // It has begun, and can be gone on with when nobody could begin it any more.
     let late = NOW + 2 * GOOD;
@@ -242,7 +257,7 @@ async fn what_is_left_of_an_older_run_changes_nothing() {
     ];
     let now = table.has("anna", after(OVER)).await;
     assert!(!table.further(&noted, 3).await);
-    table.ledger.pause_plan(paused, 3).await.unwrap();
+    table.ledger.plans().pause_plan(paused, 3).await.unwrap();
     assert!(!table.finish(finished).await);
     let plan = table.plan().await;
     assert_eq!((plan.state, plan.next), (PlanState::Running, 0));
@@ -260,9 +275,9 @@ async fn who_gave_it_back_has_it_no_more() {
         table.has("anna", NOW).await,
         table.has("anna", NOW).await,
     ];
-    table.ledger.pause_plan(first, 1).await.unwrap();
+    table.ledger.plans().pause_plan(first, 1).await.unwrap();
     assert!(!table.further(&noted, 3).await);
-    table.ledger.pause_plan(paused, 3).await.unwrap();
+    table.ledger.plans().pause_plan(paused, 3).await.unwrap();
     assert!(!table.finish(finished).await);
     let plan = table.plan().await;
     assert_eq!((plan.state, plan.next), (PlanState::Running, 1));
@@ -312,13 +327,17 @@ async fn a_cancelled_plan_is_applied_no_further() {
     // That the run ended is noted all the same.
     let mut lease = lease;
     lease.run.end = Some("cancelled".to_owned());
-    table.ledger.pause_plan(lease, 2).await.unwrap();
+    table.ledger.plans().pause_plan(lease, 2).await.unwrap();
     let plan = table.plan().await;
     assert_eq!((plan.state, plan.next), (PlanState::Cancelled, 2));
     assert_eq!(plan.cancelled_by.as_deref(), Some("berta"));
     assert_eq!(plan.runs[0].end.as_deref(), Some("cancelled"));
     table.refused("carla", after(9_000)).await;
-    let nobodys = table.ledger.cancel_plan("rpl_000000", "berta", NOW).await;
+    let nobodys = table
+        .ledger
+        .plans()
+        .cancel_plan("rpl_000000", "berta", NOW)
+        .await;
     assert_eq!(nobodys.unwrap(), None);
 }
 
@@ -329,7 +348,7 @@ async fn a_lost_answer_is_no_loss() {
     let (proxy, ledger) = table.through_proxy().await;
     let begin = async |ledger: &Ledger| {
         let run = run("anna");
-        let begun = ledger.begin_plan(ID, "anna", &run, NOW, LEASE);
+        let begun = ledger.plans().begin_plan(ID, "anna", &run, NOW, LEASE);
         match begun.await.unwrap() {
             PlanClaim::Leased(lease) => *lease,
             other => panic!("{other:?}"),
@@ -340,7 +359,7 @@ async fn a_lost_answer_is_no_loss() {
     assert_eq!(proxy.count().get("UpdateItem"), Some(&2));
     assert_eq!(table.plan().await.runs.len(), 1);
     proxy.lose_answer("UpdateItem", ":finished");
-    let finish = ledger.finish_plan(lease, &OUTCOME, after(9_000));
+    let finish = ledger.plans().finish_plan(lease, &OUTCOME, after(9_000));
     assert!(finish.await.unwrap());
     assert_eq!(proxy.count().get("UpdateItem"), Some(&4));
 }

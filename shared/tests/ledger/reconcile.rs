@@ -12,16 +12,21 @@ const RUN: Duration = Duration::from_secs(60);
 
 impl Table {
     async fn turn(&self, owner: &str, now: UnixMillis) -> Option<ReconcileLease> {
-        let lease = self
-            .ledger
-            .reconcile_lease("stripe-main", "subscriptions", owner, now, RUN);
+        let lease = self.ledger.provider_reports().reconcile_lease(
+            "stripe-main",
+            "subscriptions",
+            owner,
+            now,
+            RUN,
+        );
         lease.await.unwrap()
     }
 
     async fn reports(&self, limit: i32, now: UnixMillis) -> Vec<UnixMillis> {
-        let reports = self
-            .ledger
-            .reports("stripe-main", "subscriptions", limit, now);
+        let reports =
+            self.ledger
+                .provider_reports()
+                .reports("stripe-main", "subscriptions", limit, now);
         let started = |report: &Report| report.started;
         reports.await.unwrap().iter().map(started).collect()
     }
@@ -42,9 +47,11 @@ async fn one_run_has_the_turn_until_it_ends_or_its_time_is_over() {
     let table = Table::fresh().await;
     let first = table.turn("one", NOW).await.unwrap();
     assert!(table.turn("two", after(59_000)).await.is_none());
-    let other = table
-        .ledger
-        .reconcile_lease("stripe-main", "invoices", "two", NOW, RUN);
+    let other =
+        table
+            .ledger
+            .provider_reports()
+            .reconcile_lease("stripe-main", "invoices", "two", NOW, RUN);
     assert!(
         other.await.unwrap().is_some(),
         "each comparison has its own turn"
@@ -52,9 +59,19 @@ async fn one_run_has_the_turn_until_it_ends_or_its_time_is_over() {
     // It was killed. Who comes later has the turn, and what comes of the first one changes nothing.
     let late = after(120_000);
     let second = table.turn("one", late).await.unwrap();
-    table.ledger.reconcile_release(first).await.unwrap();
+    table
+        .ledger
+        .provider_reports()
+        .reconcile_release(first)
+        .await
+        .unwrap();
     assert!(table.turn("three", late).await.is_none());
-    table.ledger.reconcile_release(second).await.unwrap();
+    table
+        .ledger
+        .provider_reports()
+        .reconcile_release(second)
+        .await
+        .unwrap();
     assert!(table.turn("three", late).await.is_some());
 }
 
@@ -67,7 +84,12 @@ async fn a_turn_is_given_back_by_its_owner_and_epoch_alone() {
         let mut row = table.item(place.0, place.1).await.unwrap();
         row.insert(name.into(), other);
         table.put(row.clone()).await;
-        table.ledger.reconcile_release(turn).await.unwrap();
+        table
+            .ledger
+            .provider_reports()
+            .reconcile_release(turn)
+            .await
+            .unwrap();
         let left = table.item(place.0, place.1).await;
         assert_eq!(left, Some(row), "under another {name}");
         table.delete(place.0, place.1).await;
@@ -93,7 +115,12 @@ async fn reports_are_read_newest_first_and_end_with_their_time() {
         ("subscriptions-old", 3),
     ] {
         let report = Report::new("stripe-main", name, after(at));
-        table.ledger.keep_report(&report).await.unwrap();
+        table
+            .ledger
+            .provider_reports()
+            .keep_report(&report)
+            .await
+            .unwrap();
     }
     assert_eq!(table.reports(9, after(9)).await, [after(2), after(1)]);
     assert_eq!(table.reports(1, after(9)).await, [after(2)]);
@@ -105,12 +132,32 @@ async fn reports_are_read_newest_first_and_end_with_their_time() {
 async fn a_repair_stands_in_its_report_and_makes_none() {
     let table = Table::fresh().await;
     let report = Report::new("stripe-main", "subscriptions", after(1));
-    assert!(!table.ledger.note_repair(&report, &repair()).await.unwrap());
+    assert!(
+        !table
+            .ledger
+            .provider_reports()
+            .note_repair(&report, &repair())
+            .await
+            .unwrap()
+    );
     assert!(table.reports(9, after(9)).await.is_empty());
-    table.ledger.keep_report(&report).await.unwrap();
-    assert!(table.ledger.note_repair(&report, &repair()).await.unwrap());
+    table
+        .ledger
+        .provider_reports()
+        .keep_report(&report)
+        .await
+        .unwrap();
+    assert!(
+        table
+            .ledger
+            .provider_reports()
+            .note_repair(&report, &repair())
+            .await
+            .unwrap()
+    );
     let kept = table
         .ledger
+        .provider_reports()
         .reports("stripe-main", "subscriptions", 1, after(9));
     assert_eq!(kept.await.unwrap()[0].repair, Some(repair()));
 }
@@ -119,17 +166,24 @@ async fn a_repair_stands_in_its_report_and_makes_none() {
 async fn a_sync_is_sent_back_and_never_forward_nor_under_a_run() {
     let table = Table::fresh().await;
     let rewind = async |before, now| {
-        let rewind = table.ledger.sync_rewind("stripe-main", before, now);
+        let rewind = table
+            .ledger
+            .provider_reports()
+            .sync_rewind("stripe-main", before, now);
         rewind.await.unwrap()
     };
     let sync = async |owner: &str, now| {
-        let lease = table.ledger.sync_lease("stripe-main", owner, now, RUN);
+        let lease = table
+            .ledger
+            .sync()
+            .sync_lease("stripe-main", owner, now, RUN);
         lease.await.unwrap().unwrap()
     };
     assert!(!rewind(after(1), after(2)).await, "it has never run");
     let lease = sync("one", after(5_000)).await;
     table
         .ledger
+        .sync()
         .sync_advance(lease, after(5_000), after(6_000))
         .await
         .unwrap();

@@ -38,7 +38,11 @@ async fn plan(table: &Table, keys: &[&EventKey]) -> Vec<u64> {
         events.push(((*key).clone(), row.epoch));
     }
     let expires = later() + Duration::from_secs(90 * 24 * 3600);
-    let planned = table.ledger.plan_events(PLAN, &events, expires).await;
+    let planned = table
+        .ledger
+        .plans()
+        .plan_events(PLAN, &events, expires)
+        .await;
     planned.unwrap();
     events.into_iter().map(|(_, seen)| seen).collect()
 }
@@ -57,12 +61,16 @@ async fn settled(table: &Table, id: &str, settlement: Settlement) -> (EventKey, 
 }
 
 async fn replay(table: &Table, key: &EventKey, seen: u64) -> Replayed {
-    let replayed = table.ledger.replay(key, &again(seen), later()).await;
+    let replayed = table
+        .ledger
+        .plans()
+        .replay(key, &again(seen), later())
+        .await;
     replayed.unwrap()
 }
 
 async fn planned(table: &Table) -> Vec<Planned> {
-    table.ledger.planned(PLAN).await.unwrap()
+    table.ledger.plans().planned(PLAN).await.unwrap()
 }
 
 #[tokio::test]
@@ -183,7 +191,7 @@ async fn an_event_that_the_plan_does_not_name_is_not_replayed() {
     let lease = table.lease(&key, NOW).await;
     table.settle(lease, dead()).await;
     let before = table.all().await;
-    let error = table.ledger.replay(&key, &again(1), later()).await;
+    let error = table.ledger.plans().replay(&key, &again(1), later()).await;
     let error = format!("{:#}", error.unwrap_err());
     assert!(error.contains("does not name"), "{error}");
     assert_eq!(table.all().await, before);
@@ -197,7 +205,10 @@ async fn a_claim_that_comes_in_between_wins() {
     let held = proxy.hold("TransactWriteItems", "rpl_");
     let asked = again(seen);
     let (replayed, lease) = held
-        .around(ledger.replay(&key, &asked, later()), table.lease(&key, NOW))
+        .around(
+            ledger.plans().replay(&key, &asked, later()),
+            table.lease(&key, NOW),
+        )
         .await;
     assert_eq!(replayed.unwrap(), Replayed::Moved);
     let row = table.ledger.event(&key).await.unwrap().unwrap();
@@ -229,7 +240,11 @@ async fn a_lost_answer_is_no_second_replay() {
     let (key, seen) = settled(&table, "evt_1", dead()).await;
     let (proxy, ledger) = table.through_proxy().await;
     proxy.lose_answer("TransactWriteItems", "rpl_");
-    let replayed = ledger.replay(&key, &again(seen), later()).await.unwrap();
+    let replayed = ledger
+        .plans()
+        .replay(&key, &again(seen), later())
+        .await
+        .unwrap();
     // The SDK repeats the transaction under its token.
     assert!(
         matches!(replayed, Replayed::Again | Replayed::Before),
@@ -247,7 +262,12 @@ async fn new_effects_forget_the_old_and_have_other_keys() {
         new_effects: true,
         ..again(seen)
     };
-    let replayed = table.ledger.replay(&key, &anew, later()).await.unwrap();
+    let replayed = table
+        .ledger
+        .plans()
+        .replay(&key, &anew, later())
+        .await
+        .unwrap();
     assert_eq!(replayed, Replayed::Again);
     let row = table.ledger.event(&key).await.unwrap().unwrap();
     assert!(row.effects.is_empty());
@@ -274,7 +294,12 @@ async fn a_body_that_was_about_to_expire_is_kept_until_the_run_is_done() {
     table.settle(lease, Settlement::Done).await;
     let seen = plan(&table, &[&key]).await[0];
     let old = NOW + KEEP_BODY - Duration::from_secs(60);
-    let replayed = table.ledger.replay(&key, &again(seen), old).await.unwrap();
+    let replayed = table
+        .ledger
+        .plans()
+        .replay(&key, &again(seen), old)
+        .await
+        .unwrap();
     assert_eq!(replayed, Replayed::Again);
     let body = async || {
         let mut items = table.all().await.into_iter();
@@ -302,6 +327,7 @@ async fn a_plan_keeps_its_events_in_their_order() {
     for _ in 0..2 {
         table
             .ledger
+            .plans()
             .plan_events(PLAN, &events, later())
             .await
             .unwrap();
@@ -310,5 +336,13 @@ async fn a_plan_keeps_its_events_in_their_order() {
     let told: Vec<_> = found.iter().map(|it| (it.key.clone(), it.seen)).collect();
     assert_eq!(told, events);
     assert!(found.iter().zip(0..).all(|(it, place)| it.place == place));
-    assert!(table.ledger.planned("rpl_other").await.unwrap().is_empty());
+    assert!(
+        table
+            .ledger
+            .plans()
+            .planned("rpl_other")
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }

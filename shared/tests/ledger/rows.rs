@@ -200,6 +200,7 @@ async fn no_reader_panics_on_a_broken_row() {
             let seen = UnixMillis(number(&whole, "gsk"));
             let _ = table
                 .ledger
+                .sweep()
                 .sweep_one(&key, seen, ATTEMPTS, true, lease_over())
                 .await;
             let again = table.ledger.receive(&event("evt_1"), NOW).await.unwrap();
@@ -294,6 +295,7 @@ async fn attributes_of_newer_code_survive_every_transition() {
     let look = NOW + FIRST_LOOK;
     table
         .ledger
+        .sweep()
         .sweep_one(&key, look, ATTEMPTS, true, look)
         .await
         .unwrap();
@@ -303,6 +305,7 @@ async fn attributes_of_newer_code_survive_every_transition() {
     let seen = UnixMillis(number(&row, "gsk"));
     table
         .ledger
+        .sweep()
         .sweep_one(&key, seen, ATTEMPTS, true, NOW)
         .await
         .unwrap();
@@ -382,9 +385,9 @@ async fn a_row_of_version_one_is_still_read_and_worked_on() {
     assert_eq!(text(&item, "gpk"), work_partition(&key.pk()));
     let due = row.due.unwrap();
     let look = row.next_look.unwrap();
-    let found = table.ledger.due(0, look, 10).await.unwrap();
+    let found = table.ledger.sweep().due(0, look, 10).await.unwrap();
     let shard = text(&item, "gpk")[2..].parse().unwrap();
-    let there = table.ledger.due(shard, look, 10).await.unwrap();
+    let there = table.ledger.sweep().due(shard, look, 10).await.unwrap();
     assert_eq!(there, [(key.clone(), look)]);
     assert!(shard == 0 || found.is_empty());
     let listed = table
@@ -394,6 +397,7 @@ async fn a_row_of_version_one_is_still_read_and_worked_on() {
 
     let swept = table
         .ledger
+        .sweep()
         .sweep_one(&key, look, ATTEMPTS, true, look)
         .await
         .unwrap();

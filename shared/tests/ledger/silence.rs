@@ -21,9 +21,18 @@ fn after_one(rhythm: &ArrivalGaps, at: UnixMillis) -> ArrivalGaps {
 async fn a_rhythm_is_read_back_and_what_newer_code_wrote_stays() {
     let table = Table::fresh().await;
     let ledger = &table.ledger;
-    assert_eq!(ledger.rhythm(SOURCE).await.unwrap(), ArrivalGaps::default());
+    assert_eq!(
+        ledger.statistics().rhythm(SOURCE).await.unwrap(),
+        ArrivalGaps::default()
+    );
     let mut rhythm = after_one(&ArrivalGaps::default(), NOW);
-    assert!(ledger.keep_rhythm(SOURCE, None, &rhythm).await.unwrap());
+    assert!(
+        ledger
+            .statistics()
+            .keep_rhythm(SOURCE, None, &rhythm)
+            .await
+            .unwrap()
+    );
     let mut item = table.item("SYNC#stripe-main", "RHYTHM").await.unwrap();
     item.insert("later_code".into(), s("keeps this"));
     table.put(item).await;
@@ -31,13 +40,14 @@ async fn a_rhythm_is_read_back_and_what_newer_code_wrote_stays() {
         let next = after_one(&rhythm, after(minute * 60_000));
         assert!(
             ledger
+                .statistics()
                 .keep_rhythm(SOURCE, rhythm.looked, &next)
                 .await
                 .unwrap()
         );
         rhythm = next;
     }
-    assert_eq!(ledger.rhythm(SOURCE).await.unwrap(), rhythm);
+    assert_eq!(ledger.statistics().rhythm(SOURCE).await.unwrap(), rhythm);
     assert_eq!(rhythm.gaps, vec![60; REMEMBERED]);
     let item = table.item("SYNC#stripe-main", "RHYTHM").await.unwrap();
     assert_eq!(item.get("later_code"), Some(&s("keeps this")));
@@ -54,9 +64,21 @@ async fn of_two_watches_that_heard_the_same_one_learns() {
             after_one(&known, after(ms)),
             after_one(&known, after(ms + 1)),
         );
-        assert!(ledger.keep_rhythm(SOURCE, looked, &one).await.unwrap());
-        assert!(!ledger.keep_rhythm(SOURCE, looked, &two).await.unwrap());
-        known = ledger.rhythm(SOURCE).await.unwrap();
+        assert!(
+            ledger
+                .statistics()
+                .keep_rhythm(SOURCE, looked, &one)
+                .await
+                .unwrap()
+        );
+        assert!(
+            !ledger
+                .statistics()
+                .keep_rhythm(SOURCE, looked, &two)
+                .await
+                .unwrap()
+        );
+        known = ledger.statistics().rhythm(SOURCE).await.unwrap();
         assert_eq!(known, one);
     }
 }
@@ -65,9 +87,13 @@ async fn of_two_watches_that_heard_the_same_one_learns() {
 async fn the_state_of_a_sync_is_what_its_runs_have_left() {
     let table = Table::fresh().await;
     let ledger = &table.ledger;
-    assert_eq!(ledger.sync_state(SOURCE).await.unwrap(), None);
+    assert_eq!(ledger.sync().sync_state(SOURCE).await.unwrap(), None);
     let minute = Duration::from_secs(60);
-    let lease = ledger.sync_lease(SOURCE, "one", NOW, minute).await.unwrap();
+    let lease = ledger
+        .sync()
+        .sync_lease(SOURCE, "one", NOW, minute)
+        .await
+        .unwrap();
     let lease = lease.unwrap();
     let page = ResumePoint {
         token: "p1".into(),
@@ -75,10 +101,11 @@ async fn the_state_of_a_sync_is_what_its_runs_have_left() {
         started: after(2),
     };
     ledger
+        .sync()
         .sync_page(&lease, &page, after(60_000))
         .await
         .unwrap();
-    let state = ledger.sync_state(SOURCE).await.unwrap().unwrap();
+    let state = ledger.sync().sync_state(SOURCE).await.unwrap().unwrap();
     let expected = SyncState {
         lease: Some(("one".into(), after(60_000))),
         paused: Some((after(2), after(1))),
@@ -87,10 +114,11 @@ async fn the_state_of_a_sync_is_what_its_runs_have_left() {
     };
     assert_eq!(state, expected);
     ledger
+        .sync()
         .sync_advance(lease, after(2), after(9))
         .await
         .unwrap();
-    let state = ledger.sync_state(SOURCE).await.unwrap().unwrap();
+    let state = ledger.sync().sync_state(SOURCE).await.unwrap().unwrap();
     let expected = SyncState {
         cursor: Some(after(2)),
         ended: Some(after(9)),
@@ -110,10 +138,14 @@ async fn a_span_out_of_reach_that_grows_is_one_span() {
         noted: after(to),
     };
     for span in [lost(0, 10), lost(0, 20), lost(5_000, 6_000)] {
-        ledger.note_lost(SOURCE, span).await.unwrap();
+        ledger.sync().note_lost(SOURCE, span).await.unwrap();
     }
-    ledger.note_lost("another", lost(0, 1)).await.unwrap();
-    let listed = ledger.lost(SOURCE).await.unwrap();
+    ledger
+        .sync()
+        .note_lost("another", lost(0, 1))
+        .await
+        .unwrap();
+    let listed = ledger.sync().lost(SOURCE).await.unwrap();
     assert_eq!(listed, [lost(0, 20), lost(5_000, 6_000)]);
     let item = table
         .item("SYNC#stripe-main", &format!("LOST#{:013}", NOW.0))

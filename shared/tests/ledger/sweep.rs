@@ -23,14 +23,18 @@ fn first_look() -> UnixMillis {
 
 impl Table {
     async fn look(&self, key: &EventKey, seen: UnixMillis, now: UnixMillis) -> SweepResult {
-        let swept = self.ledger.sweep_one(key, seen, ATTEMPTS, true, now).await;
+        let swept = self
+            .ledger
+            .sweep()
+            .sweep_one(key, seen, ATTEMPTS, true, now)
+            .await;
         swept.unwrap()
     }
 
     async fn to_look_at(&self, now: UnixMillis) -> Vec<(EventKey, UnixMillis)> {
         let mut found = Vec::new();
         for shard in 0..WORK_SHARDS {
-            found.extend(self.ledger.due(shard, now, 500).await.unwrap());
+            found.extend(self.ledger.sweep().due(shard, now, 500).await.unwrap());
         }
         found
     }
@@ -68,9 +72,19 @@ async fn each_open_event_is_found_when_its_time_has_come_and_not_before() {
     assert_eq!(found, keys);
     // Every part of the index has some of them.
     for shard in 0..WORK_SHARDS {
-        let some = table.ledger.due(shard, first_look(), 500).await.unwrap();
+        let some = table
+            .ledger
+            .sweep()
+            .due(shard, first_look(), 500)
+            .await
+            .unwrap();
         assert!(!some.is_empty(), "{shard}");
-        let one = table.ledger.due(shard, first_look(), 1).await.unwrap();
+        let one = table
+            .ledger
+            .sweep()
+            .due(shard, first_look(), 1)
+            .await
+            .unwrap();
         assert_eq!(one, some[..1]);
     }
 }
@@ -118,7 +132,7 @@ async fn only_what_is_open_and_as_the_index_saw_it_is_looked_at_later() {
     let seen = table.next_look(&key).await;
     let later = async |seen: UnixMillis| {
         let next = seen + Duration::from_secs(600);
-        table.ledger.postpone(&key, seen, next, seen).await
+        table.ledger.sweep().postpone(&key, seen, next, seen).await
     };
     let before = table.row(&key).await;
     assert!(!later(seen - Duration::from_secs(1)).await.unwrap());
@@ -149,7 +163,9 @@ async fn what_got_its_attempt_back_meanwhile_is_not_used_up() {
     };
     let (swept, settled) = held
         .around(
-            ledger.sweep_one(&key, seen, ATTEMPTS, true, lease_over()),
+            ledger
+                .sweep()
+                .sweep_one(&key, seen, ATTEMPTS, true, lease_over()),
             table.settle(lease, put_off.clone()),
         )
         .await;
@@ -166,7 +182,10 @@ async fn each_queue_has_room_of_its_own() {
     let look = async |now, live, backlog| {
         let seen = table.next_look(&key).await;
         let room = QueueCapacity { live, backlog };
-        let swept = table.ledger.sweep_one(&key, seen, ATTEMPTS, room, now);
+        let swept = table
+            .ledger
+            .sweep()
+            .sweep_one(&key, seen, ATTEMPTS, room, now);
         swept.await.unwrap()
     };
     let (young, old) = (first_look(), NOW + OLD + Duration::from_secs(1));
@@ -194,7 +213,10 @@ async fn one_message_is_sent_for_a_row_while_no_worker_receives() {
             live: space,
             backlog: Capacity::Full,
         };
-        let swept = table.ledger.sweep_one(&key, now, ATTEMPTS, room, now);
+        let swept = table
+            .ledger
+            .sweep()
+            .sweep_one(&key, now, ATTEMPTS, room, now);
         swept.await.unwrap()
     };
     // The catcher's may have been lost.
@@ -221,6 +243,7 @@ async fn a_retry_is_rung_for_on_its_time() {
     // Nobody else rings for it, so that it passes also into a deep queue.
     let swept = table
         .ledger
+        .sweep()
         .sweep_one(&key, look, ATTEMPTS, false, now)
         .await
         .unwrap();
@@ -245,6 +268,7 @@ async fn only_the_first_ring_for_a_retry_passes_into_a_deep_queue() {
         let now = table.next_look(&key).await;
         let swept = table
             .ledger
+            .sweep()
             .sweep_one(&key, now, ATTEMPTS, false, now)
             .await;
         rung.push(matches!(swept.unwrap(), SweepResult::Send(..)));
@@ -295,6 +319,7 @@ async fn a_lease_is_left_alone_until_clocks_must_agree_that_it_is_over() {
         table.lease(&key, first_look()).await;
         let swept = table
             .ledger
+            .sweep()
             .sweep_one(&key, first_look(), 1, true, now)
             .await
             .unwrap();
@@ -433,17 +458,20 @@ async fn a_sweep_that_was_overtaken_leaves_the_row() {
         let held = proxy.hold("UpdateItem", "enq_n");
         let now = first_look();
         let (swept, overtaken) = held
-            .around(ledger.sweep_one(&key, now, ATTEMPTS, true, now), async {
-                match *what {
-                    "swept" => drop(table.look(&key, now, now).await),
-                    "claimed" | "taken over" => drop(table.lease(&key, now).await),
-                    // Here its lease is over already, but not by more than clocks may differ.
-                    "claimed by a late clock" => drop(table.lease(&key, now - LEASE).await),
-                    "done" => drop(table.settle(lease.unwrap(), Settlement::Done).await),
-                    _ => drop(table.settle(lease.unwrap(), retry_at(now)).await),
-                }
-                table.row(&key).await
-            })
+            .around(
+                ledger.sweep().sweep_one(&key, now, ATTEMPTS, true, now),
+                async {
+                    match *what {
+                        "swept" => drop(table.look(&key, now, now).await),
+                        "claimed" | "taken over" => drop(table.lease(&key, now).await),
+                        // Here its lease is over already, but not by more than clocks may differ.
+                        "claimed by a late clock" => drop(table.lease(&key, now - LEASE).await),
+                        "done" => drop(table.settle(lease.unwrap(), Settlement::Done).await),
+                        _ => drop(table.settle(lease.unwrap(), retry_at(now)).await),
+                    }
+                    table.row(&key).await
+                },
+            )
             .await;
         assert_eq!(swept.unwrap(), SweepResult::Skipped, "{what}");
         assert_eq!(table.row(&key).await, overtaken, "{what}");
@@ -463,7 +491,9 @@ async fn a_sweep_that_waits_for_a_lease_does_not_overrule_how_it_ended() {
         let held = proxy.hold("UpdateItem", "SET gsk = :next");
         let (swept, settled) = held
             .around(
-                ledger.sweep_one(&key, first_look(), ATTEMPTS, true, first_look()),
+                ledger
+                    .sweep()
+                    .sweep_one(&key, first_look(), ATTEMPTS, true, first_look()),
                 async {
                     table.settle(lease, settlement).await;
                     table.row(&key).await
@@ -494,7 +524,7 @@ async fn a_sweep_gives_up_nothing_that_was_taken_up_since() {
         // The sweep allows no attempt, the worker ten.
         let held = proxy.hold("UpdateItem", "dead_at");
         let (swept, taken) = held
-            .around(ledger.sweep_one(&key, seen, 0, true, now), async {
+            .around(ledger.sweep().sweep_one(&key, seen, 0, true, now), async {
                 table.lease(&key, now).await;
                 table.row(&key).await
             })
@@ -533,6 +563,7 @@ async fn a_ring_whose_note_was_not_heard_is_late_and_not_lost() {
     proxy.lose_answer("UpdateItem", "enq_n");
     let now = first_look();
     let swept = ledger
+        .sweep()
         .sweep_one(&key, now, ATTEMPTS, true, now)
         .await
         .unwrap();
@@ -549,7 +580,7 @@ async fn a_ring_whose_note_was_not_heard_is_late_and_not_lost() {
 async fn one_sweep_at_a_time_rings() {
     let table = Table::fresh().await;
     let ledger = &table.ledger;
-    let takes = async |owner, now| ledger.sweep_lease(owner, now).await.unwrap();
+    let takes = async |owner, now| ledger.sweep().sweep_lease(owner, now).await.unwrap();
     assert!(takes("one", NOW).await);
     assert!(!takes("two", NOW).await);
     // Its holder renews it.
@@ -559,9 +590,9 @@ async fn one_sweep_at_a_time_rings() {
     assert!(!takes("two", over).await, "clocks may differ by so much");
     assert!(takes("two", over + Duration::from_millis(1)).await);
     // Who lost it gives nothing back.
-    ledger.sweep_release("one").await.unwrap();
+    ledger.sweep().sweep_release("one").await.unwrap();
     assert!(!takes("one", over).await);
-    ledger.sweep_release("two").await.unwrap();
+    ledger.sweep().sweep_release("two").await.unwrap();
     assert!(takes("one", over).await);
 }
 
@@ -570,10 +601,16 @@ async fn a_lease_of_a_wrong_clock_keeps_no_sweep_away() {
     let table = Table::fresh().await;
     let year = Duration::from_secs(365 * 24 * 3600);
     let ledger = &table.ledger;
-    assert!(ledger.sweep_lease("ahead", NOW + year).await.unwrap());
-    assert!(ledger.sweep_lease("one", NOW).await.unwrap());
+    assert!(
+        ledger
+            .sweep()
+            .sweep_lease("ahead", NOW + year)
+            .await
+            .unwrap()
+    );
+    assert!(ledger.sweep().sweep_lease("one", NOW).await.unwrap());
     let skewed = NOW - Duration::from_secs(30);
-    assert!(!ledger.sweep_lease("two", skewed).await.unwrap());
+    assert!(!ledger.sweep().sweep_lease("two", skewed).await.unwrap());
 }
 
 #[tokio::test]
@@ -587,7 +624,10 @@ async fn a_place_in_the_queue_is_asked_for_before_the_row_is_written() {
         asked = Some((wanted.lane, wanted.sends, wanted.first, wanted.delay));
         false
     };
-    let swept = table.ledger.sweep_one_if(&key, seen, ATTEMPTS, now, ask);
+    let swept = table
+        .ledger
+        .sweep()
+        .sweep_one_if(&key, seen, ATTEMPTS, now, ask);
     assert_eq!(
         swept.await.unwrap(),
         SweepResult::Throttled(QueueName::Main)

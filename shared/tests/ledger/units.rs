@@ -260,7 +260,11 @@ async fn what_a_run_counts_costs_a_few_units_whatever_it_counts() {
             counts,
         };
         let add = async |_| Some((piece.clone(), Comparison { done: true }));
-        ledger.count_day("stripe-main", day, add).await.unwrap();
+        ledger
+            .statistics()
+            .count_day("stripe-main", day, add)
+            .await
+            .unwrap();
         meter.read()
     };
     assert_eq!(count(0, 0).await, (1.0, 0.0), "the ordinary run");
@@ -274,6 +278,7 @@ async fn what_a_run_counts_costs_a_few_units_whatever_it_counts() {
         gaps: vec![100_000; REMEMBERED],
     };
     ledger
+        .statistics()
         .keep_rhythm("stripe-main", None, &rhythm)
         .await
         .unwrap();
@@ -303,6 +308,7 @@ async fn the_sweep_pays_for_moving_a_row_in_its_index() {
     let key = metered.open("evt_1").await;
     let look = metered.look(&key).await;
     let rung = ledger
+        .sweep()
         .sweep_one(&key, look, ATTEMPTS, true, look)
         .await
         .unwrap();
@@ -311,12 +317,19 @@ async fn the_sweep_pays_for_moving_a_row_in_its_index() {
 
     let look = metered.look(&key).await;
     let later = look + Duration::from_secs(60);
-    assert!(ledger.postpone(&key, look, later, look).await.unwrap());
+    assert!(
+        ledger
+            .sweep()
+            .postpone(&key, look, later, look)
+            .await
+            .unwrap()
+    );
     assert_eq!(meter.read(), (1.0, 2.0), "spare");
 
     let look = metered.look(&key).await;
     let held = metered.table.lease(&key, look).await;
     ledger
+        .sweep()
         .sweep_one(&key, look, ATTEMPTS, true, look)
         .await
         .unwrap();
@@ -324,7 +337,11 @@ async fn the_sweep_pays_for_moving_a_row_in_its_index() {
 
     let look = metered.look(&key).await;
     let late = look + LEASE * 3;
-    let swept = ledger.sweep_one(&key, look, 1, true, late).await.unwrap();
+    let swept = ledger
+        .sweep()
+        .sweep_one(&key, look, 1, true, late)
+        .await
+        .unwrap();
     assert_eq!(swept, SweepResult::Exhausted);
     assert_eq!(meter.read(), (1.0, 2.0), "exhaust");
     drop(held);
@@ -375,10 +392,13 @@ async fn a_decision_over_what_is_kept_apart_moves_it_in_the_index() {
 async fn a_cursor_costs_one_unit_a_step() {
     let metered = Metered::fresh().await;
     let (ledger, meter) = (&metered.ledger, &metered.meter);
-    let lease = ledger.sync_lease("stripe-main", "a", NOW, LEASE).await;
+    let lease = ledger
+        .sync()
+        .sync_lease("stripe-main", "a", NOW, LEASE)
+        .await;
     let lease = lease.unwrap().expect("nobody has it");
     assert_eq!(meter.read(), (1.0, 0.0), "lease");
-    ledger.sync_advance(lease, NOW, NOW).await.unwrap();
+    ledger.sync().sync_advance(lease, NOW, NOW).await.unwrap();
     assert_eq!(meter.read(), (1.0, 0.0), "advance");
 }
 
@@ -397,13 +417,17 @@ async fn a_replay_costs_two_units_for_each_of_its_writes() {
         metered.table.settle(lease, settlement).await;
         let events = [(key.clone(), 1)];
         let plan = "rpl_7KQ2M4";
-        ledger.plan_events(plan, &events, after(9)).await.unwrap();
+        ledger
+            .plans()
+            .plan_events(plan, &events, after(9))
+            .await
+            .unwrap();
         let again = Again {
             plan,
             seen: 1,
             new_effects: false,
         };
-        let replayed = ledger.replay(&key, &again, after(9)).await.unwrap();
+        let replayed = ledger.plans().replay(&key, &again, after(9)).await.unwrap();
         assert_eq!(replayed, Replayed::Again);
         let spent = meter.read();
         assert!(spent == cost || !is_embedded(), "{which}: {spent:?}");

@@ -1,6 +1,8 @@
-//! What came a moment ago stands in no index of open events: it is gone over in the order of time,
-//! when its message should have been heard. An hour that is long over is held against what was seen
-//! of it.
+//! Recent events, which are not in the `work` index yet.
+//!
+//! The sweep scans the `time` index in the order of receipt, two minutes after receipt, and adds
+//! the events that are still open to the `work` index. One hour after the end of each hour, a
+//! checksum shows whether the `time` index had late entries. If so, the hour is scanned again.
 
 use std::time::Duration;
 
@@ -14,39 +16,39 @@ use tokio::time::Instant;
 
 use crate::{BackupSync, RunTime};
 
-/// For how long one sweep goes over what came. The next one goes on.
+/// How long one sweep scans recent events. The next sweep continues.
 const BUDGET: Duration = Duration::from_secs(60);
 
-/// How much of the time is gone over before the mark is moved.
+/// The span of time that is scanned before the checkpoint moves.
 const STEP: Duration = Duration::from_secs(600);
 
-/// So long after an event the mark passes it although it could not be looked at: one that never can
-/// must not keep the others from being looked at. Its hour is gone over again.
+/// After this time, the checkpoint passes an event that could not be read, so that it cannot block
+/// the others. Its hour is scanned again.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Requests at the same time.
+/// Requests in parallel.
 const AT_ONCE: usize = 16;
 
 /// Rows that one request reads.
 const A_BATCH: usize = 100;
 
-/// What is done with what is found.
+/// What a scan does with the events that it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ScanMode {
-    /// What is open gets its place in the index.
+    /// Adds the open events to the `work` index.
     Index,
-    /// It is counted, and nothing more.
+    /// Only computes the checksum.
     Checksum,
 }
 
-/// What going over some time came to.
+/// The result of a scan.
 #[derive(Debug, Default)]
 struct Scanned {
     sum: Checksum,
-    /// What was open, and has its place in the index now; and when it was received.
+    /// Events that were open and are in the `work` index now, with their time of receipt.
     open: Vec<(UnixMillis, EventKey)>,
     failed: u64,
-    /// There was no time for all of it.
+    /// The time was over before the end of the scan.
     was_cut: bool,
 }
 
@@ -63,8 +65,9 @@ impl Scanned {
 }
 
 impl BackupSync {
-    /// Gives what is open and in no index its place there, and returns it, to be looked at, oldest
-    /// first. What fails is tried again by the next sweep; how often it failed comes along.
+    /// Adds the open events that are not in the `work` index yet. Returns these events, which the
+    /// sweep then checks, oldest first, and the number of failures. The next sweep retries the
+    /// failures.
     pub(super) async fn sweep_recent(
         &self,
         now: UnixMillis,
@@ -90,20 +93,21 @@ impl BackupSync {
         gone: &mut Scanned,
     ) -> anyhow::Result<()> {
         let ledger = &self.parts.inbox.ledger;
-        let mut marks = match ledger.sweep_checkpoint().await? {
+        let mut marks = match ledger.sweep().sweep_checkpoint().await? {
             Some(marks) => marks,
-            // Stored at once: the next sweep would otherwise begin later, if this one is killed.
-            None => ledger.begin_sweep_checkpoint(now).await?,
+            // Stored at once: if this sweep is killed, the next one would begin at a later time.
+            None => ledger.sweep().begin_sweep_checkpoint(now).await?,
         };
         let configured = self.parts.config.sources().map(|one| one.name.as_str());
         let sources = marks.sources(configured, now);
         self.scan_new(&mut marks, &sources, now, until, gone).await;
         self.check_hours(&mut marks, &sources, now, until, gone)
             .await;
-        ledger.store_sweep_checkpoint(&marks).await
+        ledger.sweep().store_sweep_checkpoint(&marks).await
     }
 
-    /// Goes as far as there is time. Behind what failed it goes on too, but the mark stays there.
+    /// Scans while there is time. After a failure the scan continues, but the checkpoint does not
+    /// move past it.
     async fn scan_new(
         &self,
         marks: &mut SweepCheckpoint,
@@ -120,7 +124,7 @@ impl BackupSync {
             let mut step = self
                 .scan_hours(ScanMode::Index, (from, to), sources, now, until)
                 .await;
-            // What is in the index by now stays there, and costs the next sweep a read.
+            // Events that are already indexed stay so, and cost the next sweep a read.
             if step.was_cut {
                 *gone = std::mem::take(gone).and(step);
                 return;
@@ -138,7 +142,7 @@ impl BackupSync {
         }
     }
 
-    /// Holds what is shown of the hours that are long over against what was seen of them.
+    /// Compares what the `time` index shows of past hours with what the scans saw of them.
     async fn check_hours(
         &self,
         marks: &mut SweepCheckpoint,
@@ -173,7 +177,7 @@ impl BackupSync {
                 }
             }
             if failed > 0 {
-                // It is gone over in the next sweep.
+                // The next sweep scans the hour again.
                 marks.add_seen(hour, Checksum::UNKNOWN);
                 gone.failed += shown.failed;
                 return;
@@ -215,7 +219,13 @@ impl BackupSync {
                 gone.was_cut = true;
                 return gone;
             }
-            let page = self.parts.inbox.ledger.keys_of_hour(&part, start).await;
+            let page = self
+                .parts
+                .inbox
+                .ledger
+                .sweep()
+                .keys_of_hour(&part, start)
+                .await;
             let page = match page {
                 Ok(page) => page,
                 Err(error) => {
@@ -243,7 +253,7 @@ impl BackupSync {
 
     async fn index_open(&self, keys: &[EventKey], now: UnixMillis, gone: &mut Scanned) {
         let ledger = &self.parts.inbox.ledger;
-        let open = match ledger.unindexed_keys(keys).await {
+        let open = match ledger.sweep().unindexed_keys(keys).await {
             Ok((open, _)) => open,
             Err(error) => {
                 say(&error);
@@ -253,7 +263,7 @@ impl BackupSync {
         };
         let watched: Vec<_> = stream::iter(open)
             .map(async |(key, received_at)| {
-                let watched = ledger.index_event(&key, now).await;
+                let watched = ledger.sweep().index_event(&key, now).await;
                 ((received_at, key), watched)
             })
             .buffer_unordered(AT_ONCE)
@@ -272,10 +282,10 @@ impl BackupSync {
     }
 }
 
-/// One row's trouble must not keep the others asleep.
+/// Logs a failure, which must not stop the other rows.
 fn say(error: &anyhow::Error) {
     tracing::warn!(
         error = format!("{error:#}"),
-        "could not look at some of what came a moment ago"
+        "could not scan some recent events"
     );
 }

@@ -1,4 +1,4 @@
-//! What the sweep does about one row.
+//! Checks single rows for the sweep, and sends their messages.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use super::Work;
 use super::capacity::Reservation;
 use crate::BackupSync;
 
-/// Rows that are looked at, at the same time.
+/// Rows that are checked in parallel.
 const AT_ONCE: usize = 16;
 
-/// Messages that go in one request, and requests at the same time.
+/// Messages in one request, and requests in parallel.
 const TOGETHER: usize = 10;
 const REQUESTS: usize = 4;
 
-/// A message for which the row is written: it is to be sent now.
+/// A message whose row is already updated: it has to be sent now.
 struct PendingSend {
     work_message: WorkMessage,
     delay: Duration,
@@ -31,7 +31,7 @@ struct PendingSend {
 }
 
 impl BackupSync {
-    /// Looks at these rows, as long as there is time.
+    /// Checks these rows while there is time.
     pub(super) async fn sweep_rows(&self, rows: &[(EventKey, UnixMillis)], work: &Work) {
         stream::iter(rows)
             .map(|(key, seen)| self.sweep_row(key, *seen, work))
@@ -61,7 +61,7 @@ impl BackupSync {
         self.decide(key, seen, work).await
     }
 
-    /// Whether an event is left asleep, because it could go nowhere.
+    /// Postpones an event that no destination can take. Returns whether it was postponed.
     async fn skip_if_unreachable(&self, key: &EventKey, seen: UnixMillis, work: &Work) -> bool {
         let Some(source) = self.parts.config.source(key.source()) else {
             return false;
@@ -71,7 +71,7 @@ impl BackupSync {
             Ok(true) => Some(now + LOOK_AGAIN),
             Ok(false) => self.skipped_unreachable(source, now, &work.ahead).await,
             Err(error) => {
-                // The processor asks as well.
+                // The processor checks this as well.
                 tracing::warn!(
                     source = source.name,
                     error = format!("{error:#}"),
@@ -85,10 +85,10 @@ impl BackupSync {
             return false;
         };
         let ledger = &self.parts.inbox.ledger;
-        match ledger.postpone(key, seen, next, now).await {
+        match ledger.sweep().postpone(key, seen, next, now).await {
             Ok(later) => later,
             Err(error) => {
-                tracing::warn!(event.key = %key, error = format!("{error:#}"), "could not leave {key} asleep");
+                tracing::warn!(event.key = %key, error = format!("{error:#}"), "could not postpone event {key}");
                 false
             }
         }
@@ -100,14 +100,16 @@ impl BackupSync {
             None => Backoff::default().attempts,
         };
         let place = Cell::new(None);
-        let looked =
-            self.parts
-                .inbox
-                .ledger
-                .sweep_one_if(key, seen, attempts, (self.clock)(), |wanted| {
-                    place.set(work.room.borrow_mut().admit(wanted, Instant::now()));
-                    place.get().is_some()
-                });
+        let looked = self.parts.inbox.ledger.sweep().sweep_one_if(
+            key,
+            seen,
+            attempts,
+            (self.clock)(),
+            |wanted| {
+                place.set(work.room.borrow_mut().admit(wanted, Instant::now()));
+                place.get().is_some()
+            },
+        );
         let looked = looked.await;
         if let Some(place) = place.get()
             && !matches!(looked, Ok(SweepResult::Send(..)))
@@ -115,7 +117,7 @@ impl BackupSync {
             work.room.borrow_mut().give_back(place);
         }
         let mut report = work.report.borrow_mut();
-        // One row's trouble must not keep the others asleep.
+        // An error of one row must not stop the others.
         match looked {
             Ok(SweepResult::Send(work_message, delay, _)) => {
                 let place = place.get()?;
@@ -130,17 +132,19 @@ impl BackupSync {
                 report.exhausted += 1;
             }
             Ok(SweepResult::Throttled(_)) => report.throttled += 1,
-            // Newer code wrote it, or it was moved on: what stands behind it gets its turn.
+            // Newer code wrote the row, or another worker changed it. The rows behind it are still
+            // checked.
             Ok(SweepResult::Skipped) => {}
             Err(error) => {
-                tracing::error!(event.key = %key, error = format!("{error:#}"), "could not look at event {key}");
+                tracing::error!(event.key = %key, error = format!("{error:#}"), "could not check event {key}");
                 report.failed += 1;
             }
         }
         None
     }
 
-    /// The next look is noted already: a ring that fails is made up for then.
+    /// Sends messages. The rows already have the time of their next check, which sends a failed
+    /// message again.
     async fn send_all(&self, sends: Vec<PendingSend>, work: &Work) {
         for lane in [QueueName::Main, QueueName::Backlog] {
             let there = sends.iter().filter(|send| send.place.there == lane);
@@ -150,7 +154,7 @@ impl BackupSync {
             let sent = match self.parts.inbox.queue.send_all(lane, &messages).await {
                 Ok(took) => took.iter().filter(|took| **took).count(),
                 Err(error) => {
-                    let first = messages.first().map(|(bell, _)| bell.key.to_string());
+                    let first = messages.first().map(|(message, _)| message.key.to_string());
                     tracing::warn!(
                         event.key = first,
                         count = messages.len(),

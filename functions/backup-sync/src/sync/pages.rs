@@ -1,4 +1,4 @@
-//! A run over the pages of a list, from where the last one stopped.
+//! Reads the pages of a list, from where the last run stopped.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,23 +22,23 @@ use crate::retry::Refused;
 pub(super) struct End {
     /// When it began.
     pub(super) started: UnixMillis,
-    /// Where the next one goes on, if the list has such a place.
+    /// The position at which the next run continues, if the list has positions.
     pub(super) mark: Option<String>,
 }
 
-/// The provider does not go on from what was noted.
+/// The provider does not accept the stored page.
 #[derive(Debug)]
 pub(super) struct NoSuchPage;
 
 impl fmt::Display for NoSuchPage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the list does not go on where the last run stopped; the next one begins anew")
+        f.write_str("the list cannot continue where the last run stopped; the next run restarts")
     }
 }
 
 impl BackupSync {
-    /// Works through the pages; the end of the run when it is complete, `None` when time ran out.
-    /// Without a lease it only looks.
+    /// Processes the pages. Returns the end of a complete run, or `None` if the time is over.
+    /// Without a lease, the run is a dry run.
     pub(super) async fn pages(
         &self,
         run: &mut Run<'_>,
@@ -96,8 +96,8 @@ impl BackupSync {
                 from: span.from,
                 started,
             };
-            // Behind an event that could not be kept nothing is noted: whoever goes on after us
-            // has to meet it, too.
+            // No page is recorded after an event that could not be stored, because the next run
+            // has to reach that event, too.
             if let Some(lease) = lease
                 && run.fault != Some(Fault::TooLong)
             {
@@ -112,7 +112,7 @@ impl BackupSync {
         if run.report.unreachable_s > 0 {
             self.note_lost(&run.source.name, cursor, times).await;
         }
-        // What happened before the inbox began was not missed, and a longer look may reach there.
+        // Events from before the inbox existed were not missed, and a lookback can reach that far.
         if run.lookback.is_none() {
             run.counting = self
                 .counting(&run.source.name, run.settings, cursor, times)
@@ -120,7 +120,7 @@ impl BackupSync {
         }
     }
 
-    /// Every event up to this page is in the ledger.
+    /// Records the next page. All events before it are in the ledger.
     async fn note_page(
         &self,
         run: &mut Run<'_>,
@@ -130,14 +130,14 @@ impl BackupSync {
         self.keep_counting(&mut run.counting, &paused.token).await;
         let until = run.lease;
         let ledger = &self.parts.inbox.ledger;
-        if !ledger.sync_page(lease, paused, until).await? {
+        if !ledger.sync().sync_page(lease, paused, until).await? {
             bail!("another run took over");
         }
         Ok(())
     }
 
-    /// Where the list is read from: the start of it, or the place that the last run came to. The
-    /// outer `None` means that time ran out.
+    /// Returns where to read the list from: its start, or the position at which the last run ended.
+    /// The outer `None` means that the time is over.
     async fn place(
         &self,
         run: &mut Run<'_>,
@@ -166,7 +166,7 @@ impl BackupSync {
         Ok(Some(Some(run.next_token(&at)?)))
     }
 
-    /// A page; `None` when the provider wants us to wait for longer than the run may.
+    /// Requests a page; `None` if the provider requires a longer wait than the run has left.
     async fn page(
         &self,
         run: &mut Run<'_>,
@@ -177,7 +177,7 @@ impl BackupSync {
         if let Some(token) = token
             && run.next_token(token).is_err()
         {
-            // Noted when the source was asked at another place.
+            // The page was recorded when the list of the source had another origin.
             return Err(anyhow::Error::new(NoSuchPage));
         }
         let question = span.page(sync, token)?;
@@ -205,10 +205,10 @@ impl BackupSync {
 impl std::error::Error for NoSuchPage {}
 
 impl Run<'_> {
-    /// The earliest time to ask for.
+    /// Returns the start of the window.
     fn first_second(&mut self, cursor: &Cursor, now: UnixMillis) -> UnixMillis {
         if let Some(mark) = &self.sync.mark {
-            // The place was lost, and the list goes on from now.
+            // The position was lost, and the list continues from now.
             if let (Some(at), None, Some(_)) = (cursor.at, &cursor.mark, &mark.begin) {
                 self.out_of_reach(now.since(at));
             }
@@ -231,7 +231,7 @@ impl Run<'_> {
         wanted.max(reachable)
     }
 
-    /// How far back the provider's list goes; `None` where it keeps all.
+    /// How far back the provider's list goes; `None` if it keeps all events.
     pub(super) fn reach(&self) -> Option<Duration> {
         let days = self.sync.retention_days?;
         Some(Duration::from_secs(u64::from(days) * 24 * 3600))
@@ -242,18 +242,18 @@ impl Run<'_> {
         tracing::error!(
             source = self.source.name,
             seconds = self.report.unreachable_s,
-            "the list of {} does not reach back to the last sync: events of that time are out of reach",
+            "the list of {} does not reach back to the last sync: the events in between cannot be listed",
             self.source.name,
         );
     }
 
-    /// Whether the list is at items of before the span.
+    /// Whether the list has reached items from before the window.
     fn is_older(&self, listing: &Listing, span: TimeWindow) -> bool {
         let last = listing.items.last().and_then(|item| item.at);
         self.sync.sorted == Sorted::NewestFirst && last.is_some_and(|at| at < span.from)
     }
 
-    /// What names the next page, as it may be noted and asked.
+    /// Returns the token of the next page, in the form that may be stored and requested.
     fn next_token(&self, next: &str) -> anyhow::Result<String> {
         match self.sync.page {
             Page::LinkHeader | Page::NextUrl { .. } => {

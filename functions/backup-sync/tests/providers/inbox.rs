@@ -88,7 +88,7 @@ impl Inbox {
             .unwrap();
     }
 
-    /// The nth of so many events happens, within the last minutes and in whole seconds.
+    /// Adds event `number` of `of`, within the last minutes and in whole seconds.
     pub(crate) fn happen(&self, number: usize, of: usize) -> Happened {
         self.happened_ago(
             number,
@@ -96,7 +96,7 @@ impl Inbox {
         )
     }
 
-    /// Something happens, so many seconds ago.
+    /// Adds an event of this many seconds ago.
     pub(crate) fn happened_ago(&self, number: usize, ago: u64) -> Happened {
         let ago = Duration::from_secs(ago);
         let event = Happened {
@@ -109,14 +109,14 @@ impl Inbox {
         event
     }
 
-    /// The webhook, signed as the provider signs.
+    /// The webhook, signed in the way of the provider.
     pub(crate) fn webhook(&self, event: &Happened) -> Option<Envelope> {
         let (secret, webhook) = self.play.webhook?;
         let Webhook { headers, body } = webhook(event);
         let now = UnixMillis::now();
         let envelope = Envelope {
             method: "POST".to_owned(),
-            // As the gateway is called, which some providers sign.
+            // The URL of the gateway, which some providers sign.
             url: "https://127.0.0.1/in/s".to_owned(),
             headers: headers.into_iter().collect::<Headers>(),
             body,
@@ -127,7 +127,7 @@ impl Inbox {
         Some(sign::signed(scheme, &Secret::new("test", secret), envelope, now).unwrap())
     }
 
-    /// Sends the webhook; `false` where nobody but the provider can.
+    /// Sends the webhook; `false` if only the provider can sign.
     pub(crate) async fn deliver(&self, event: &Happened) -> bool {
         let Some(envelope) = self.webhook(event) else {
             return false;
@@ -169,7 +169,7 @@ impl Inbox {
         serde_json::from_slice(&body.0).unwrap()
     }
 
-    /// All events that there are, whatever their keys.
+    /// All events, with any key.
     pub(crate) async fn listed(&self) -> Vec<Listed> {
         let now = UnixMillis::now();
         let hour = |at: UnixMillis| at.0.div_euclid(3_600_000);
@@ -191,7 +191,7 @@ impl Inbox {
         self.listed().await.len()
     }
 
-    /// The report of a run that went well.
+    /// The report of a successful run.
     pub(crate) async fn sync(&self) -> Value {
         let invocation = self
             .stack
@@ -213,12 +213,12 @@ impl Inbox {
         invocation.error().unwrap().message.clone()
     }
 
-    /// Where the sync has come to.
+    /// The cursor of the sync.
     pub(crate) async fn cursor(&self) -> Option<UnixMillis> {
-        self.ledger.sync_state("s").await.unwrap()?.cursor
+        self.ledger.sync().sync_state("s").await.unwrap()?.cursor
     }
 
-    /// The names in the lines that the metric of failed syncs is made of.
+    /// The names in the lines of which the template makes the metric of failed syncs.
     pub(crate) fn faults(&self) -> Vec<String> {
         let log = self.stack.log_file("BackupSync").unwrap();
         let log = std::fs::read_to_string(log).unwrap_or_default();
@@ -231,9 +231,9 @@ impl Inbox {
             .collect()
     }
 
-    /// All that is in the table.
+    /// All items of the table.
     pub(crate) async fn table(&self) -> Vec<Item> {
-        #[expect(clippy::disallowed_methods, reason = "a test looks at the whole table")]
+        #[expect(clippy::disallowed_methods, reason = "a test may read the whole table")]
         let all = self.stack.clients().dynamodb.scan();
         let all = all.table_name(self.stack.table().unwrap()).send();
         let mut items = all.await.unwrap().items.unwrap();
@@ -242,7 +242,7 @@ impl Inbox {
         items
     }
 
-    /// What a run would find.
+    /// The report of a dry run.
     pub(crate) async fn look(&self) -> Value {
         let task = json!({"task": "sync", "dry_run": true});
         let invocation = self.stack.invoke("BackupSync", &task).await.unwrap();

@@ -1,5 +1,5 @@
 //! The sync of each preset, on the real binaries, against a stand-in that answers as the provider's
-//! documentation says: what never arrived is found once, under the id of its webhook.
+//! documentation says: an event that never arrived is found once, under the id of its webhook.
 
 #![expect(clippy::unwrap_used, reason = "in tests, a panic is the answer")]
 
@@ -37,8 +37,8 @@ providers! {
         dropbox notion hubspot linear jira;
 }
 
-/// A list of events: what never arrived is found under the id of its webhook, whether that came
-/// before, comes later, or never.
+/// A list of events: an event that never arrived is found under the id of its webhook, whether the
+/// webhook came before, comes later, or never comes.
 async fn event_is_found_once(play: Play) {
     let inbox = Inbox::start(play).await;
     let play = inbox.play();
@@ -47,7 +47,7 @@ async fn event_is_found_once(play: Play) {
     let (first, second) = (&events[0], &events[1]);
     let came = inbox.deliver(first).await;
 
-    // The first pages are asked for too often, break off, and are answered.
+    // The first requests are throttled, then truncated, then answered.
     inbox
         .stand_in()
         .fail(&[Failure::TooMany, Failure::BadPage, Failure::ServerError]);
@@ -67,7 +67,7 @@ async fn event_is_found_once(play: Play) {
     }
     assert_eq!(inbox.events().await, count);
 
-    // The webhook that comes after all is known, and has what was kept of it.
+    // The late webhook is known, and its body contains everything in the stored one.
     if inbox.deliver(second).await {
         let kept: Value = inbox.body(second).await;
         let sent = inbox.webhook(second).unwrap();
@@ -84,7 +84,7 @@ async fn event_is_found_once(play: Play) {
     let report = inbox.sync().await;
     assert_eq!(report["found"], 0, "{report}");
 
-    // It shows up in the list when the run that it happened before is over.
+    // It appears in the list only after the end of the run before which it happened.
     let late = inbox.happen(count, count);
     let report = inbox.sync().await;
     assert_eq!(report["found"], 1, "{report}");
@@ -93,7 +93,7 @@ async fn event_is_found_once(play: Play) {
     inbox.end().await;
 }
 
-/// A list of changes: each is kept once, beside what a webhook says.
+/// A list of changes: each change is stored once, in addition to the events of webhooks.
 async fn change_is_found_once(play: Play) {
     let inbox = Inbox::start(play).await;
     let play = inbox.play();
@@ -129,7 +129,7 @@ async fn change_is_found_once(play: Play) {
     inbox.end().await;
 }
 
-/// GitHub delivers again what it is asked to, and then it comes by webhook.
+/// GitHub redelivers an event on request, which then arrives by webhook.
 #[tokio::test]
 async fn a_redelivery_is_asked_for_and_arrives_by_webhook() {
     let mut play = plays::github();
@@ -158,7 +158,7 @@ async fn a_redelivery_is_asked_for_and_arrives_by_webhook() {
     inbox.end().await;
 }
 
-/// One that keeps failing is not asked for for ever: then the event is taken from the API.
+/// After a limited number of failed redeliveries, the event is fetched from the API.
 #[tokio::test]
 async fn a_redelivery_that_never_comes_is_asked_for_three_times() {
     let mut play = plays::github();
@@ -176,7 +176,7 @@ async fn a_redelivery_that_never_comes_is_asked_for_three_times() {
     inbox.end().await;
 }
 
-/// A run that only looks leaves the table as it is, and asks for no redelivery.
+/// A dry run does not change the table, and requests no redelivery.
 #[tokio::test]
 async fn a_run_that_only_looks_writes_nothing() {
     let mut play = plays::github();
@@ -195,11 +195,11 @@ async fn a_run_that_only_looks_writes_nothing() {
     assert_eq!(looked["missing"].as_array().unwrap().len(), count);
     assert_eq!(looked["complete"], true);
     assert!(inbox.stand_in().asked_again().is_empty());
-    assert_eq!(inbox.sync().await["asked"], count, "the run itself does");
+    assert_eq!(inbox.sync().await["asked"], count, "the real run does");
     inbox.end().await;
 }
 
-/// What the provider says was delivered need not be looked for.
+/// Events that the provider reports as delivered are skipped.
 #[tokio::test]
 async fn only_failed_deliveries_are_looked_for_where_that_is_wished() {
     let mut play = plays::github();
@@ -219,7 +219,7 @@ async fn only_failed_deliveries_are_looked_for_where_that_is_wished() {
     inbox.end().await;
 }
 
-/// An event that the provider lists and does not have any more keeps no other from being found.
+/// An event that the provider lists but no longer has does not prevent others from being found.
 #[tokio::test]
 async fn an_event_that_is_gone_is_told_and_the_run_goes_on() {
     let inbox = Inbox::start(plays::github()).await;
@@ -237,8 +237,8 @@ async fn an_event_that_is_gone_is_told_and_the_run_goes_on() {
     inbox.end().await;
 }
 
-/// A place in a list that the provider has forgotten is told as a gap, and the list goes on from
-/// now.
+/// A position in a list that the provider has forgotten is reported as a gap, and the list
+/// continues from now.
 #[tokio::test]
 async fn a_place_that_is_lost_is_told_as_a_gap() {
     let inbox = Inbox::start(plays::asana()).await;
@@ -246,7 +246,7 @@ async fn a_place_that_is_lost_is_told_as_a_gap() {
     inbox.happen(0, 1);
     inbox.stand_in().forget_places();
     let error = inbox.sync_error().await;
-    assert!(error.contains("begins anew"), "{error}");
+    assert!(error.contains("the next run restarts"), "{error}");
     tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
     let report = inbox.sync().await;
     assert!(report["unreachable_s"].as_u64().unwrap() >= 1, "{report}");
@@ -255,7 +255,7 @@ async fn a_place_that_is_lost_is_told_as_a_gap() {
     inbox.end().await;
 }
 
-/// The key goes nowhere else, whatever a page says.
+/// The key is sent to no other host, whatever a page says.
 #[tokio::test]
 async fn a_next_page_elsewhere_is_not_asked_for() {
     let inbox = Inbox::start(plays::mailgun()).await;
@@ -266,13 +266,13 @@ async fn a_next_page_elsewhere_is_not_asked_for() {
         .stand_in()
         .point_elsewhere("http://localhost:9/v3/events?page=2");
     let error = inbox.sync_error().await;
-    assert!(error.contains("another place"), "{error}");
+    assert!(error.contains("another origin"), "{error}");
     let asked = inbox.stand_in().requests();
     assert_eq!(asked, 1);
     inbox.end().await;
 }
 
-/// A rate is kept to: so many requests a minute, whatever the pages are.
+/// The sync respects the rate of requests in a minute, whatever the pages contain.
 #[tokio::test]
 async fn a_provider_is_asked_no_more_often_than_it_takes() {
     let inbox = Inbox::start(plays::paddle()).await;
@@ -288,7 +288,7 @@ async fn a_provider_is_asked_no_more_often_than_it_takes() {
     inbox.end().await;
 }
 
-/// Whether all that stands in `part` stands in `whole` as well.
+/// Whether `whole` contains everything in `part`.
 fn holds(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::Object(whole), Value::Object(part)) => part

@@ -34,12 +34,24 @@ async fn a_sweep_names_each_check_that_is_violated() {
     let clients = inbox.stack.clients();
     let ledger = Ledger::new(clients.dynamodb, inbox.stack.table().unwrap(), None);
     let now = UnixMillis::now();
-    ledger.beat("drain", now - MINUTE).await.unwrap();
-    ledger.beat("sync", now - MINUTE * 46).await.unwrap();
+    ledger
+        .operations()
+        .beat("drain", now - MINUTE)
+        .await
+        .unwrap();
+    ledger
+        .operations()
+        .beat("sync", now - MINUTE * 46)
+        .await
+        .unwrap();
     assert_eq!(health(&inbox).await, (1, "late.sync".to_owned()));
 
-    ledger.beat("drain", now - MINUTE * 16).await.unwrap();
-    ledger.beat("sync", now).await.unwrap();
+    ledger
+        .operations()
+        .beat("drain", now - MINUTE * 16)
+        .await
+        .unwrap();
+    ledger.operations().beat("sync", now).await.unwrap();
     let key = inbox.new_event().await;
     let mut row = inbox.row(&key).await;
     row.insert("gpk".into(), AttributeValue::S("D#0".into()));
@@ -47,7 +59,11 @@ async fn a_sweep_names_each_check_that_is_violated() {
     inbox.put(row).await;
     let said = (2, "late.drain dead_letters".to_owned());
     assert_eq!(health(&inbox).await, said);
-    ledger.beat("drain", UnixMillis::now()).await.unwrap();
+    ledger
+        .operations()
+        .beat("drain", UnixMillis::now())
+        .await
+        .unwrap();
 
     // A captured request of GitHub, sent again under new ids.
     let body = inbox.canary().into_bytes();

@@ -1,5 +1,5 @@
-//! A paused source on the real functions: what it sends is kept and not begun, nothing is lost by
-//! it, and it drains when the source is resumed.
+//! A paused source on the real functions: its events are stored but not processed, no event is
+//! lost, and the events are processed when the source is resumed.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use super::support::{failures, record, work_message};
 
 const PAUSE: FlagKind<'_> = FlagKind::Pause("github-main");
 
-/// Longer than any process takes to know.
+/// Longer than any process needs to see the change.
 const SOON: Duration = Duration::from_secs(30);
 
 struct World {
@@ -35,7 +35,12 @@ impl World {
 
     async fn pause(&self) -> OperatorFlag {
         let notice = OperatorFlag::new("anna", "a bad release", "", UnixMillis::now()).unwrap();
-        let posted = self.ledger.set_flag(PAUSE, &notice).await.unwrap();
+        let posted = self
+            .ledger
+            .operations()
+            .set_flag(PAUSE, &notice)
+            .await
+            .unwrap();
         assert_eq!(posted, FlagResult::Set);
         notice
     }
@@ -55,7 +60,7 @@ impl World {
         number.map_or(0, |number| number.parse().unwrap())
     }
 
-    /// It was never begun: no claim, no attempt, nothing put off.
+    /// The event was never begun: no claim, no attempt, no deferral.
     async fn is_untouched(&self, key: &EventKey) {
         assert_eq!(self.state(key).await, "received");
         for name in ["epoch", "att", "off", "cr"] {
@@ -69,7 +74,7 @@ impl World {
         answer.json().unwrap()
     }
 
-    /// The sweep's time to look at it has come.
+    /// Makes the event due for the sweep.
     async fn make_sleepy(&self, key: &EventKey) {
         let mut row = self.inbox.row(key).await;
         let long_ago = AttributeValue::N("1".into());
@@ -79,7 +84,7 @@ impl World {
         self.inbox.put(row).await;
     }
 
-    /// Until it is so; a process may have read the pause five seconds ago.
+    /// Waits for a condition; a process may have read the pause five seconds ago.
     async fn until(&self, what: &str, is: impl AsyncFn() -> bool) {
         let deadline = Instant::now() + SOON;
         while !is().await {
@@ -108,7 +113,7 @@ async fn a_paused_event_costs_nothing_and_other_sources_go_on() {
     world.ring(&other).await;
     assert_eq!(world.state(&other).await, "done");
 
-    // The sweep leaves it asleep and rings for nothing, however often it comes by.
+    // The sweep postpones the event and sends no message, however often it runs.
     world.make_sleepy(&key).await;
     let before = UnixMillis::now();
     let report = world.sweep().await;
@@ -122,15 +127,22 @@ async fn a_paused_event_costs_nothing_and_other_sources_go_on() {
     assert_eq!(world.sweep().await["checked"], 0);
     world.is_untouched(&key).await;
 
-    // Resumed, it is called up, rung for once, and done.
-    assert!(world.ledger.clear_flag(PAUSE, &notice).await.unwrap());
+    // After the source is resumed, the event is woken, gets one message, and is done.
+    assert!(
+        world
+            .ledger
+            .operations()
+            .clear_flag(PAUSE, &notice)
+            .await
+            .unwrap()
+    );
     let called = call_up(&world.ledger, "github-main", UnixMillis::now()).await;
     assert_eq!(called.unwrap(), 1);
     world
-        .until("the sweep rings", async || {
+        .until("the sweep sends a message", async || {
             let report = world.sweep().await;
             if report["skipped_unreachable"] == 1 {
-                // It had read the pause a moment ago.
+                // A process may have read the pause a moment ago.
                 call_up(&world.ledger, "github-main", UnixMillis::now())
                     .await
                     .unwrap();
@@ -161,7 +173,7 @@ async fn what_is_resumed_drains_by_itself_and_nothing_is_lost() {
     for _ in 0..40 {
         keys.push(world.inbox.new_event().await);
     }
-    // Every message is heard and dropped.
+    // Every message is received and dropped.
     let depth = async || {
         let url = world.inbox.stack.queue_url("WorkQueue").unwrap();
         let queue = shared::inbox::queue::Queue::new(world.inbox.stack.clients().sqs, url);
@@ -171,13 +183,20 @@ async fn what_is_resumed_drains_by_itself_and_nothing_is_lost() {
             .unwrap()
     };
     world
-        .until("all are heard", async || depth().await == 0)
+        .until("all messages are received", async || depth().await == 0)
         .await;
     for key in &keys {
         world.is_untouched(key).await;
     }
 
-    assert!(world.ledger.clear_flag(PAUSE, &notice).await.unwrap());
+    assert!(
+        world
+            .ledger
+            .operations()
+            .clear_flag(PAUSE, &notice)
+            .await
+            .unwrap()
+    );
     tokio::time::sleep(shared::delivery::pause::REREAD + Duration::from_secs(1)).await;
     let called = call_up(&world.ledger, "github-main", UnixMillis::now()).await;
     assert_eq!(called.unwrap(), 40);

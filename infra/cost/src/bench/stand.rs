@@ -1,4 +1,4 @@
-//! A local stack with a proxy before each service, and the functions on it one call at a time.
+//! A local stack with a proxy in front of each service, which runs one function call at a time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,12 +20,12 @@ use super::webhook::SECRET;
 use crate::prices::{Assumed, Prices};
 use crate::tally::{Service, Tally};
 
-/// Where things are.
+/// The locations of the inputs.
 pub struct Around<'a> {
     pub template: &'a Path,
     /// The folder with the functions' executables.
     pub binaries: &'a Path,
-    /// Values for parameters of the template.
+    /// Values of template parameters.
     pub parameters: &'a BTreeMap<String, String>,
     pub prices: &'a Prices,
 }
@@ -41,7 +41,7 @@ pub struct Stand {
 pub(super) const SOURCE: &str = "stripe-main";
 
 impl Stand {
-    /// `forwards`: to a destination over HTTP; without, events are kept and nothing more.
+    /// `forwards`: events are sent to a destination over HTTP; otherwise they are only kept.
     pub async fn start(around: &Around<'_>, forwards: bool) -> anyhow::Result<Self> {
         let assumed = &around.prices.assumed;
         let count = Count::default();
@@ -58,9 +58,9 @@ impl Stand {
             sources_file: Some(sources(&folder, &outside.url, forwards)?),
             function_env: names.zip(urls).collect(),
             parameters: around.parameters.clone(),
-            // Batches are received here, and schedules run here, to be counted.
+            // The measurement itself receives batches and runs schedules, to count them.
             mappings: false,
-            // What one process needs can be told apart.
+            // With one process, the processor time belongs to one invocation.
             max_processes: 1,
             ..Options::new(around.template, around.binaries)
         };
@@ -82,7 +82,7 @@ impl Stand {
         Ok(stand)
     }
 
-    /// Does something that has `function` work, and returns what that cost.
+    /// Runs an action that makes `function` work, and returns its cost.
     pub(super) async fn counted<T>(
         &self,
         function: &str,
@@ -101,14 +101,15 @@ impl Stand {
         Ok((done, tally))
     }
 
-    /// Runs a function once; one that fails is an error here.
+    /// Runs a function once. A failed function is an error.
     pub(super) async fn invoke(&self, function: &str, payload: &Value) -> anyhow::Result<Value> {
         let invocation = self.stack.invoke(function, payload).await?;
         invocation.json().with_context(|| format!("run {function}"))
     }
 
-    /// Reads what the sweep reads of what came in the last hour: each event, and later the index
-    /// once more. In this process, because the sweep itself would wait for its time.
+    /// Reads what the sweep reads about events of the last hour: each event, and later the index
+    /// once more. This process reads it, because the sweep itself would wait until the events are
+    /// old enough.
     pub(super) async fn look_over(&self) -> anyhow::Result<()> {
         let table = &self.stack.template().table_definition()?.name;
         let client = local::clients::dynamodb(&self.scan_url);
@@ -119,9 +120,9 @@ impl Stand {
                 for part in HourPart::of(SOURCE, from, to) {
                     let mut start = None;
                     loop {
-                        let page = ledger.keys_of_hour(&part, start).await?;
+                        let page = ledger.sweep().keys_of_hour(&part, start).await?;
                         for keys in page.found.chunks(100).filter(|_| looks_at_rows) {
-                            let (open, _) = ledger.unindexed_keys(keys).await?;
+                            let (open, _) = ledger.sweep().unindexed_keys(keys).await?;
                             anyhow::ensure!(open.is_empty(), "{} events are open", open.len());
                         }
                         start = page.next;
@@ -135,7 +136,7 @@ impl Stand {
         Ok(())
     }
 
-    /// The lines that a function has logged, those that are JSON.
+    /// The JSON lines in the log of a function.
     pub(super) fn lines(&self, function: &str) -> anyhow::Result<Vec<Value>> {
         let log = self.stack.log_file(function)?;
         let lines = machine::lines_since(&log, 0);
@@ -143,7 +144,7 @@ impl Stand {
         Ok(lines.filter_map(Result::ok).collect())
     }
 
-    /// Everything that is in the table.
+    /// Counts all rows in the table.
     pub(super) async fn rows(&self, now: UnixMillis, overhead: f64) -> anyhow::Result<Rows> {
         let table = self.stack.template().table_definition()?;
         let mut primary: Vec<String> = Vec::new();
@@ -161,7 +162,10 @@ impl Stand {
         let indexes: Vec<Index> = indexes.collect();
         self.count.take_items();
         let client = local::clients::dynamodb(&self.scan_url);
-        #[expect(clippy::disallowed_methods, reason = "this is no reader of the ledger")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the measurement reads the whole table"
+        )]
         let scan = client.scan().table_name(&table.name).consistent_read(true);
         let mut pages = scan.into_paginator().send();
         while let Some(page) = pages.next().await {
@@ -199,7 +203,7 @@ impl Stand {
     }
 }
 
-/// Each with the variable that says where it is, in the order of the proxies.
+/// The services in the order of the proxies, each with its endpoint variable.
 fn services(assumed: &Assumed) -> [(Service, &'static str, Duration); 4] {
     let of = |figure: &crate::prices::Figure| milliseconds(figure.value);
     [
@@ -239,7 +243,7 @@ fn folder() -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// One source with a sync, whose provider has nothing to list.
+/// One source with a sync, whose provider has an empty list.
 fn sources(folder: &Path, outside: &str, forwards: bool) -> anyhow::Result<PathBuf> {
     let action = if forwards {
         format!("kind = \"http\"\nurl = \"{outside}/hooks\"\nsecret = \"destination\"")

@@ -249,7 +249,7 @@ fn however_slow_the_table_is_the_run_ends_and_says_so() {
             }
             assert!(began.elapsed() < 2 * BACKUP_SYNC);
             world.stores.lock().scenario.latency_ms = 2;
-            let beats = world.ledger.heartbeats().await.unwrap();
+            let beats = world.ledger.operations().heartbeats().await.unwrap();
             let late = |task: &str| now().since(beats[task]);
             assert!(late("sweep") < 2 * BACKUP_SYNC, "{rounds} {beats:?}");
             assert!(late("drain") < BACKUP_SYNC, "{rounds} {beats:?}");
@@ -269,6 +269,7 @@ fn a_run_with_less_time_makes_each_part_shorter() {
         assert!(
             world
                 .ledger
+                .operations()
                 .heartbeats()
                 .await
                 .unwrap()

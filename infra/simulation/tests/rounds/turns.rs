@@ -133,7 +133,7 @@ impl<'w> Sources<'w> {
     }
 
     async fn is_noted(&self) -> bool {
-        let beats = self.world.ledger.heartbeats().await.unwrap();
+        let beats = self.world.ledger.operations().heartbeats().await.unwrap();
         beats
             .get("sync")
             .is_some_and(|at| now().since(*at) < SYNC_EVERY)
@@ -143,7 +143,7 @@ impl<'w> Sources<'w> {
     async fn held(&self) -> Vec<String> {
         let mut held = Vec::new();
         for source in self.providers.manners.keys() {
-            let state = self.world.ledger.sync_state(source).await.unwrap();
+            let state = self.world.ledger.sync().sync_state(source).await.unwrap();
             if state.is_some_and(|state| state.lease.is_some()) {
                 held.push(source.clone());
             }
@@ -218,9 +218,14 @@ fn the_source_that_was_served_longest_ago_comes_first() {
         let sources = Sources::of(&world, &sources);
         for (source, ago) in [("a", 100), ("b", 900), ("c", 500)] {
             let at = UnixMillis(now().0 - ago * 1_000);
-            let lease = world.ledger.sync_lease(source, "before", at, SECOND).await;
+            let lease = world
+                .ledger
+                .sync()
+                .sync_lease(source, "before", at, SECOND)
+                .await;
             world
                 .ledger
+                .sync()
                 .sync_release(lease.unwrap().unwrap())
                 .await
                 .unwrap();
@@ -228,7 +233,10 @@ fn the_source_that_was_served_longest_ago_comes_first() {
         let _ = sources.sync().await;
         let mut served = Vec::new();
         for source in ["a", "b", "c"] {
-            served.push((world.ledger.sync_served(source).await.unwrap(), source));
+            served.push((
+                world.ledger.sync().sync_served(source).await.unwrap(),
+                source,
+            ));
         }
         served.sort_unstable();
         let served: Vec<_> = served.into_iter().map(|(_, source)| source).collect();
@@ -247,7 +255,7 @@ fn silent_sources_are_looked_for_after_the_slowest_sync() {
         let sources = Sources::of(&world, &sources);
         let _ = sources.sync().await;
         for source in ["a", "b", "c"] {
-            let rhythm = world.ledger.rhythm(source).await.unwrap();
+            let rhythm = world.ledger.statistics().rhythm(source).await.unwrap();
             assert!(rhythm.looked.is_some(), "{source}");
         }
     });

@@ -202,6 +202,6 @@ async fn count(ledger: &Ledger, rows: usize, now: UnixMillis) {
             as_of: now,
             sources,
         };
-        assert!(ledger.keep_hour(&count).await.unwrap());
+        assert!(ledger.statistics().keep_hour(&count).await.unwrap());
     }
 }

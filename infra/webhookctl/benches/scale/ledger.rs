@@ -90,8 +90,12 @@ async fn lease(ledger: &Ledger, key: &EventKey, now: UnixMillis) -> Lease {
 async fn sweep(ledger: &Ledger, now: UnixMillis) {
     let later = now + Duration::from_secs(3600);
     for shard in 0..Waiting::SHARDS {
-        for (key, seen) in ledger.due(shard, later, 1).await.unwrap() {
-            let swept = ledger.sweep_one(&key, seen, 10, true, later).await.unwrap();
+        for (key, seen) in ledger.sweep().due(shard, later, 1).await.unwrap() {
+            let swept = ledger
+                .sweep()
+                .sweep_one(&key, seen, 10, true, later)
+                .await
+                .unwrap();
             assert!(matches!(swept, SweepResult::Send(..)), "{swept:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! What the demo shows beyond single webhooks: a gap that is reported, a drift that is repaired.
+//! The parts of the demo beyond single webhooks: a reported gap and a repaired drift.
 
 use std::time::{Duration, Instant};
 
@@ -15,48 +15,55 @@ use super::cases::{Demo, same};
 
 const SOURCE: &str = "stripe-main";
 
-/// How long before now the demo says that the sync has run: what it finds of the time since then
-/// is old enough to be counted as missed.
+/// The age of the sync that the demo simulates. Events since then that the next sync finds are old
+/// enough to count as missed.
 const SYNCED_AGO: Duration = Duration::from_secs(2 * 3600);
 
-/// When what was missed happened.
+/// The age of the missed event.
 pub(super) const MISSED_AGO: Duration = Duration::from_secs(3600);
 
 impl Demo<'_> {
-    /// Has the inbox stand as if a sync had run two hours ago; `false` when one has run in truth,
-    /// as on a stack whose state was kept. What it has counted is not counted again.
+    /// Simulates a sync that ran two hours ago. `false` if a sync has already run, as on a stack
+    /// that keeps its state: it does not count the same events again.
     pub(super) async fn as_if_synced(&self) -> anyhow::Result<bool> {
         let ledger = &self.deployment.ledger;
         let then = UnixMillis::now() - SYNCED_AGO;
         let Some(lease) = ledger
+            .sync()
             .sync_lease(SOURCE, "demo", then, Duration::from_secs(1))
             .await?
         else {
             return Ok(false);
         };
         let is_first = lease.cursor.at.is_none();
-        if !ledger.sync_advance(lease, then, then).await? {
-            ledger.sync_rewind(SOURCE, then, UnixMillis::now()).await?;
+        if !ledger.sync().sync_advance(lease, then, then).await? {
+            ledger
+                .provider_reports()
+                .sync_rewind(SOURCE, then, UnixMillis::now())
+                .await?;
         }
         Ok(is_first)
     }
 
-    /// The gap that `webhookctl sync gaps` shows: how late the event was found.
+    /// The delay until the sync found the event, as in `webhookctl sync gaps`.
     pub(super) async fn gap(&self, id: &str) -> anyhow::Result<Option<Duration>> {
         let today = Day::of(UnixMillis::now());
         let ledger = &self.deployment.ledger;
-        let days = ledger.day_counts(SOURCE, today.before(1), today).await?;
+        let days = ledger
+            .statistics()
+            .day_counts(SOURCE, today.before(1), today)
+            .await?;
         let mut gaps = days.iter().flat_map(|day| &day.counts.gaps);
         let gap = gaps.find(|gap| gap.id == id);
         Ok(gap.map(|gap| gap.found.since(gap.happened)))
     }
 
-    /// A subscription that was canceled at Stripe, of which we never heard: found by comparing,
-    /// repaired by an event through the door, and gone when compared again.
+    /// A subscription was canceled at Stripe, but no event arrived. A reconciliation finds the
+    /// drift, a repair event corrects it, and the next reconciliation finds no drift.
     pub(super) async fn drift(&self) -> anyhow::Result<()> {
         let began = Instant::now();
         let (downstream, provider) = (&self.stand_ins.downstream, &self.stand_ins.provider);
-        // Few enough of many: a repair asks for a second word when it is more than 5 percent.
+        // One of 30 is below 5 percent: above that, a repair needs another confirmation.
         for number in 0..30 {
             let id = format!("sub_{number:02}");
             provider.subscribe(&id, "active");
@@ -64,15 +71,20 @@ impl Demo<'_> {
         }
         provider.subscribe("sub_07", "canceled");
         let report = self.compared().await?;
-        let fault = report.drift.first().context("the drift is not reported")?;
+        let fault = report.drift.first().context("no drift reported")?;
         let now = UnixMillis::now();
-        let source = self.config.source(SOURCE).context("it is configured")?;
+        let source = self
+            .config
+            .source(SOURCE)
+            .context("the source is not configured")?;
         let event = report.event(fault, source, self.config.hash(), now);
         let door = Door {
             ledger: self.deployment.ledger.clone(),
             queue: self.deployment.queue.clone(),
         };
-        door.accept(&event, now).await.context("put the repair")?;
+        door.accept(&event, now)
+            .await
+            .context("store the repair event")?;
         let row = self.settled(event.key()).await?;
         let again = self.compared().await?;
         let mut fate = Fate {
@@ -101,14 +113,17 @@ impl Demo<'_> {
         self.tell(fate)
     }
 
-    /// The report of a comparison that is made now.
+    /// Runs a reconciliation and returns its report.
     async fn compared(&self) -> anyhow::Result<Report> {
         let now = UnixMillis::now();
         let task = (self.deployment.task)("reconcile");
         task.await.context("run backup-sync")?;
         let ledger = &self.deployment.ledger;
-        let reports = ledger.reports(SOURCE, "subscriptions", 1, now).await?;
+        let reports = ledger
+            .provider_reports()
+            .reports(SOURCE, "subscriptions", 1, now)
+            .await?;
         let made = reports.into_iter().find(|report| report.started >= now);
-        made.context("the comparison left no report")
+        made.context("the reconciliation stored no report")
     }
 }

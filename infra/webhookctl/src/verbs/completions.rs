@@ -1,7 +1,7 @@
-//! `completions` and `man`: written from the tree of commands.
+//! `completions` and `man`: generated from the tree of commands.
 //!
-//! The script asks the program each time a key is pressed, and the program answers from what is on this
-//! machine: the tree, the files of contexts and sources, the names that commands have shown.
+//! The script runs the program at each completion. The program answers from local data: the tree of
+//! commands, the contexts and sources files, and the names that earlier commands have printed.
 
 use std::path::{Path, PathBuf};
 
@@ -19,13 +19,13 @@ use crate::completion_cache::{self, Kind};
 use crate::output::{Exit, Printer};
 use crate::target::{Contexts, Local};
 
-/// The name of the program, as a shell knows it.
+/// The name of the program in the shell.
 const NAME: &str = "webhookctl";
 
-/// Holds the name of the shell that asks what could come next.
+/// The environment variable with the name of the shell that requests completions.
 const ASKED: &str = "WEBHOOKCTL_COMPLETE";
 
-/// Answers a shell that asks what could come next, and ends; otherwise does nothing.
+/// Answers a shell that requests completions, and exits; otherwise does nothing.
 pub fn answer_shell() {
     CompleteEnv::with_factory(|| with_names(tree()))
         .var(ASKED)
@@ -36,14 +36,14 @@ pub fn answer_shell() {
 pub(super) fn completions(args: &CompletionsArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     let shell = args.shell.to_string();
     let shells = Shells::builtins();
-    let completer = shells.completer(&shell).context("a shell that is known")?;
+    let completer = shells.completer(&shell).context("find the shell")?;
     let mut script = Vec::new();
     completer.write_registration(ASKED, NAME, NAME, NAME, &mut script)?;
-    out.painted(&String::from_utf8(script).context("a script is text")?)?;
+    out.painted(&String::from_utf8(script).context("read the script as UTF-8")?)?;
     Ok(Exit::Done)
 }
 
-/// A page for each command.
+/// Writes a man page for each command.
 pub(super) fn man(args: &ManArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     let folder: &Path = &args.folder;
     let written =
@@ -53,7 +53,7 @@ pub(super) fn man(args: &ManArgs, out: &mut Printer) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The tree, in which what takes a name offers those that there are.
+/// Adds candidates to the arguments that accept a name.
 fn with_names(tree: Command) -> Command {
     let is_inspect = tree.get_name() == "inspect";
     let tree = tree.mut_args(|arg| match arg.get_id().as_str() {
@@ -70,7 +70,7 @@ fn with_names(tree: Command) -> Command {
 
 fn candidates(names: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
     let numbered = names.into_iter().enumerate();
-    // As they come, not by the alphabet.
+    // Keeps the order of the names; clap would sort them.
     let candidate = |(place, name)| CompletionCandidate::new(name).display_order(Some(place));
     numbered.map(candidate).collect()
 }
@@ -103,7 +103,7 @@ fn sources() -> Vec<CompletionCandidate> {
     candidates(sources.map(|source| source.name.clone()))
 }
 
-/// Where a context has its sources, unless they are those that are built in.
+/// The sources file of a context; `None` means the built-in sources.
 fn file_of_sources(context: &str) -> Option<PathBuf> {
     if context == "local" {
         return Some(Local::find().ok()??.sources);
@@ -111,7 +111,7 @@ fn file_of_sources(context: &str) -> Option<PathBuf> {
     Contexts::read().ok()?.all.remove(context)?.sources
 }
 
-/// The context that is meant by what stands on the line, the environment and the files.
+/// The context that the command line, the environment or the contexts files select.
 fn context() -> String {
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
     on_the_line(words.skip_while(|word| word != "--"))

@@ -1,4 +1,4 @@
-//! `endpoint`: whether the providers' subscriptions still lead to us.
+//! `endpoint`: shows whether the providers' subscriptions still point to this inbox.
 
 use std::fmt::Write as _;
 
@@ -21,7 +21,7 @@ use crate::target::Deployment;
 #[derive(Serialize)]
 struct Row {
     source: String,
-    /// `unknown` before the first look.
+    /// `unknown` before the first check.
     health: String,
     since: Option<String>,
     dark_since: Option<String>,
@@ -33,7 +33,7 @@ struct Row {
     at: Option<(UnixMillis, UnixMillis)>,
 }
 
-/// What backup-sync says of an endpoint that it was to enable.
+/// The answer of backup-sync to a request to enable an endpoint.
 #[derive(Serialize, Deserialize)]
 struct Enabled {
     did: Option<String>,
@@ -62,7 +62,7 @@ pub(super) async fn run(
 async fn show(args: EndpointShowArgs, global: &Global, out: &mut Printer) -> anyhow::Result<Exit> {
     let inbox = Deployment::open(&global.target)?;
     if args.now {
-        inbox.may_write("look now, which is noted")?;
+        inbox.may_write("check endpoints now, which stores the result")?;
     }
     let watched = watched(&inbox, args.source.as_deref())?;
     if args.now {
@@ -72,7 +72,11 @@ async fn show(args: EndpointShowArgs, global: &Global, out: &mut Printer) -> any
     let now = UnixMillis::now();
     let mut rows = Vec::new();
     for source in watched {
-        let status = inbox.ledger.endpoint(&source.name).await?;
+        let status = inbox
+            .ledger
+            .provider_reports()
+            .endpoint(&source.name)
+            .await?;
         rows.push(row(&source.name, status));
     }
     let bad = rows
@@ -89,7 +93,7 @@ async fn show(args: EndpointShowArgs, global: &Global, out: &mut Printer) -> any
         next_cursor: None,
         truncated: false,
         footer: None,
-        empty: "No endpoint is watched; a [source.endpoint] in infra/sources.toml says which is."
+        empty: "No endpoint is monitored; add [source.endpoint] to a source in infra/sources.toml."
             .to_owned(),
         tip: bad
             .as_ref()
@@ -133,7 +137,7 @@ fn columns(now: i64) -> Vec<Column<'static, Row>> {
         Column::whole("SINCE", "since")
             .right()
             .shown(move |row: &Row| ago(row.at.map(|(since, _)| since))),
-        Column::whole("LOOKED", "checked_at")
+        Column::whole("CHECKED", "checked_at")
             .right()
             .shown(move |row: &Row| ago(row.at.map(|(_, checked)| checked))),
         Column::text("SUBSCRIPTION", "subscription", 10)
@@ -154,7 +158,7 @@ async fn enable(
 ) -> anyhow::Result<Exit> {
     let reason = args.reason.trim();
     if reason.is_empty() {
-        return Err(CliError::usage("endpoint.reason", "say why: -m WHY").into());
+        return Err(CliError::usage("endpoint.reason", "a reason is missing: -m WHY").into());
     }
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("enable an endpoint")?;
@@ -164,7 +168,9 @@ async fn enable(
         return Err(CliError::new(
             "endpoint.confirm",
             Exit::Refused,
-            format!("this changes the subscription at the provider; say which: --confirm {name}"),
+            format!(
+            "this changes the subscription at the provider; confirm the source: --confirm {name}"
+            ),
         )
         .into());
     }
@@ -181,11 +187,11 @@ async fn enable(
         },
         count: 1,
     };
-    inbox.ledger.log(&deed, now).await?;
+    inbox.ledger.operations().log(&deed, now).await?;
     let task = json!({"task": "enable", "source": name, "add_types": args.add_types});
     let answer = run_task(&inbox, global, &args.function_at, &task).await?;
     let enabled: Enabled =
-        serde_json::from_value(answer).context("the answer of backup-sync cannot be read")?;
+        serde_json::from_value(answer).context("parse the answer of backup-sync")?;
     let has_sync = watched.iter().any(|source| source.sync.is_some());
     let text = text(&enabled, has_sync, &who);
     out.document("endpoint.enable", &enabled, name, &text)?;
@@ -198,13 +204,13 @@ async fn enable(
 fn text(enabled: &Enabled, has_sync: bool, who: &str) -> String {
     let status = &enabled.status;
     let mut text = match &enabled.did {
-        None => format!("{} is good; nothing was done\n", status.source),
+        None => format!("{} is good; nothing was changed\n", status.source),
         Some(did) => format!("{}: {did}, by {who}\n", status.source),
     };
     if enabled.did.is_none() {
         return text;
     }
-    let _ = writeln!(text, "  it is {} now", status.finding.health);
+    let _ = writeln!(text, "  the endpoint is now {}", status.finding.health);
     let Some(dark) = status.dark_since else {
         return text;
     };
@@ -217,22 +223,22 @@ fn text(enabled: &Enabled, has_sync: bool, who: &str) -> String {
         ),
         (Some(synced), _) => writeln!(
             text,
-            "  the sync from {} is not complete, {} events were found so far; the next one goes on",
+            "  the sync from {} is incomplete, {} events found so far; the next sync continues",
             synced.from, synced.found
         ),
         (None, true) => writeln!(
             text,
-            "  the next sync finds what did not arrive, once it is good"
+            "  the next sync finds missed events after the endpoint is good again"
         ),
         (None, false) => writeln!(
             text,
-            "  the source has no sync: have the provider send again what happened since then"
+            "  the source has no sync; ask the provider to send the events since then again"
         ),
     };
     text
 }
 
-/// The sources whose endpoint is watched; one that is named has to be.
+/// The sources with a monitored endpoint. A named source without one is an error.
 fn watched<'i>(inbox: &'i Deployment, only: Option<&str>) -> Result<Vec<&'i Source>, CliError> {
     let all = inbox.config.sources();
     let fits =
@@ -242,9 +248,9 @@ fn watched<'i>(inbox: &'i Deployment, only: Option<&str>) -> Result<Vec<&'i Sour
         Some(name) if found.is_empty() => Err(CliError::new(
             "endpoint.unknown",
             Exit::NotFound,
-            format!("no endpoint of a source '{name}' is watched"),
+            format!("the endpoint of source '{name}' is not monitored"),
         )
-        .note("a source is watched that has a [source.endpoint]")
+        .note("only sources with [source.endpoint] are monitored")
         .tip("webhookctl endpoint show")),
         _ => Ok(found),
     }

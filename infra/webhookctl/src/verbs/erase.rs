@@ -1,4 +1,4 @@
-//! `erase`: what events carried goes; that they were there stays.
+//! `erase`: deletes the payloads of events, and keeps their rows and audit records.
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use crate::target::Deployment;
 #[derive(Serialize)]
 struct Report {
     erased: usize,
-    /// Those that somebody was at work on; to be erased again later.
+    /// Events that a worker was processing; they must be erased later.
     processing: Vec<String>,
     events: Vec<String>,
     by: String,
@@ -30,12 +30,12 @@ pub(super) async fn erase(
 ) -> anyhow::Result<Exit> {
     let reason = args.reason.trim();
     if reason.is_empty() {
-        return Err(CliError::usage("erase.reason", "say why: -m WHY").into());
+        return Err(CliError::usage("erase.reason", "a reason is missing: -m WHY").into());
     }
     if args.id.is_empty() && args.matching.is_empty() {
         let error = CliError::usage(
             "erase.nothing",
-            "say which events: --id ID or --where PATH=VALUE",
+            "no events are selected: pass --id ID or --where PATH=VALUE",
         );
         return Err(error.into());
     }
@@ -53,7 +53,7 @@ pub(super) async fn erase(
         .await?
         .rows;
     if rows.is_empty() {
-        out.say("No event has that in its body.");
+        out.say("No events match the selection.");
         return Ok(Exit::Done);
     }
     confirmed(&rows, args.confirm)?;
@@ -63,11 +63,11 @@ pub(super) async fn erase(
         what: "erase",
         who: who.clone(),
         why: reason.to_owned(),
-        // Without the values: they are what is to be forgotten.
+        // The audit log must not contain the searched values, because they are to be erased.
         selection: selection.words(),
         count: rows.len(),
     };
-    inbox.ledger.log(&deed, now).await?;
+    inbox.ledger.operations().log(&deed, now).await?;
     let by = By {
         who: &who,
         why: reason,
@@ -77,7 +77,7 @@ pub(super) async fn erase(
     for row in &rows {
         let id = row.id().to_string();
         let erased = inbox.ledger.erase(&row.key, by, UnixMillis::now()).await;
-        match erased.with_context(|| format!("erase {id}; run it again"))? {
+        match erased.with_context(|| format!("erase {id}; run the command again"))? {
             Erased::Gone | Erased::Missing => events.push(id),
             Erased::Processing => processing.push(id),
         }
@@ -87,7 +87,7 @@ pub(super) async fn erase(
     let mut text = format!("{} erased by {who}\n", plural(events.len()));
     if !processing.is_empty() {
         text = format!(
-            "{text}{} left, because somebody is at work on them: {}; try again in a minute\n",
+            "{text}{} not erased, because a worker is processing them: {}; try again in a minute\n",
             plural(processing.len()),
             processing.join(", ")
         );
@@ -127,17 +127,17 @@ fn confirmed(rows: &[Row], confirm: Option<usize>) -> Result<(), CliError> {
             "erase.confirm",
             Exit::Refused,
             format!(
-                "{} would be erased; say how many: --confirm {count}",
+                "{} would be erased; confirm the number: --confirm {count}",
                 plural(count)
             ),
         )
-        .note("this cannot be undone; backups keep it for up to 35 days")
+        .note("this cannot be undone; backups keep the payloads for up to 35 days")
         .details(details)),
         Some(confirmed) => Err(CliError::new(
             "erase.confirm_mismatch",
             Exit::Refused,
             format!(
-                "{} are selected, but --confirm says {confirmed}; nothing was erased",
+                "{} are selected, but --confirm is {confirmed}; nothing was erased",
                 plural(count)
             ),
         )
@@ -145,7 +145,8 @@ fn confirmed(rows: &[Row], confirm: Option<usize>) -> Result<(), CliError> {
     }
 }
 
-/// For as long as rows are kept: a small body stands in its row, and stays as long as that.
+/// Selects the events to erase. The default span is the longest retention of rows, because small
+/// bodies are stored in the row.
 fn selected(inbox: &Deployment, args: &EraseArgs, now: UnixMillis) -> anyhow::Result<Selection> {
     let kept = inbox.config.sources().map(|source| source.retention.rows);
     let since = When::ago(kept.max().unwrap_or_default());

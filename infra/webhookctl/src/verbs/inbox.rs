@@ -22,7 +22,7 @@ pub(super) use inspect::inspect;
 pub(super) use list::list;
 pub(super) use tail::{EACH, Tail, tail};
 
-/// What is shown of an event, and whether its source waits for an operator.
+/// The view of an event, and for open events whether the source is paused.
 async fn standing(inbox: &Deployment, row: &Row) -> anyhow::Result<EventView> {
     let mut event = view(row, &inbox.config);
     if row.is_open() {
@@ -32,5 +32,10 @@ async fn standing(inbox: &Deployment, row: &Row) -> anyhow::Result<EventView> {
 }
 
 async fn is_paused(inbox: &Deployment, source: &str) -> anyhow::Result<bool> {
-    Ok(inbox.ledger.flag(FlagKind::Pause(source)).await?.is_some())
+    Ok(inbox
+        .ledger
+        .operations()
+        .flag(FlagKind::Pause(source))
+        .await?
+        .is_some())
 }

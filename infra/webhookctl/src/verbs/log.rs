@@ -1,4 +1,4 @@
-//! `log`: what operators did, and why.
+//! `log`: prints the audit log of operators' actions.
 
 use serde::Serialize;
 use shared::base::clock::UnixMillis;
@@ -10,7 +10,7 @@ use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
-/// How far back it looks when nothing is said.
+/// The default of `--since`: 90 days.
 const QUARTER_MS: i64 = 90 * 24 * 3_600_000;
 
 #[derive(Serialize)]
@@ -18,7 +18,7 @@ struct Entry {
     id: String,
     at: String,
     what: String,
-    /// The identity of AWS; on a local stack, the user's name.
+    /// The AWS identity; on a local stack, the name of the user.
     by: String,
     events: u64,
     selection: String,
@@ -44,15 +44,16 @@ pub(super) async fn log(args: LogArgs, global: &Global, out: &mut Printer) -> an
     let limit = args.limit as usize;
     let deeds = inbox
         .ledger
+        .operations()
         .audit_log(UnixMillis(from), UnixMillis(to), limit, wanted)
         .await?;
     let items: Vec<Entry> = deeds.found.into_iter().map(Entry::from).collect();
     let since = rfc3339(from);
     let mut footer = format!("{} newest since {since} · {}", items.len(), inbox.name);
-    // Not by a cursor: a time says the same, and a person can read it.
+    // A time serves as cursor, because people can read it.
     if let Some(last) = items.last().filter(|_| deeds.more) {
         footer = format!(
-            "{footer} · there are more: --until {}, or raise -n",
+            "{footer} · more entries: --until {}, or a larger -n",
             last.at
         );
     }
@@ -66,7 +67,7 @@ pub(super) async fn log(args: LogArgs, global: &Global, out: &mut Printer) -> an
         next_cursor: None,
         truncated: deeds.more,
         footer: Some(footer),
-        empty: format!("Nothing is written down since {since}."),
+        empty: format!("The audit log has no matching entries since {since}."),
         tip: None,
     })?;
     Ok(Exit::Done)
@@ -86,7 +87,7 @@ impl From<AuditEntry> for Entry {
     }
 }
 
-/// The end of an ARN: the person behind a role.
+/// The last part of an ARN, which for a role is the session name, usually a person.
 fn name(arn: &str) -> String {
     arn.rsplit(['/', ':']).next().unwrap_or(arn).to_owned()
 }

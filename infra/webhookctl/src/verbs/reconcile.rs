@@ -1,4 +1,4 @@
-//! `reconcile`: what the provider has, held against what we have.
+//! `reconcile`: compares provider objects with local state.
 
 mod list;
 mod repair;
@@ -12,7 +12,7 @@ use crate::cli::{Global, ReconcileCommand, ReconcileSelection};
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
-/// Reports of a comparison that an id is looked for in.
+/// Number of recent reports of a comparison that are searched for an id.
 const RECENT: i32 = 50;
 
 pub(super) async fn run(
@@ -28,7 +28,7 @@ pub(super) async fn run(
     }
 }
 
-/// The comparisons that are selected; one that is named has to be there.
+/// The selected comparisons. A comparison that is named must exist.
 fn selected<'i>(
     inbox: &'i Deployment,
     selection: &ReconcileSelection,
@@ -47,22 +47,23 @@ fn selected<'i>(
         let error = CliError::new(
             "reconcile.unknown",
             Exit::NotFound,
-            "nothing that is compared is called that",
+            "no comparison matches --source and --name",
         );
         return Err(match known.as_slice() {
             [] => error.note("no source has a [[source.reconcile]]"),
-            known => error.note(format!("there are: {}", known.join(", "))),
+            known => error.note(format!("known comparisons: {}", known.join(", "))),
         });
     }
     Ok(found)
 }
 
-/// The one report whose id begins so.
+/// The only report whose id has this prefix.
 async fn find(inbox: &Deployment, id: &str, now: UnixMillis) -> anyhow::Result<Report> {
     let mut found = Vec::new();
     for (source, reconcile) in inbox.config.reconciles() {
         let reports = inbox
             .ledger
+            .provider_reports()
             .reports(&source.name, &reconcile.name, RECENT, now)
             .await?;
         found.extend(
@@ -76,10 +77,10 @@ async fn find(inbox: &Deployment, id: &str, now: UnixMillis) -> anyhow::Result<R
         0 => Err(CliError::new(
             "reconcile.no_report",
             Exit::NotFound,
-            format!("there is no report '{id}'"),
+            format!("no report '{id}'"),
         )
         .note(format!(
-            "looked at the last {RECENT} of each comparison; they are kept for 30 days"
+            "searched the last {RECENT} reports of each comparison; reports are kept for 30 days"
         ))
         .tip("webhookctl reconcile list")
         .into()),

@@ -1,7 +1,7 @@
-//! `replay`: a chosen set of events is run again, by a plan that cannot grow.
+//! `replay`: processes a chosen set of events again, by a plan that is frozen when it is made.
 //!
-//! [`fate`] decides what happens to each event, from its row alone. A plan is made of those decisions
-//! ([`make`]) and applied step by step ([`engine`]).
+//! [`decision`] decides from the row of each event whether it is replayed. [`plan`] makes a plan
+//! from these decisions, and [`executor`] applies it step by step.
 
 mod apply;
 mod confirm;
@@ -25,7 +25,7 @@ use crate::output::{CliError, Exit, Format, Printer};
 use crate::selection::Selection;
 use crate::target::Deployment;
 
-/// Plans whose ids are looked through for a prefix.
+/// Number of recent plans that are searched for an id prefix.
 const RECENT: usize = 10_000;
 
 pub(super) async fn run(
@@ -39,8 +39,8 @@ pub(super) async fn run(
         _ => false,
     };
     if out.format == Format::Csv && !is_list {
-        // Before anything is done whose end could not be told.
-        let error = CliError::usage("usage.output", "a plan has no -o csv");
+        // Refuse the format before anything is changed, because the result could not be printed.
+        let error = CliError::usage("usage.output", "-o csv is not available for a plan");
         return Err(error.tip("-o json").into());
     }
     let inbox = Deployment::open(&global.target)?;
@@ -54,8 +54,8 @@ pub(super) async fn run(
     }
 }
 
-/// Plans and applies in one: prints the plan, asks for its count unless `confirm` is it, and runs
-/// what is known not to have happened.
+/// Makes and applies a plan in one step: prints the plan, asks for its count unless `confirm`
+/// equals it, and replays the events whose effects are known not to have happened.
 pub async fn plan_and_apply(
     selection: Selection,
     reason: &str,
@@ -71,14 +71,18 @@ pub async fn plan_and_apply(
     Box::pin(apply::apply(args, inbox, out)).await
 }
 
-/// The plan that a person means: by its id, or a unique prefix of it.
+/// Finds a plan by its id or a unique prefix of it.
 async fn named(inbox: &Deployment, wanted: &str, now: UnixMillis) -> anyhow::Result<Plan> {
     let text = wanted.strip_prefix("rpl_").unwrap_or(wanted);
     let id = format!("rpl_{}", text.to_ascii_uppercase());
-    if let Some(plan) = inbox.ledger.plan(&id).await? {
+    if let Some(plan) = inbox.ledger.plans().plan(&id).await? {
         return Ok(plan);
     }
-    let known = inbox.ledger.plan_ids(UnixMillis(0), now, RECENT).await?;
+    let known = inbox
+        .ledger
+        .plans()
+        .plan_ids(UnixMillis(0), now, RECENT)
+        .await?;
     let fitting = known.into_iter().filter(|known| known.starts_with(&id));
     let mut fitting: Vec<String> = fitting.collect();
     if fitting.len() > 1 {
@@ -88,7 +92,7 @@ async fn named(inbox: &Deployment, wanted: &str, now: UnixMillis) -> anyhow::Res
         return Err(error.details(fitting).into());
     }
     if let [id] = fitting.as_slice()
-        && let Some(plan) = inbox.ledger.plan(id).await?
+        && let Some(plan) = inbox.ledger.plans().plan(id).await?
     {
         return Ok(plan);
     }
@@ -100,7 +104,7 @@ async fn named(inbox: &Deployment, wanted: &str, now: UnixMillis) -> anyhow::Res
         .into())
 }
 
-/// Where the messages of an inbox ring.
+/// The work queue of an inbox.
 fn queue(inbox: &Deployment, at: &QueueAt) -> anyhow::Result<Queue> {
     match &at.queue_url {
         Some(url) => Ok(Queue::new(inbox.sqs()?, url)),
@@ -120,7 +124,7 @@ fn events(count: u64) -> String {
     format!("{} event{s}", crate::output::table::thousands(count))
 }
 
-/// The last part of an ARN: what people call each other.
+/// The last part of an ARN, as a short name of an operator.
 fn short(who: &str) -> &str {
     who.rsplit(['/', ':']).next().unwrap_or(who)
 }

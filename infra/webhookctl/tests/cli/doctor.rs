@@ -46,8 +46,16 @@ impl World {
         for task in ["sweep", "drain"] {
             world.task(task).await?;
         }
-        world.ledger.beat("sync", UnixMillis::now()).await?;
-        world.ledger.beat("endpoints", UnixMillis::now()).await?;
+        world
+            .ledger
+            .operations()
+            .beat("sync", UnixMillis::now())
+            .await?;
+        world
+            .ledger
+            .operations()
+            .beat("endpoints", UnixMillis::now())
+            .await?;
         Ok(world)
     }
 
@@ -225,14 +233,22 @@ async fn a_fault_of_the_running_stack_is_found() -> anyhow::Result<()> {
         note: None,
     };
     let status = Status::after("code", None, finding, UnixMillis::now());
-    world.ledger.note_endpoint(&status).await?;
+    world
+        .ledger
+        .provider_reports()
+        .note_endpoint(&status)
+        .await?;
     world.finds("source.subscription", "fail")?;
     let well = Finding {
         health: Health::Good,
         ..status.finding
     };
     let status = Status::after("code", None, well, UnixMillis::now());
-    world.ledger.note_endpoint(&status).await?;
+    world
+        .ledger
+        .provider_reports()
+        .note_endpoint(&status)
+        .await?;
 
     let sqs = world.clients().sqs;
     let message = sqs.send_message().queue_url(dead.context("named")?);
@@ -255,10 +271,14 @@ async fn a_fault_of_the_template_is_found() -> anyhow::Result<()> {
 async fn a_task_that_does_not_run_is_found() -> anyhow::Result<()> {
     let world = World::of("doctor-rounds", TEMPLATE).await?;
     let long_ago = UnixMillis::now() - std::time::Duration::from_secs(3600);
-    world.ledger.beat("drain", long_ago).await?;
+    world.ledger.operations().beat("drain", long_ago).await?;
     world.finds("schedule.drain", "fail")?;
     // Its process notes an end every ten minutes.
-    world.ledger.beat("drain", UnixMillis::now()).await?;
+    world
+        .ledger
+        .operations()
+        .beat("drain", UnixMillis::now())
+        .await?;
     world.finds("schedule.drain", "pass")?;
     Ok(())
 }

@@ -87,7 +87,7 @@ impl World {
     }
 
     async fn beat(&self, task: &str) -> Option<UnixMillis> {
-        let beats = self.ledger.heartbeats().await.unwrap();
+        let beats = self.ledger.operations().heartbeats().await.unwrap();
         beats.get(task).copied()
     }
 

@@ -191,7 +191,12 @@ async fn hours_that_are_counted_are_read_and_not_counted_again() {
     );
     // What is kept is what is said.
     let hour = Hour::of(world.ago(3 * 3600));
-    let (kept, _) = world.ledger.hour_counts(hour, hour).await.unwrap();
+    let (kept, _) = world
+        .ledger
+        .statistics()
+        .hour_counts(hour, hour)
+        .await
+        .unwrap();
     assert!(!kept[0].sources["stripe-main"].kinds.is_empty());
     world.end().await;
 }

@@ -1,4 +1,4 @@
-//! Whom the clients of AWS believe.
+//! The root certificates that the AWS clients trust.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,11 +9,11 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-/// Amazon Root CA 1 to 4 and the Starfield Services Root Certificate Authority G2, which the endpoints of
-/// AWS are under. <https://www.amazontrust.com/repository/>
+/// Amazon Root CA 1 to 4 and the Starfield Services Root Certificate Authority G2, which sign the
+/// certificates of AWS's endpoints. <https://www.amazontrust.com/repository/>
 const AMAZON: &[u8] = include_bytes!("roots.pem");
 
-/// TLS of rustls on *ring*, as everywhere here.
+/// The configuration of rustls with *ring*, as for all TLS in this crate.
 pub(super) fn config() -> ClientConfig {
     let provider = Arc::new(ring::default_provider());
     let verifier = AmazonFirst {
@@ -24,7 +24,7 @@ pub(super) fn config() -> ClientConfig {
     };
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .expect("ring has suites for both versions of TLS")
+        .expect("ring has cipher suites for TLS 1.2 and 1.3")
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
@@ -32,9 +32,9 @@ pub(super) fn config() -> ClientConfig {
     config
 }
 
-/// Judges by Amazon's roots, and what these do not vouch for by those of the system. So an endpoint of a
-/// partition with other roots, a proxy with its own, and what `SSL_CERT_FILE` names are reached as well,
-/// and all the others need five roots in place of 150.
+/// Verifies with Amazon's root certificates first, and then with those of the system. The second
+/// step supports a partition with other root certificates, a proxy with its own, and
+/// `SSL_CERT_FILE`. Other connections need only five root certificates instead of 150.
 #[derive(Debug)]
 struct AmazonFirst {
     amazon: Option<Arc<WebPkiServerVerifier>>,
@@ -64,7 +64,7 @@ impl ServerCertVerifier for AmazonFirst {
             .get_or_init(|| verifier(&(self.read)(), &self.provider));
         let second = system.as_ref().map(judge);
         second.or(first).unwrap_or_else(|| {
-            let text = "the system has no roots of trust";
+            let text = "found no root certificates on this system";
             Err(rustls::Error::General(text.to_owned()))
         })
     }
@@ -99,7 +99,7 @@ fn amazon() -> Vec<CertificateDer<'static>> {
     CertificateDer::pem_slice_iter(AMAZON).flatten().collect()
 }
 
-/// None if there is no root that can be read.
+/// `None` if no root certificate can be read.
 fn verifier(
     roots: &[CertificateDer<'static>],
     provider: &Arc<CryptoProvider>,
@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// As Amazon publishes them. <https://www.amazontrust.com/repository/>
+    /// The fingerprints that Amazon publishes. <https://www.amazontrust.com/repository/>
     const FINGERPRINTS: [&str; 5] = [
         "8ecde6884f3d87b1125ba31ac3fcb13d7016de7f57cc904fe1cb97c6ae98196e",
         "1ba5b2aa8c65401a82960118f80bec4f62304d83cec4713a19c39c011ea46db4",
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(store.add_parsable_certificates(roots), (5, 0));
     }
 
-    /// A certificate of `endpoint.test`, and the root that it is under. Both were made for this test and
+    /// A certificate of `endpoint.test`, and its root certificate. Both were made for this test and
     /// are valid for a hundred years.
     fn made_up() -> [CertificateDer<'static>; 2] {
         let pem = include_bytes!("made-up.pem");
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn the_systems_roots_are_not_read_where_amazons_will_do() {
         let [_, root] = made_up();
-        let never = || panic!("they were read");
+        let never = || panic!("the system's root certificates were read");
         assert!(judged(&[root], never, "endpoint.test").is_ok());
     }
 

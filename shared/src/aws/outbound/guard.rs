@@ -1,19 +1,19 @@
-//! Which hosts and addresses may be called.
+//! Checks which hosts and addresses may be called.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// Resolves names itself, so that the address that was checked is the one that is connected to.
+/// Resolves names itself, so that the client connects to the address that was checked.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
     pub(super) allow_loopback: bool,
 }
 
 impl Guard {
-    /// What can be said before anything is resolved. Hosts that are addresses are never
-    /// resolved, so they are judged here.
+    /// Checks a URL before resolution. A host that is an IP address is never resolved, so this
+    /// function checks the address.
     pub(super) fn check(&self, url: &Url) -> Result<(), String> {
         let host = url.host_str().unwrap_or_default();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -23,15 +23,15 @@ impl Guard {
         match url.scheme() {
             "https" => {}
             "http" if local => {}
-            scheme => return Err(format!("{scheme} is not allowed; https is")),
+            scheme => return Err(format!("{scheme} is not allowed; use https")),
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("a user name in the URL is not allowed".to_owned());
+            return Err("the URL contains a user name or a password; remove it".to_owned());
         }
         match address {
-            Some(ip) if !self.allows(ip) => {
-                Err(format!("{ip} is an address that events must not go to"))
-            }
+            Some(ip) if !self.allows(ip) => Err(format!(
+                "{ip} is not a public address; it must not be called"
+            )),
             _ => Ok(()),
         }
     }
@@ -47,9 +47,10 @@ impl Resolve for Guard {
         Box::pin(async move {
             let found: Vec<SocketAddr> =
                 tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            // One bad address among good ones is how a name is made to point inwards.
+            // One private address is enough to reject the name: an attacker can mix it with public
+            // ones.
             if let Some(bad) = found.iter().find(|address| !guard.allows(address.ip())) {
-                let text = format!("the name leads to {}, where events must not go", bad.ip());
+                let text = format!("the name resolves to {}, not a public address", bad.ip());
                 return Err(text.into());
             }
             Ok(Box::new(found.into_iter()) as Addrs)
@@ -57,7 +58,7 @@ impl Resolve for Guard {
     }
 }
 
-/// Whether an address is of the public internet.
+/// Whether an address belongs to the public internet.
 /// <https://www.iana.org/assignments/iana-ipv4-special-registry>
 /// <https://www.iana.org/assignments/iana-ipv6-special-registry>
 fn is_public(ip: IpAddr) -> bool {
@@ -82,7 +83,7 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
     !special
 }
 
-/// Only `2000::/3` is given out; of it, what wraps an IPv4 address is judged by that address.
+/// Only `2000::/3` is allocated. An address that embeds an IPv4 address is checked by that address.
 fn is_public_v6(ip: Ipv6Addr) -> bool {
     if let Some(v4) = ip.to_ipv4_mapped() {
         return is_public_v4(v4);
@@ -221,6 +222,6 @@ mod tests {
         let Err(crate::aws::outbound::SendError::NotSent(text)) = answer else {
             panic!("{answer:?}")
         };
-        assert!(text.contains("must not go"), "{text}");
+        assert!(text.contains("not a public address"), "{text}");
     }
 }

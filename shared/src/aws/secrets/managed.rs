@@ -1,9 +1,8 @@
-//! Secrets that are kept in AWS Secrets Manager, where a rotation moves labels from version to
-//! version.
+//! Secrets in AWS Secrets Manager, where a rotation moves labels between versions.
 //!
-//! They are read through Parameter Store, which passes references on, so that the functions need
-//! no further client. Each version is asked for by itself: one answer for several lists what may
-//! not be read as if it were not there.
+//! Mitt reads them by references through Parameter Store, so the functions need no other client. It
+//! reads each version with its own call: a call for several parameters lists those without
+//! permission as missing.
 
 use std::collections::BTreeSet;
 
@@ -15,17 +14,17 @@ use serde::Deserialize;
 use super::Secret;
 use crate::base::clock::UnixMillis;
 
-/// What follows is the name of a secret, and the label of a version behind a colon.
+/// The prefix of a reference. The name of a secret, a colon and the label of a version follow.
 const REFERENCE: &str = "/aws/reference/secretsmanager";
 
-/// The labels of the versions that are live, and what we call them.
+/// The labels of live versions, and Mitt's words for them.
 const STAGES: [(&str, &str); 3] = [
     ("AWSCURRENT", "current"),
     ("AWSPENDING", "pending"),
     ("AWSPREVIOUS", "previous"),
 ];
 
-/// Which secrets are kept there, and below which prefix.
+/// The names of the secrets in Secrets Manager, and their prefix.
 #[derive(Clone, Debug, Default)]
 pub struct Managed {
     names: BTreeSet<String>,
@@ -33,7 +32,7 @@ pub struct Managed {
 }
 
 impl Managed {
-    /// Without a prefix nobody can read these secrets.
+    /// Without a prefix, these secrets cannot be read.
     pub fn new(names: BTreeSet<String>, prefix: Option<&str>) -> Self {
         Self {
             names,
@@ -49,12 +48,12 @@ impl Managed {
         self.names.iter().map(String::as_str)
     }
 
-    /// What a secret is called in Secrets Manager.
+    /// The id of a secret in Secrets Manager.
     pub(super) fn id(&self, name: &str) -> anyhow::Result<String> {
         let prefix = self.prefix.as_deref().with_context(|| {
             format!(
-                "the secret {name} is kept in Secrets Manager, of which nothing is read here: the \
-                 parameter SecretsManagerPrefix of the stack permits it"
+                "the secret {name} is in Secrets Manager, but the stack has no permission to read \
+                 it; set the stack parameter SecretsManagerPrefix"
             )
         })?;
         Ok(format!("{prefix}/{name}"))
@@ -67,19 +66,20 @@ pub fn short(version_id: &str) -> String {
     legal.take(8).collect()
 }
 
-/// The live versions with the times they were made at, in seconds.
+/// The live versions with their creation times, in Unix seconds.
 pub(super) async fn read(
     ssm: &aws_sdk_ssm::Client,
     id: &str,
 ) -> anyhow::Result<Vec<(i64, Secret)>> {
     let [(stage, called), others @ ..] = STAGES;
     let current = version(ssm, id, stage, called).await?;
-    // AWSPREVIOUS comes to where AWSCURRENT was. Read later, it has what that has lost meanwhile.
+    // A rotation moves AWSPREVIOUS to the version that had AWSCURRENT. Because AWSPREVIOUS is read
+    // later, a rotation between the reads does not hide that version.
     let others = others.map(|(stage, called)| version(ssm, id, stage, called));
     let others = try_join_all(others).await?;
     let mut found: Vec<(i64, Secret)> = Vec::new();
     for version in std::iter::once(current).chain(others).flatten() {
-        // The label of a version to come stays behind at the one that is current.
+        // After a rotation, AWSPENDING can stay on the version with AWSCURRENT.
         let value = version.1.expose();
         if !found.iter().any(|(_, known)| known.expose() == value) {
             found.push(version);
@@ -108,11 +108,12 @@ async fn version(
         return Ok(None);
     };
     let value = parameter.value();
-    let value = value.with_context(|| format!("{stage} of the secret {id} is no text"))?;
+    let value = value.with_context(|| format!("{stage} of the secret {id} is not a text value"))?;
     let at = parameter
         .last_modified_date()
         .map_or(0, aws_smithy_types::DateTime::secs);
-    // Without its id it is told by its time: a new version has to be seen to be another.
+    // Without a version id, the time identifies the version, because a new version needs another
+    // label.
     let version = parameter.source_result().and_then(version_of);
     let version = version.unwrap_or_else(|| at.to_string());
     let since = (at > 0).then(|| UnixMillis(at * 1000));
@@ -120,19 +121,20 @@ async fn version(
     Ok(Some((at, secret)))
 }
 
-/// Which of the two it says of a label that no version has, its documentation leaves open.
+/// The documentation does not define which of the two errors a label without a version returns.
 /// <https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html>
 fn is_missing(error: &GetParameterError) -> bool {
     error.is_parameter_not_found() || error.is_parameter_version_not_found()
 }
 
-/// A version keeps its value and changes its name, so it stands where the slot does.
+/// The label of a value: version id and stage. A version keeps its value but changes its stage, so
+/// the version id takes the place of the slot.
 fn label(version: &str, called: &str) -> String {
     format!("{version}.{called}")
 }
 
-/// Whether two labels name the same value. A slot holds one after the other, which are numbered;
-/// a version has one value under all its names.
+/// Whether two labels name the same value. A slot contains several values over time, so its labels
+/// have a number. A version has one value, whatever its stage.
 pub fn is_same(one: &str, other: &str) -> bool {
     let called = |label: &str| STAGES.iter().any(|(_, called)| *called == label);
     match (one.rsplit_once('.'), other.rsplit_once('.')) {
@@ -141,13 +143,13 @@ pub fn is_same(one: &str, other: &str) -> bool {
     }
 }
 
-/// What Secrets Manager said of the version. It repeats the value, so it is shown nowhere, and
-/// neither is what is wrong with it.
+/// Reads the version id from the response of Secrets Manager. The response repeats the secret, so
+/// neither the response nor a parse error is ever shown.
 fn version_of(source_result: &str) -> Option<String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Origin {
-        /// The documentation writes it with a capital letter.
+        /// The documentation spells it `VersionId`.
         #[serde(alias = "VersionId")]
         version_id: String,
     }
@@ -176,7 +178,10 @@ mod tests {
         assert!(is_same("1f2e3d4c.current", "1f2e3d4c.previous"));
         assert!(!is_same("1f2e3d4c.current", "9a8b7c6d.current"));
         assert!(is_same("current.1", "current.1"));
-        assert!(!is_same("current.1", "current.2"), "it was overwritten");
+        assert!(
+            !is_same("current.1", "current.2"),
+            "the slot was overwritten"
+        );
         assert!(!is_same("current", "previous"));
     }
 

@@ -1,4 +1,4 @@
-//! One element of an array at a time, with the document around it as it stands.
+//! Splits a document with an array into documents with one element each.
 
 use std::ops::Range;
 
@@ -6,22 +6,22 @@ use serde_json::value::RawValue;
 
 use super::{JsonPath, NotThere, Step};
 
-/// A value behind `[*]`, and what is left of its document without the other elements.
+/// A value matched by a path with `[*]`, and its document without the other elements.
 #[derive(Clone, Debug)]
 pub(crate) struct Alone<'j> {
-    /// What stands at the path; the element itself where the path ends nowhere in it.
+    /// The value at the path, or the element itself if the rest of the path matches nothing.
     pub(crate) value: &'j RawValue,
-    /// The stretches of the document that are left, in order.
+    /// The remaining ranges of the document, in order.
     left: Vec<Range<usize>>,
 }
 
 impl Alone<'_> {
-    /// How long the document is that is left.
+    /// The length of the remaining document.
     pub(crate) fn len(&self) -> usize {
         self.left.iter().map(ExactSizeIterator::len).sum()
     }
 
-    /// What is left of the document that it was found in.
+    /// The remaining document; `json` is the original one.
     pub(crate) fn document(&self, json: &[u8]) -> Vec<u8> {
         let stretches = self.left.iter();
         let stretches = stretches.filter_map(|range| json.get(range.clone()));
@@ -30,7 +30,7 @@ impl Alone<'_> {
 }
 
 impl JsonPath {
-    /// Every element on the path, alone. `None` when there are more than `most`.
+    /// Every element on the path, with its own document. `None` if there are more than `most`.
     pub(crate) fn each_alone<'j>(
         &self,
         json: &'j [u8],
@@ -58,7 +58,7 @@ struct Taken<'j> {
     found: Vec<Alone<'j>>,
 }
 
-/// The part of the document in which an array is looked for, and what is left beside it.
+/// The part of the document that can contain an array, and the remaining ranges around it.
 struct Around<'a> {
     before: &'a [Range<usize>],
     here: Range<usize>,
@@ -66,7 +66,7 @@ struct Around<'a> {
 }
 
 impl<'j> Taken<'j> {
-    /// Whether there were not too many.
+    /// Returns false if there are too many elements.
     fn walk(
         &mut self,
         steps: &[Step],
@@ -111,7 +111,7 @@ impl<'j> Taken<'j> {
         Ok(true)
     }
 
-    /// Where a value stands in the document of which it is a part.
+    /// The range of a value in its document.
     fn span(&self, raw: &RawValue) -> Range<usize> {
         span(self.json, raw)
     }
@@ -124,7 +124,7 @@ fn inside<'j>(value: &'j RawValue, keys: &[Step]) -> Result<Option<&'j RawValue>
     JsonPath(keys.to_vec()).raw(value.get().as_bytes())
 }
 
-/// Where a value stands in the document of which it is a part.
+/// The range of a value in its document.
 pub(crate) fn span(json: &[u8], raw: &RawValue) -> Range<usize> {
     let start = raw
         .get()

@@ -1,5 +1,6 @@
 //! What operators did, written before they do it, and read again by its time.
 
+use super::Operations;
 use anyhow::Context as _;
 
 use super::{Item, Ledger, item};
@@ -46,9 +47,9 @@ pub struct AuditLog {
     pub more: bool,
 }
 
-impl Ledger {
+impl Operations<'_> {
     /// Writes it down. It stays for as long as the table.
-    pub async fn log(&self, deed: &AuditAction, now: UnixMillis) -> anyhow::Result<()> {
+    pub async fn log(self, deed: &AuditAction, now: UnixMillis) -> anyhow::Result<()> {
         let mut random = [0; 4];
         crate::base::random::fill(&mut random)?;
         let entry = Item::from([
@@ -71,7 +72,7 @@ impl Ledger {
     /// What was written down from `from` to `to`, both inclusive, the newest first: at most
     /// `limit` of those that are `wanted`.
     pub async fn audit_log(
-        &self,
+        self,
         from: UnixMillis,
         to: UnixMillis,
         limit: usize,

@@ -1,5 +1,6 @@
 //! How far the sync of a source has come.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -39,11 +40,30 @@ pub struct SyncLease {
     pub cursor: Cursor,
 }
 
+/// How far the sync of a source has read, and what it could not find.
+#[derive(Clone, Copy, Debug)]
+pub struct SyncStore<'l>(&'l Ledger);
+
 impl Ledger {
+    /// How far the sync of a source has read, and what it could not find.
+    pub fn sync(&self) -> SyncStore<'_> {
+        SyncStore(self)
+    }
+}
+
+impl Deref for SyncStore<'_> {
+    type Target = Ledger;
+
+    fn deref(&self) -> &Ledger {
+        self.0
+    }
+}
+
+impl SyncStore<'_> {
     /// Takes the cursor of a source; `None` when another run holds it. Two runs at once would
     /// lose nothing, they would only ask twice.
     pub async fn sync_lease(
-        &self,
+        self,
         source: &str,
         owner: &str,
         now: UnixMillis,
@@ -65,14 +85,14 @@ impl Ledger {
     }
 
     /// The cursor as it stands, for who does not want to move it.
-    pub async fn sync_cursor(&self, source: &str) -> anyhow::Result<Cursor> {
+    pub async fn sync_cursor(self, source: &str) -> anyhow::Result<Cursor> {
         let item = self.get(&pk(source), "CURSOR").await?;
         Ok(item.map(|item| Cursor::of(&item)).unwrap_or_default())
     }
 
     /// When the sync of a source was last begun; `None` before the first time, and where only older
     /// code began it.
-    pub async fn sync_served(&self, source: &str) -> anyhow::Result<Option<UnixMillis>> {
+    pub async fn sync_served(self, source: &str) -> anyhow::Result<Option<UnixMillis>> {
         let item = self
             .table
             .get_eventually(super::READ, (&pk(source), "CURSOR"), None)
@@ -82,7 +102,7 @@ impl Ledger {
 
     /// Notes that every event up to this page is in the ledger. `false`: another run took over.
     pub async fn sync_page(
-        &self,
+        self,
         lease: &SyncLease,
         page: &ResumePoint,
         until: UnixMillis,
@@ -94,7 +114,7 @@ impl Ledger {
 
     /// Ends a complete run that began at `started`. `false`: another run took over.
     pub async fn sync_advance(
-        &self,
+        self,
         lease: SyncLease,
         started: UnixMillis,
         now: UnixMillis,
@@ -105,7 +125,7 @@ impl Ledger {
 
     /// The same, with the place that the next run goes on from.
     pub async fn sync_advance_to(
-        &self,
+        self,
         lease: SyncLease,
         started: UnixMillis,
         mark: &str,
@@ -116,7 +136,7 @@ impl Ledger {
     }
 
     async fn end_run(
-        &self,
+        self,
         lease: &SyncLease,
         started: UnixMillis,
         change: transition::Change,
@@ -135,19 +155,19 @@ impl Ledger {
     }
 
     /// Ends a run that has to go on later.
-    pub async fn sync_release(&self, lease: SyncLease) -> anyhow::Result<()> {
+    pub async fn sync_release(self, lease: SyncLease) -> anyhow::Result<()> {
         let change = transition::sync::release(lease.fence());
         self.move_cursor(&lease, change).await.map(|_| ())
     }
 
     /// Ends a run whose page the provider will never give: the next one begins at the cursor.
-    pub async fn sync_restart(&self, lease: SyncLease) -> anyhow::Result<()> {
+    pub async fn sync_restart(self, lease: SyncLease) -> anyhow::Result<()> {
         let change = transition::sync::restart(lease.fence());
         self.move_cursor(&lease, change).await.map(|_| ())
     }
 
     async fn move_cursor(
-        &self,
+        self,
         lease: &SyncLease,
         change: transition::Change,
     ) -> anyhow::Result<bool> {

@@ -1,5 +1,6 @@
 //! When each task of backup-sync last came to its end: what is on a schedule and stops says nothing.
 
+use super::Operations;
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
@@ -10,9 +11,9 @@ use crate::base::clock::UnixMillis;
 const PK: &str = "SYS";
 const SK: &str = "HB#";
 
-impl Ledger {
+impl Operations<'_> {
     /// Notes that a task came to its end. Of two that end together either may be last.
-    pub async fn beat(&self, task: &str, now: UnixMillis) -> anyhow::Result<()> {
+    pub async fn beat(self, task: &str, now: UnixMillis) -> anyhow::Result<()> {
         let note = Item::from([
             ("pk".to_owned(), item::s(PK)),
             ("sk".to_owned(), item::s(format!("{SK}{task}"))),
@@ -24,7 +25,7 @@ impl Ledger {
     }
 
     /// Each task that ever ended, and when it did last.
-    pub async fn heartbeats(&self) -> anyhow::Result<BTreeMap<String, UnixMillis>> {
+    pub async fn heartbeats(self) -> anyhow::Result<BTreeMap<String, UnixMillis>> {
         let answer = self
             .table
             .query()

@@ -7,6 +7,8 @@
 //! One is up at a time, and only the one that was read is taken down: of two operators at once the
 //! second is told of the first.
 
+use std::ops::Deref;
+
 use anyhow::Context as _;
 
 use super::transition::operator_flag as transition;
@@ -82,9 +84,28 @@ impl FlagKind<'_> {
     }
 }
 
+/// What operators and schedules did: audit log, flags, heartbeats.
+#[derive(Clone, Copy, Debug)]
+pub struct Operations<'l>(&'l Ledger);
+
 impl Ledger {
+    /// What operators and schedules did: audit log, flags, heartbeats.
+    pub fn operations(&self) -> Operations<'_> {
+        Operations(self)
+    }
+}
+
+impl Deref for Operations<'_> {
+    type Target = Ledger;
+
+    fn deref(&self) -> &Ledger {
+        self.0
+    }
+}
+
+impl Operations<'_> {
     /// The notice that is up.
-    pub async fn flag(&self, about: FlagKind<'_>) -> anyhow::Result<Option<OperatorFlag>> {
+    pub async fn flag(self, about: FlagKind<'_>) -> anyhow::Result<Option<OperatorFlag>> {
         let stored = self.get("SYS", &about.sk()).await;
         let stored = stored.context("read a notice")?;
         Ok(stored.as_ref().and_then(OperatorFlag::read))
@@ -92,7 +113,7 @@ impl Ledger {
 
     /// Puts a notice up where none is.
     pub async fn set_flag(
-        &self,
+        self,
         about: FlagKind<'_>,
         notice: &OperatorFlag,
     ) -> anyhow::Result<FlagResult> {
@@ -112,7 +133,7 @@ impl Ledger {
     /// Takes a notice down. `false`: another one is up in its place. Who finds none up has nothing
     /// left to do.
     pub async fn clear_flag(
-        &self,
+        self,
         about: FlagKind<'_>,
         notice: &OperatorFlag,
     ) -> anyhow::Result<bool> {
@@ -128,7 +149,7 @@ impl Ledger {
     /// `false` when somebody is at work on it, its retry is not due, or it was moved on since
     /// `seen`.
     pub async fn look_now(
-        &self,
+        self,
         key: &EventKey,
         seen: UnixMillis,
         now: UnixMillis,

@@ -5,6 +5,7 @@
 //! before its row is written, so that none is acknowledged and not seen; it goes when the event is
 //! settled. A pointer whose row never came, or is settled, stands in nobody's way.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -119,9 +120,30 @@ impl Ledger {
         self.strict = ordered.collect::<std::collections::BTreeMap<_, _>>().into();
         self
     }
+}
 
+/// The order of the events of one entity: lock, newest version, entries.
+#[derive(Clone, Copy, Debug)]
+pub struct EntityOrder<'l>(&'l Ledger);
+
+impl Ledger {
+    /// The order of the events of one entity: lock, newest version, entries.
+    pub fn entities(&self) -> EntityOrder<'_> {
+        EntityOrder(self)
+    }
+}
+
+impl Deref for EntityOrder<'_> {
+    type Target = Ledger;
+
+    fn deref(&self) -> &Ledger {
+        self.0
+    }
+}
+
+impl EntityOrder<'_> {
     /// The place in the line that an event asks for, if its source has lines.
-    pub(super) fn order_entry(&self, event: &Event) -> Option<OrderEntry> {
+    pub(super) fn order_entry(self, event: &Event) -> Option<OrderEntry> {
         let order = self.strict.get(event.key.source())?;
         let source = event.key.source();
         let place = order.place(source, &event.headers, &event.body, event.received_at)?;
@@ -130,7 +152,7 @@ impl Ledger {
 
     /// The same for an event that may have come out of the spill queue with a reference to its body.
     pub(super) async fn order_entry_of(
-        &self,
+        self,
         event: &Event,
         placed: &StoredBody,
     ) -> anyhow::Result<Option<OrderEntry>> {
@@ -149,7 +171,7 @@ impl Ledger {
     }
 
     /// Lets an event stand in the line of its entity. One that stands there keeps its place.
-    pub async fn enter_order(&self, pointer: &OrderEntry, now: UnixMillis) -> anyhow::Result<()> {
+    pub async fn enter_order(self, pointer: &OrderEntry, now: UnixMillis) -> anyhow::Result<()> {
         let written = Item::from([
             ("pk".to_owned(), item::s(pointer.entity.pk())),
             ("sk".to_owned(), item::s(&pointer.sk)),
@@ -164,14 +186,14 @@ impl Ledger {
     }
 
     /// Takes an event out of the line.
-    pub async fn leave_order(&self, pointer: &OrderEntry) -> anyhow::Result<()> {
+    pub async fn leave_order(self, pointer: &OrderEntry) -> anyhow::Result<()> {
         self.forget(&pointer.entity, &pointer.sk).await
     }
 
     /// Takes the lock of an entity for `lease` from `now`; `None` when another worker holds it.
     /// `owner` is a name that no other claim has.
     pub async fn lock_entity(
-        &self,
+        self,
         entity: &Entity,
         owner: &str,
         now: UnixMillis,
@@ -192,7 +214,7 @@ impl Ledger {
     }
 
     /// Gives a lock back. `false`: another worker had taken it over.
-    pub async fn unlock_entity(&self, lock: EntityLock) -> anyhow::Result<bool> {
+    pub async fn unlock_entity(self, lock: EntityLock) -> anyhow::Result<bool> {
         let change = transition::unlock(lock.fence());
         let answer = self.change_item(&lock.entity.pk(), "L", change).await?;
         Ok(match answer {
@@ -211,7 +233,7 @@ impl Ledger {
     /// open for an older event; and when the newer one is tried again, its destination honours
     /// the key and leaves the older state as it is.
     pub async fn advance_version(
-        &self,
+        self,
         entity: &Entity,
         version: &Version,
         event: &EventKey,
@@ -226,7 +248,7 @@ impl Ledger {
 
     /// Whether a newer version of the entity was worked on. It says what would become of the event
     /// now; nothing is written by it.
-    pub async fn is_overtaken(&self, place: &Place) -> anyhow::Result<bool> {
+    pub async fn is_overtaken(self, place: &Place) -> anyhow::Result<bool> {
         let Some(version) = &place.version else {
             return Ok(false);
         };
@@ -237,7 +259,7 @@ impl Ledger {
 
     /// The event whose version of the entity is the newest that was worked on, for as long as that is
     /// kept.
-    pub async fn newest_of(&self, entity: &Entity) -> anyhow::Result<Option<EventKey>> {
+    pub async fn newest_of(self, entity: &Entity) -> anyhow::Result<Option<EventKey>> {
         let newest = self.get(&entity.pk(), "V").await?;
         let newest = newest.as_ref().and_then(|newest| item::text(newest, "ek"));
         Ok(newest.and_then(EventKey::from_pk))
@@ -245,7 +267,7 @@ impl Ledger {
 
     /// The event that goes before this one, if any. Whoever asks holds the lock.
     pub async fn predecessor(
-        &self,
+        self,
         pointer: &OrderEntry,
         now: UnixMillis,
     ) -> anyhow::Result<Option<Predecessor>> {
@@ -284,7 +306,7 @@ impl Ledger {
 
     /// The first event in the line of an entity, called up: it is due now if it was put off.
     pub async fn wake_next(
-        &self,
+        self,
         entity: &Entity,
         now: UnixMillis,
     ) -> anyhow::Result<Option<EventKey>> {
@@ -298,7 +320,7 @@ impl Ledger {
     }
 
     async fn read_entry_state(
-        &self,
+        self,
         mine: &OrderEntry,
         event: &EventKey,
         at: UnixMillis,
@@ -324,7 +346,7 @@ impl Ledger {
 
     /// Pointers up to and with a sort key, the lowest first.
     async fn order_entries(
-        &self,
+        self,
         entity: &Entity,
         to: &str,
         limit: i32,
@@ -352,7 +374,7 @@ impl Ledger {
         Ok(pointers.collect())
     }
 
-    async fn forget(&self, entity: &Entity, sk: &str) -> anyhow::Result<()> {
+    async fn forget(self, entity: &Entity, sk: &str) -> anyhow::Result<()> {
         let key = (&*entity.pk(), sk);
         self.table.delete("remove the place of an event", key).await
     }

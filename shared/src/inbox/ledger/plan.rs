@@ -13,6 +13,7 @@ mod read;
 mod write;
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -200,10 +201,29 @@ pub fn plan_digest<'e>(events: impl Iterator<Item = &'e PlanEvent>) -> String {
     hex::encode(Sha256::digest(ids.join("\n")))
 }
 
+/// The replay plans: what is to run again, and how far it got.
+#[derive(Clone, Copy, Debug)]
+pub struct Plans<'l>(&'l Ledger);
+
 impl Ledger {
+    /// The replay plans: what is to run again, and how far it got.
+    pub fn plans(&self) -> Plans<'_> {
+        Plans(self)
+    }
+}
+
+impl Deref for Plans<'_> {
+    type Target = Ledger;
+
+    fn deref(&self) -> &Ledger {
+        self.0
+    }
+}
+
+impl Plans<'_> {
     /// Takes a plan to apply it. Of any number of operators at most one has it.
     pub async fn begin_plan(
-        &self,
+        self,
         id: &str,
         owner: &str,
         run: &PlanRun,
@@ -235,7 +255,7 @@ impl Ledger {
     /// Notes how far it is, and keeps the lease. `false` when the lease is another's, or the plan
     /// was cancelled: then no more of it may be applied.
     pub async fn checkpoint_plan(
-        &self,
+        self,
         lease: &PlanLease,
         next: usize,
         until: UnixMillis,
@@ -246,7 +266,7 @@ impl Ledger {
     }
 
     /// Gives the plan back, to be gone on with.
-    pub async fn pause_plan(&self, lease: PlanLease, next: usize) -> anyhow::Result<()> {
+    pub async fn pause_plan(self, lease: PlanLease, next: usize) -> anyhow::Result<()> {
         let run = item::s(text(&lease.run)?);
         let change = transition::plan::pause(lease.fence(), next, lease.place, run);
         self.change_item(&pk(&lease.id), "M", change).await?;
@@ -255,7 +275,7 @@ impl Ledger {
 
     /// Ends it; `false` when it was cancelled before, or is another's.
     pub async fn finish_plan(
-        &self,
+        self,
         lease: PlanLease,
         outcome: &PlanOutcome,
         now: UnixMillis,
@@ -277,7 +297,7 @@ impl Ledger {
 
     /// Cancels a plan that is not at its end; otherwise the plan as it stands.
     pub async fn cancel_plan(
-        &self,
+        self,
         id: &str,
         who: &str,
         now: UnixMillis,

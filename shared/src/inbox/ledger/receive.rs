@@ -88,8 +88,8 @@ impl Ledger {
             // In a box, for it is rare, and what is waited for in it is deep.
             return Box::pin(self.quarantine(event, placed, why, now)).await;
         }
-        if let Some(pointer) = self.order_entry_of(event, placed).await? {
-            self.enter_order(&pointer, now).await?;
+        if let Some(pointer) = self.entities().order_entry_of(event, placed).await? {
+            self.entities().enter_order(&pointer, now).await?;
         }
         match self
             .put_event(event, &event.key, placed, New::Received(watched), now)

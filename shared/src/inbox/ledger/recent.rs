@@ -9,6 +9,7 @@
 
 mod checkpoint;
 
+use crate::inbox::ledger::SweepStore;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -46,10 +47,10 @@ pub struct RecentEvents {
     pub cost: Cost,
 }
 
-impl Ledger {
+impl SweepStore<'_> {
     /// The next events of a part of the `time` index, newest first, as many as one answer holds.
     pub async fn keys_of_hour(
-        &self,
+        self,
         part: &HourPart,
         start: Option<Next>,
     ) -> anyhow::Result<Page<EventKey>> {
@@ -60,7 +61,7 @@ impl Ledger {
     /// Those of these events that are open and stand in no part of the `work` index, as of a moment
     /// ago, and when each was received.
     pub async fn unindexed_keys(
-        &self,
+        self,
         keys: &[EventKey],
     ) -> anyhow::Result<(Vec<(EventKey, UnixMillis)>, Cost)> {
         let (rows, cost) = self.state_rows(keys, Some("pk, st, gpk, rcv")).await?;
@@ -74,7 +75,7 @@ impl Ledger {
 
     /// Gives an open event its place in the `work` index, to be looked at now. `false`: it has one,
     /// or is open no more.
-    pub async fn index_event(&self, key: &EventKey, now: UnixMillis) -> anyhow::Result<bool> {
+    pub async fn index_event(self, key: &EventKey, now: UnixMillis) -> anyhow::Result<bool> {
         let pk = key.pk();
         let change = transition::index_event(&pk, now);
         Ok(match self.change(&pk, change).await? {
@@ -87,7 +88,7 @@ impl Ledger {
     /// The open events of these sources that stand in no part of the `work` index: of what came for
     /// each of them within an hour, the newest of a part of the `time` index, and about `most`.
     pub async fn recent_events(
-        &self,
+        self,
         sources: &[&str],
         now: UnixMillis,
         most: usize,
@@ -121,7 +122,7 @@ impl Ledger {
         Ok(fresh)
     }
 
-    async fn recent_events_of(&self, part: HourPart, most: usize) -> anyhow::Result<RecentEvents> {
+    async fn recent_events_of(self, part: HourPart, most: usize) -> anyhow::Result<RecentEvents> {
         let (mut fresh, mut seen, mut start) = (RecentEvents::default(), 0, None);
         loop {
             let page = self.keys_of_hour(&part, start).await?;

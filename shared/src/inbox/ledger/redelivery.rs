@@ -1,5 +1,6 @@
 //! How often a provider was asked to deliver an event again.
 
+use super::SyncStore;
 use std::time::Duration;
 
 use super::{Ledger, Write, transition};
@@ -9,11 +10,11 @@ use crate::webhook::event::EventKey;
 /// For longer than any provider lists its deliveries.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
-impl Ledger {
+impl SyncStore<'_> {
     /// Counts one more time that an event is asked for; `false`, and nothing is counted, when that
     /// was done so many times already.
     pub async fn count_redelivery_request(
-        &self,
+        self,
         key: &EventKey,
         most: u64,
         now: UnixMillis,

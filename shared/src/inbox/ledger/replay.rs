@@ -4,6 +4,7 @@
 //! item and the state row change in one transaction, so that whoever applies the plan may be
 //! stopped anywhere and begin anew: what the plan has taken up, it does not take up again.
 
+use super::Plans;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -60,11 +61,11 @@ pub struct Planned {
     pub applied_at: Option<UnixMillis>,
 }
 
-impl Ledger {
+impl Plans<'_> {
     /// Writes the events of a plan, each with its fencing token, in their order. To do it again
     /// before the plan is applied does no harm.
     pub async fn plan_events(
-        &self,
+        self,
         plan: &str,
         events: &[(EventKey, u64)],
         expires: UnixMillis,
@@ -90,7 +91,7 @@ impl Ledger {
         Ok(())
     }
 
-    async fn put_all(&self, mut batch: Vec<WriteRequest>) -> anyhow::Result<()> {
+    async fn put_all(self, mut batch: Vec<WriteRequest>) -> anyhow::Result<()> {
         let mut wait = Duration::from_millis(50);
         while !batch.is_empty() {
             let request = self.table.client().batch_write_item();
@@ -108,7 +109,7 @@ impl Ledger {
     }
 
     /// The events of a plan, in its order.
-    pub async fn planned(&self, plan: &str) -> anyhow::Result<Vec<Planned>> {
+    pub async fn planned(self, plan: &str) -> anyhow::Result<Vec<Planned>> {
         let mut found = Vec::new();
         let mut start = None;
         loop {
@@ -135,7 +136,7 @@ impl Ledger {
     /// Takes a settled event up again: it is received, in a new run, with all its attempts. Its
     /// message is for the caller to ring; if that is lost, the sweep rings.
     pub async fn replay(
-        &self,
+        self,
         key: &EventKey,
         again: &Again<'_>,
         now: UnixMillis,
@@ -180,7 +181,7 @@ impl Ledger {
         anyhow::bail!("{key} is being written to all the time; nothing was replayed")
     }
 
-    async fn before_or_moved(&self, key: &EventKey, again: &Again<'_>) -> anyhow::Result<Replayed> {
+    async fn before_or_moved(self, key: &EventKey, again: &Again<'_>) -> anyhow::Result<Replayed> {
         let item = self.get(&plan_pk(again.plan), &planned_sk(key)).await?;
         let item = item.with_context(|| format!("plan {} does not name {key}", again.plan))?;
         let applied = item::text(&item, "st") == Some(APPLIED);
@@ -191,7 +192,7 @@ impl Ledger {
         })
     }
 
-    fn part(&self, pk: &str, sk: &str, change: Change) -> anyhow::Result<TransactWriteItem> {
+    fn part(self, pk: &str, sk: &str, change: Change) -> anyhow::Result<TransactWriteItem> {
         let update = Update::builder()
             .table_name(self.table.name())
             .key("pk", item::s(pk))

@@ -1,5 +1,6 @@
 //! Open rows whose time to be looked at has come.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -156,11 +157,30 @@ impl SweepDecision {
     }
 }
 
+/// What the sweep reads and writes: due rows, recent events, its lease and its checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub struct SweepStore<'l>(&'l Ledger);
+
 impl Ledger {
+    /// What the sweep reads and writes: due rows, recent events, its lease and its checkpoint.
+    pub fn sweep(&self) -> SweepStore<'_> {
+        SweepStore(self)
+    }
+}
+
+impl Deref for SweepStore<'_> {
+    type Target = Ledger;
+
+    fn deref(&self) -> &Ledger {
+        self.0
+    }
+}
+
+impl SweepStore<'_> {
     /// The events of one part of the `work` index whose time to look has come, oldest first, and
     /// that time. At most `limit`.
     pub async fn due(
-        &self,
+        self,
         shard: u8,
         now: UnixMillis,
         limit: i32,
@@ -170,7 +190,7 @@ impl Ledger {
 
     /// The same behind a place of the index, and the place to go on from, if there is more.
     pub async fn due_after(
-        &self,
+        self,
         shard: u8,
         now: UnixMillis,
         limit: i32,
@@ -182,7 +202,7 @@ impl Ledger {
 
     /// The same of those whose time came between these two.
     pub async fn due_between(
-        &self,
+        self,
         shard: u8,
         (from, to): (UnixMillis, UnixMillis),
         limit: i32,
@@ -212,7 +232,7 @@ impl Ledger {
     /// Looks at one of them later, because nothing that it is to be sent to can be reached. `false`
     /// when somebody is at work on it, or it was moved on since the index saw it.
     pub async fn postpone(
-        &self,
+        self,
         key: &EventKey,
         seen: UnixMillis,
         next: UnixMillis,
@@ -232,7 +252,7 @@ impl Ledger {
     /// Looks at one of them. The next look is noted before anybody sends, so that two sweeps at
     /// once ring once, and a sweep that dies in between is a little late and not lost.
     pub async fn sweep_one(
-        &self,
+        self,
         key: &EventKey,
         seen: UnixMillis,
         attempts: u32,
@@ -248,7 +268,7 @@ impl Ledger {
     /// read and before anything is written, so that a caller who looks at many rows at once can
     /// count each place in the queue when it is given, and not when its message is sent.
     pub async fn sweep_one_if(
-        &self,
+        self,
         key: &EventKey,
         seen: UnixMillis,
         attempts: u32,
@@ -305,14 +325,14 @@ impl Ledger {
 
     /// Takes the right to ring for what is due, or renews it. `false`: another sweep has it. Two that
     /// count the room in a queue by themselves would fill it twice.
-    pub async fn sweep_lease(&self, owner: &str, now: UnixMillis) -> anyhow::Result<bool> {
+    pub async fn sweep_lease(self, owner: &str, now: UnixMillis) -> anyhow::Result<bool> {
         let change = transition::sweep_lease(owner, now, now + SWEEP_LEASE);
         let answer = self.change_item(SWEEP_PK, SWEEP_SK, change).await?;
         Ok(matches!(answer, Write::Applied(_)))
     }
 
     /// Gives it back.
-    pub async fn sweep_release(&self, owner: &str) -> anyhow::Result<()> {
+    pub async fn sweep_release(self, owner: &str) -> anyhow::Result<()> {
         let change = transition::sweep_release(owner);
         self.change_item(SWEEP_PK, SWEEP_SK, change).await?;
         Ok(())

@@ -1,5 +1,6 @@
 //! The sync of a source as people look at it.
 
+use super::SyncStore;
 use anyhow::Context as _;
 
 use super::{Item, Ledger, SCHEMA, item};
@@ -30,9 +31,9 @@ pub struct Lost {
     pub noted: UnixMillis,
 }
 
-impl Ledger {
+impl SyncStore<'_> {
     /// Where the sync of a source stands; `None` if it never ran.
-    pub async fn sync_state(&self, source: &str) -> anyhow::Result<Option<SyncState>> {
+    pub async fn sync_state(self, source: &str) -> anyhow::Result<Option<SyncState>> {
         let cursor = self.get(&format!("SYNC#{source}"), "CURSOR").await?;
         Ok(cursor.map(|row| SyncState {
             cursor: item::time(&row, "cur"),
@@ -48,7 +49,7 @@ impl Ledger {
 
     /// Notes a span that no list reaches any more. One that begins at the same time is the same
     /// one, and has become longer.
-    pub async fn note_lost(&self, source: &str, lost: Lost) -> anyhow::Result<()> {
+    pub async fn note_lost(self, source: &str, lost: Lost) -> anyhow::Result<()> {
         let keep = self.retention(source).rows * 2;
         let note = Item::from([
             ("pk".to_owned(), item::s(format!("SYNC#{source}"))),
@@ -68,7 +69,7 @@ impl Ledger {
     }
 
     /// The spans of a source that no list reached, the oldest first, at most a hundred.
-    pub async fn lost(&self, source: &str) -> anyhow::Result<Vec<Lost>> {
+    pub async fn lost(self, source: &str) -> anyhow::Result<Vec<Lost>> {
         let answer = self
             .table
             .query()

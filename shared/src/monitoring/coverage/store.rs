@@ -1,5 +1,6 @@
 //! The figures of the sync, kept by source and day, and how far a run has counted.
 
+use crate::monitoring::hours::Statistics;
 use std::collections::BTreeMap;
 
 use anyhow::Context as _;
@@ -14,16 +15,16 @@ use crate::monitoring::coverage::{Comparison, Counts, DayCount, Delays, Gap, Pie
 /// How often a count is tried again that another run got ahead of.
 const TRIES: usize = 8;
 
-impl Ledger {
+impl Statistics<'_> {
     /// The figures of a day, empty if there are none.
-    pub async fn day_count(&self, source: &str, day: Day) -> anyhow::Result<DayCount> {
+    pub async fn day_count(self, source: &str, day: Day) -> anyhow::Result<DayCount> {
         let item = self.get(&pk(source), &sk(day)).await?;
         Ok(item.map_or_else(|| DayCount::empty(day), |item| read(day, &item)))
     }
 
     /// The figures of a source from one day to another, both inclusive. Days without are left out.
     pub async fn day_counts(
-        &self,
+        self,
         source: &str,
         from: Day,
         to: Day,
@@ -32,9 +33,8 @@ impl Ledger {
         let mut start: Option<Item> = None;
         loop {
             let answer = self
-                .dynamodb
+                .table
                 .query()
-                .table_name(&self.table)
                 .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
                 .expression_attribute_values(":pk", item::s(pk(source)))
                 .expression_attribute_values(":from", item::s(sk(from)))
@@ -60,7 +60,7 @@ impl Ledger {
     /// `piece` says what is to be added where the day is counted up to some time; it is asked
     /// again when another run gets ahead.
     pub async fn count_day(
-        &self,
+        self,
         source: &str,
         day: Day,
         mut piece: impl AsyncFnMut(Option<UnixMillis>) -> Option<(Piece, Comparison)>,
@@ -91,7 +91,7 @@ impl Ledger {
     /// Keeps what a run has counted up to the page that it goes on with, and up to the one before:
     /// a run that is killed between this and the note of the page goes on with the latter.
     pub async fn keep_tally(
-        &self,
+        self,
         source: &str,
         started: UnixMillis,
         places: [Option<&(String, BTreeMap<Day, Counts>)>; 2],
@@ -118,7 +118,7 @@ impl Ledger {
     /// What the run that began at `started` had counted before this page; nothing if that is not
     /// known any more.
     pub async fn kept_tally(
-        &self,
+        self,
         source: &str,
         started: UnixMillis,
         page: &str,

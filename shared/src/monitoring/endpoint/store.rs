@@ -1,6 +1,7 @@
 //! How the subscriptions at the providers stand, and how the sync is sent back behind a time when
 //! one was dark.
 
+use crate::monitoring::reconcile::ProviderReports;
 use anyhow::Context as _;
 
 use crate::base::clock::UnixMillis;
@@ -8,9 +9,9 @@ use crate::inbox::ledger::transition;
 use crate::inbox::ledger::{Item, Ledger, Write, item};
 use crate::monitoring::endpoint::Status;
 
-impl Ledger {
+impl ProviderReports<'_> {
     /// How the endpoint of a source stood when it was last looked at.
-    pub async fn endpoint(&self, source: &str) -> anyhow::Result<Option<Status>> {
+    pub async fn endpoint(self, source: &str) -> anyhow::Result<Option<Status>> {
         let Some(item) = self.get(&pk(source), "ENDPOINT").await? else {
             return Ok(None);
         };
@@ -22,7 +23,7 @@ impl Ledger {
     }
 
     /// Notes how it stands. Of two who look at the same time either may be last.
-    pub async fn note_endpoint(&self, status: &Status) -> anyhow::Result<()> {
+    pub async fn note_endpoint(self, status: &Status) -> anyhow::Result<()> {
         let document = serde_json::to_string(status).context("write down an endpoint")?;
         let item = Item::from([
             ("pk".to_owned(), item::s(pk(&status.source))),
@@ -38,7 +39,7 @@ impl Ledger {
     /// and loses nothing: what is known is found known. `false`: it is there already, has never
     /// run, or a run is at it.
     pub async fn sync_rewind(
-        &self,
+        self,
         source: &str,
         before: UnixMillis,
         now: UnixMillis,

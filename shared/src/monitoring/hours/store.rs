@@ -2,6 +2,7 @@
 //! once and kept, and what is open, dead or done is looked at within bounds.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use anyhow::Context as _;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -39,17 +40,32 @@ pub struct Brief {
     pub done_at: Option<UnixMillis>,
 }
 
+/// What was counted: deliveries of a day, events of an hour, gaps between webhooks.
+#[derive(Clone, Copy, Debug)]
+pub struct Statistics<'l>(&'l Ledger);
+
 impl Ledger {
+    /// What was counted: deliveries of a day, events of an hour, gaps between webhooks.
+    pub fn statistics(&self) -> Statistics<'_> {
+        Statistics(self)
+    }
+}
+
+impl Deref for Statistics<'_> {
+    type Target = Ledger;
+
+    fn deref(&self) -> &Ledger {
+        self.0
+    }
+}
+
+impl Statistics<'_> {
     /// The hours that are counted, from one to another, both inclusive, in their order.
-    pub async fn hour_counts(
-        &self,
-        from: Hour,
-        to: Hour,
-    ) -> anyhow::Result<(Vec<HourCount>, Cost)> {
+    pub async fn hour_counts(self, from: Hour, to: Hour) -> anyhow::Result<(Vec<HourCount>, Cost)> {
         let (mut found, mut spent) = (Vec::new(), Cost::default());
         let mut start = None;
         loop {
-            let query = self.dynamodb.query();
+            let query = self.table.query();
             let query = query
                 .key_condition_expression("pk = :pk AND sk BETWEEN :from AND :to")
                 .expression_attribute_values(":pk", item::s("SYS"))
@@ -67,7 +83,7 @@ impl Ledger {
     }
 
     /// Keeps the count of an hour. `false`: a newer one is there.
-    pub async fn keep_hour(&self, count: &HourCount) -> anyhow::Result<bool> {
+    pub async fn keep_hour(self, count: &HourCount) -> anyhow::Result<bool> {
         let sources = count.sources.iter();
         let sources = sources.map(|(name, arrived)| (name.clone(), write(&arrived.kept())));
         let sources = AttributeValue::M(sources.collect());
@@ -86,7 +102,7 @@ impl Ledger {
     /// UTC, newest first, in at most `pages` reads of each part of the index. What is kept apart
     /// from an event of the same key is no event of its own.
     pub async fn arrived(
-        &self,
+        self,
         source: &str,
         (from, to): (UnixMillis, UnixMillis),
         pages: usize,
@@ -116,7 +132,7 @@ impl Ledger {
     /// About the newest `most` events of a source within one hour of UTC: as many of each part of
     /// the index as fall to it.
     pub async fn newest_of_hour(
-        &self,
+        self,
         source: &str,
         (from, to): (UnixMillis, UnixMillis),
         most: usize,
@@ -134,7 +150,7 @@ impl Ledger {
     /// The events that wait, whatever their source: at most `limit` of each part of the index, those
     /// first that are to be looked at next. And whether there are more.
     pub async fn all_waiting(
-        &self,
+        self,
         what: Waiting,
         limit: i32,
     ) -> anyhow::Result<(Vec<EventKey>, bool, Cost)> {
@@ -151,7 +167,7 @@ impl Ledger {
 
     /// What is known of these events, as of a moment ago. Those that are gone are left out, and so
     /// are rows that cannot be read.
-    pub async fn briefs(&self, keys: &[EventKey]) -> anyhow::Result<(Vec<Brief>, Cost)> {
+    pub async fn briefs(self, keys: &[EventKey]) -> anyhow::Result<(Vec<Brief>, Cost)> {
         let attributes = "pk, st, ty, rcv, done_at, run";
         let (rows, spent) = self.state_rows(keys, Some(attributes)).await?;
         Ok((rows.iter().filter_map(brief).collect(), spent))

@@ -1,5 +1,6 @@
 //! Reports of comparisons with the provider's objects, and whose turn it is to make one.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -24,10 +25,29 @@ pub struct ReconcileLease {
     epoch: u64,
 }
 
+/// What the provider said about its endpoint and its objects.
+#[derive(Clone, Copy, Debug)]
+pub struct ProviderReports<'l>(&'l Ledger);
+
 impl Ledger {
+    /// What the provider said about its endpoint and its objects.
+    pub fn provider_reports(&self) -> ProviderReports<'_> {
+        ProviderReports(self)
+    }
+}
+
+impl Deref for ProviderReports<'_> {
+    type Target = Ledger;
+
+    fn deref(&self) -> &Ledger {
+        self.0
+    }
+}
+
+impl ProviderReports<'_> {
     /// Takes the turn of a comparison; `None` when another run has it.
     pub async fn reconcile_lease(
-        &self,
+        self,
         source: &str,
         name: &str,
         owner: &str,
@@ -50,7 +70,7 @@ impl Ledger {
     }
 
     /// Gives the turn back.
-    pub async fn reconcile_release(&self, lease: ReconcileLease) -> anyhow::Result<()> {
+    pub async fn reconcile_release(self, lease: ReconcileLease) -> anyhow::Result<()> {
         let fence = Fence {
             epoch: lease.epoch,
             owner: &lease.owner,
@@ -62,7 +82,7 @@ impl Ledger {
     }
 
     /// Keeps a report, for a month.
-    pub async fn keep_report(&self, report: &Report) -> anyhow::Result<()> {
+    pub async fn keep_report(self, report: &Report) -> anyhow::Result<()> {
         let document = serde_json::to_string(report).context("write down a report")?;
         let item = Item::from([
             ("pk".to_owned(), item::s(pk(&report.source))),
@@ -77,16 +97,15 @@ impl Ledger {
 
     /// The reports of a source, newest first, at most `limit` of each comparison that is named.
     pub async fn reports(
-        &self,
+        self,
         source: &str,
         name: &str,
         limit: i32,
         now: UnixMillis,
     ) -> anyhow::Result<Vec<Report>> {
         let answer = self
-            .dynamodb
+            .table
             .query()
-            .table_name(&self.table)
             .key_condition_expression("pk = :pk AND begins_with(sk, :of)")
             .expression_attribute_values(":pk", item::s(pk(source)))
             .expression_attribute_values(":of", item::s(format!("RECON#{name}#")))
@@ -104,7 +123,7 @@ impl Ledger {
     }
 
     /// Notes that a report is repaired, or was; `false` when the report is gone.
-    pub async fn note_repair(&self, report: &Report, repair: &Repair) -> anyhow::Result<bool> {
+    pub async fn note_repair(self, report: &Report, repair: &Repair) -> anyhow::Result<bool> {
         let text = serde_json::to_string(repair).context("write down a repair")?;
         let change = transition::reconcile::repair(&text);
         let written = self

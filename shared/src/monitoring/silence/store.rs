@@ -1,5 +1,6 @@
 //! What is known of the webhooks of a source, and its webhooks of late.
 
+use crate::monitoring::hours::Statistics;
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::base::clock::UnixMillis;
@@ -7,9 +8,9 @@ use crate::inbox::ledger::transition::coverage as change;
 use crate::inbox::ledger::{Ledger, Write, item};
 use crate::monitoring::silence::ArrivalGaps;
 
-impl Ledger {
+impl Statistics<'_> {
     /// The rhythm of a source, as far as it is known.
-    pub async fn rhythm(&self, source: &str) -> anyhow::Result<ArrivalGaps> {
+    pub async fn rhythm(self, source: &str) -> anyhow::Result<ArrivalGaps> {
         let item = self.get(&pk(source), "RHYTHM").await?.unwrap_or_default();
         let gaps = item.get("gaps").and_then(|gaps| gaps.as_l().ok());
         let gaps = gaps.into_iter().flatten();
@@ -25,7 +26,7 @@ impl Ledger {
     /// Keeps a rhythm that was learned from the one that was `looked` for then. `false`: somebody
     /// else has learned from the same webhooks.
     pub async fn keep_rhythm(
-        &self,
+        self,
         source: &str,
         looked: Option<UnixMillis>,
         rhythm: &ArrivalGaps,

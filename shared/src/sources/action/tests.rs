@@ -105,41 +105,47 @@ fn a_wrong_action_is_refused_with_what_was_meant() {
     for (text, said) in [
         ("kind = 'lambada'", "line 1"),
         ("kind = 'lambada'", "`lambda`"),
-        ("kind = 'lambda'", "needs a function"),
-        ("kind = 'lambda'\nfunction = 'a b'", "no Lambda function"),
+        ("kind = 'lambda'", "function is missing"),
+        (
+            "kind = 'lambda'\nfunction = 'a b'",
+            "invalid Lambda function",
+        ),
         (
             "kind = 'lambda'\nfunction = 'f'\ninvocation = 'async'",
             "`event`",
         ),
         (
             "kind = 'lambda'\nfunction = 'f'\nurl = 'x'",
-            "url is no setting of kind \"lambda\"",
+            "url is not a setting of kind \"lambda\"",
         ),
-        ("kind = 'sqs'", "needs a queue"),
-        ("kind = 'sqs'\nqueue = 'orders'", "URL of a queue"),
+        ("kind = 'sqs'", "queue is missing"),
+        ("kind = 'sqs'\nqueue = 'orders'", "invalid queue URL"),
         (
             "kind = 'sqs'\nqueue = 'http://127.0.0.1:1/0/orders'",
-            "URL of a queue",
+            "invalid queue URL",
         ),
         (
             "kind = 'sqs'\nqueue = 'https://sqs.eu-central-1.amazonaws.com/1/orders'\ngroup = 'id'",
-            "group is for FIFO queues",
+            "group needs a FIFO queue",
         ),
         (
             "kind = 'eventbridge'\nsource = 'aws.s3'",
-            "those of AWS services",
+            "reserved for AWS services",
         ),
-        ("kind = 'eventbridge'\nbus = 'a b'", "no event bus"),
+        ("kind = 'eventbridge'\nbus = 'a b'", "invalid event bus"),
         (
             "kind = 'step-functions'\nstate_machine = 'orders'",
-            "ARN of a state machine",
+            "invalid state machine ARN",
         ),
-        ("kind = 'rust'", "needs a name"),
+        ("kind = 'rust'", "name is missing"),
         ("kind = 'rust'\nname = 'x'\nrate = '1/s'", "name one"),
-        ("kind = 'keep'\nparams = {}", "params are for kind \"rust\""),
+        (
+            "kind = 'keep'\nparams = {}",
+            "params is a setting of kind \"rust\"",
+        ),
         (
             "kind = 'keep'\ndestination = 'x'",
-            "no setting of kind \"keep\"",
+            "not a setting of kind \"keep\"",
         ),
         (
             "kind = 'rust'\nname = 'x'\ndestination = 'X'",
@@ -149,7 +155,7 @@ fn a_wrong_action_is_refused_with_what_was_meant() {
             "kind = 'lambda'\nfunction = 'f'\nrate = '20 per second'",
             "20/s",
         ),
-        ("kind = 'keep'\ntypes = ['a*b*c']", "one *"),
+        ("kind = 'keep'\ntypes = ['a*b*c']", "one \"*\""),
         ("kind = 'keep'\nwhere = [{ path = 'a' }]", "equals"),
     ] {
         let error = format!("{:#}", read(text).unwrap_err());

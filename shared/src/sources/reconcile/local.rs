@@ -1,4 +1,4 @@
-//! `[source.reconcile.local]`: where our own state is, and which of it is an object's.
+//! `[source.reconcile.local]`: the operator's own state, and how to find an object in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,43 +9,43 @@ use crate::base::json_path::JsonPath;
 use crate::sources::filter::path;
 use crate::sources::{Forward, check_name, check_url};
 
-/// Where our own state is.
+/// The location of the operator's own state.
 #[derive(Clone, Debug)]
 pub enum Local {
     DynamoDb(LocalTable),
     Http(LocalEndpoint),
 }
 
-/// A table in DynamoDB. It is only ever read.
+/// A DynamoDB table. Mitt only reads it.
 #[derive(Clone, Debug)]
 pub struct LocalTable {
     pub table: String,
-    /// Where an item says which object it is.
+    /// The path in an item to the id of its object.
     pub id: JsonPath,
-    /// The key of an object's item: its attributes, and the text that each is made of.
+    /// The key of an object's item: its attributes, and the template of each value.
     pub key: BTreeMap<String, KeyText>,
     pub index: Option<String>,
-    /// The one partition to read; without it the table is read whole.
+    /// The partition to read. `None` reads the whole table.
     pub partition: Option<(String, String)>,
-    /// The attributes that are read.
+    /// The attributes to read.
     pub attributes: BTreeSet<String>,
 }
 
-/// An endpoint that lists our objects: `GET url?cursor=…` and `GET url?id=…`, both answered with
-/// a list of objects.
+/// An endpoint that lists the operator's objects: `GET url?cursor=…` and `GET url?id=…`. Both
+/// return a list of objects.
 #[derive(Clone, Debug)]
 pub struct LocalEndpoint {
     pub url: String,
     /// The name of the bearer token below the path of backup-sync.
     pub secret: String,
-    /// Where the list is in an answer.
+    /// The path to the list in a response.
     pub items: JsonPath,
-    /// Where the cursor of the next page is.
+    /// The path to the cursor of the next page.
     pub next: JsonPath,
     pub id: JsonPath,
 }
 
-/// A text with values of the provider's object in it: `CUSTOMER#{customer}`.
+/// A template with values of the provider's object: `CUSTOMER#{customer}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyText(Vec<KeyPart>);
 
@@ -126,15 +126,16 @@ fn local_table(
     let is_name = |name: &str| (3..=255).contains(&name.len()) && name.bytes().all(fits);
     ensure!(
         is_name(&table) && index.as_deref().is_none_or(is_name),
-        "table {table:?}, index {index:?}: a name is 3 to 255 of letters, digits and . _ -"
+        "table {table:?}, index {index:?}: a name must be 3 to 255 letters, digits and . _ -"
     );
     ensure!(
         (1..=2).contains(&key.len()),
-        "key: the one or two attributes of the table's key, such as key = {{ pk = \"SUB#{{id}}\" }}"
+        "key: set the one or two attributes of the table's key, such as \
+         key = {{ pk = \"SUB#{{id}}\" }}"
     );
     ensure!(
         partition.len() <= 1 && (index.is_none() || partition.len() == 1),
-        "partition: the one attribute that partitions the index or table, and its value"
+        "partition: set the partition key of the table or index and its value; an index needs one"
     );
     attributes.insert(first(id).to_owned());
     attributes.extend(key.keys().cloned());
@@ -162,7 +163,7 @@ impl KeyText {
         while let Some((before, after)) = rest.split_once('{') {
             let (inside, after) = after
                 .split_once('}')
-                .with_context(|| format!("{text:?} has a {{ without its }}"))?;
+                .with_context(|| format!("{text:?} has a {{ without a closing }}"))?;
             if !before.is_empty() {
                 parts.push(KeyPart::Text(before.to_owned()));
             }
@@ -172,11 +173,14 @@ impl KeyText {
         if !rest.is_empty() {
             parts.push(KeyPart::Text(rest.to_owned()));
         }
-        ensure!(!parts.is_empty(), "it is empty");
+        ensure!(
+            !parts.is_empty(),
+            "the value is empty; use a value like \"SUB#{{id}}\""
+        );
         Ok(Self(parts))
     }
 
-    /// The text for an object of the provider; `None` where it lacks a value.
+    /// The text for an object of the provider; `None` if the object lacks a value.
     pub fn of(&self, object: &[u8]) -> Option<String> {
         self.0
             .iter()

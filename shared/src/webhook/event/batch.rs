@@ -1,31 +1,31 @@
-//! Requests that bring several events at once.
+//! Requests with several events.
 
 use bytes::Bytes;
 
 use super::{Event, EventKey, Item, Sha};
 
-/// The request that an event came in with others.
+/// The batch that an event arrived in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// How many events were in it.
+    /// The number of events in the batch.
     pub events: usize,
-    /// The hash of its exact body, which is what a signature beside the body was over.
+    /// The hash of the exact body of the request, which a signature outside the body covers.
     pub sha: Sha,
 }
 
-/// An item of a batch, and what it has to itself.
+/// The values of one item of a batch.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) key: EventKey,
     pub(crate) content: Sha,
     pub(crate) secret: Option<String>,
     pub(crate) once: Option<Sha>,
-    /// The request's body as if it held nothing else.
+    /// The body of the request with only this item in it.
     pub(crate) body: Bytes,
 }
 
 impl Batch {
-    /// As it is stored: the number, and the hash in hex.
+    /// The stored form: the number of events, and the hash in hex.
     pub(crate) fn written(&self) -> String {
         format!("{}|{}", self.events, self.sha.hex())
     }
@@ -40,9 +40,9 @@ impl Batch {
 }
 
 impl Event {
-    /// Takes a batch apart: one event for each item, with the key that the item has when it comes
-    /// alone or in another batch, and with the request's body as if it held nothing else. An
-    /// event that is no batch is the only one.
+    /// Splits a batch into one event for each item. An item has the same key as when it arrives
+    /// alone or in another batch, and its body is the body of the request with only this item in
+    /// it. An event that is not a batch is returned unchanged.
     pub fn apart(&self) -> impl Iterator<Item = Self> {
         let alone = self.parts.is_empty().then(|| self.clone());
         let common = Self {

@@ -1,4 +1,4 @@
-//! What an unsigned notice names, and how the provider is asked for it.
+//! How to fetch the object that an unsigned notice names.
 
 use anyhow::{Context as _, bail, ensure};
 use regex_lite::Regex;
@@ -10,36 +10,36 @@ use super::{EventAt, Location, Part, Template};
 use crate::base::json_path::JsonPath;
 use crate::webhook::event::Sha;
 
-/// The longest name of an object, in bytes.
+/// The longest id of an object, in bytes.
 const LONGEST_NAME: usize = 128;
 
 /// The longest type of an event, in bytes.
 const LONGEST_KIND: usize = 128;
 
-/// The table `fetch` of a scheme that proves nothing by itself: the event is made from the answer
+/// The table `fetch` of a scheme that proves nothing by itself. The event is made from the response
 /// of the provider's API, never from the notice.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fetch {
-    /// Scheme and host are fixed; one place of the notice names the object behind them:
+    /// Scheme and host are fixed. One location of the notice names the object:
     /// `https://api.acme.test/v1/payments/{form:id}`.
     pub url: Template,
     pub auth: FetchAuth,
-    /// What the name of an object has to look like: the whole of it, from `^` to `$`.
+    /// The pattern for the id of an object. It covers the whole id, from `^` to `$`.
     #[serde(deserialize_with = "needed_regex")]
     pub allow: Regex,
-    /// Where the answer says which object it is about: it has to be the one that was asked for.
+    /// Where the response names its object. This must be the requested object.
     pub id: Location,
-    /// The type of the event, with values of the answer: `payment.{json:status}`.
+    /// The type of the event, with values of the response: `payment.{json:status}`.
     #[serde(rename = "type")]
     pub kind: Template,
-    /// Values of the answer that may differ although the object is the same. All other bytes of the
-    /// answer make the version of the object, and each version is one event.
+    /// Values of the response that may differ for the same state of the object. All other bytes are
+    /// the version of the object, and each version is one event.
     #[serde(default)]
     pub varies: Vec<JsonPath>,
 }
 
-/// How the API key of the source is shown.
+/// How a request sends the API key of the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FetchAuth {
@@ -47,13 +47,13 @@ pub enum FetchAuth {
     Bearer,
 }
 
-/// An object as the provider's API describes it now.
+/// The current state of an object, from the provider's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// `{object}/{version}`: the same state is the same event.
+    /// `{object}/{version}`: the same state gives the same id.
     pub id: String,
     pub kind: String,
-    /// The hash of all that does not vary.
+    /// The hash of everything except the varying values.
     pub content: Sha,
 }
 
@@ -63,7 +63,7 @@ impl Fetch {
         let pattern = self.allow.as_str();
         ensure!(
             pattern.starts_with('^') && pattern.ends_with('$'),
-            "fetch.allow: the pattern covers the whole name, from ^ to $"
+            "fetch.allow: the pattern must cover the whole name, from ^ to $"
         );
         for wrong in [
             "", ".", "..", "a/b", "../a", "a?b", "a#b", "a%2fb", "a b", "a@b",
@@ -75,7 +75,7 @@ impl Fetch {
         }
         ensure!(
             matches!(&self.id, Location::Json(path) if !path.is_many()),
-            "fetch.id is one json: location of the answer"
+            "fetch.id must be one json: location of the response"
         );
         let of_answer = |part: &Part| match part {
             Part::Literal(_) => true,
@@ -84,12 +84,12 @@ impl Fetch {
         };
         ensure!(
             self.kind.0.iter().all(of_answer),
-            "fetch.type is text and json: locations of the answer"
+            "fetch.type must consist of text and json: locations of the response"
         );
         Ok(())
     }
 
-    /// A notice chooses neither the host nor the beginning of the path.
+    /// A notice must not choose the host or the beginning of the path.
     fn check_url(&self) -> anyhow::Result<()> {
         let mut places = 0;
         for part in &self.url.0 {
@@ -97,12 +97,12 @@ impl Fetch {
                 Part::Literal(_) => {}
                 Part::At(Location::Json(path)) if !path.is_many() => places += 1,
                 Part::At(Location::Form(_) | Location::Query(_)) => places += 1,
-                _ => bail!("only json:, form: and query: locations may stand in it"),
+                _ => bail!("only json:, form: and query: locations are allowed"),
             }
         }
-        ensure!(places == 1, "exactly one location names the object");
+        ensure!(places == 1, "exactly one location must name the object");
         let Some(Part::Literal(first)) = self.url.0.first() else {
-            bail!("it begins with https:// and a host");
+            bail!("the URL must begin with https:// and a host");
         };
         let host = first
             .strip_prefix("https://")
@@ -110,12 +110,12 @@ impl Fetch {
         let of_host = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b".-".contains(&b);
         ensure!(
             host.is_some_and(|(host, _)| !host.is_empty() && host.bytes().all(of_host)),
-            "it begins with https://, a host and a path"
+            "the URL must begin with https://, a host and a path"
         );
         Ok(())
     }
 
-    /// Where a notice names the object.
+    /// The location of the object's id in a notice.
     pub(crate) fn place(&self) -> Option<&Location> {
         self.url.0.iter().find_map(|part| match part {
             Part::At(location) => Some(location),
@@ -123,8 +123,7 @@ impl Fetch {
         })
     }
 
-    /// Whether an object may be called so. Whatever a preset allows, a name is one segment of a
-    /// path.
+    /// Whether this is a valid object id. Regardless of the preset, an id is one path segment.
     pub(crate) fn allows(&self, name: &str) -> bool {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.".contains(&b);
         let dots = name.bytes().all(|b| b == b'.');
@@ -140,19 +139,19 @@ impl Fetch {
         self.url.0.iter().map(text).collect()
     }
 
-    /// Reads the answer of the API. One about another object, or one that lacks what names the
-    /// event, is an error that holds nothing of the answer.
+    /// Parses the response of the API. Fails if the response is about another object or lacks a
+    /// value that the event needs. The error contains nothing of the response.
     pub fn read(&self, object: &str, answer: &[u8]) -> anyhow::Result<State> {
-        // A document whose end is missing must not become an event.
+        // A truncated document must not become an event.
         let whole = serde_json::from_slice::<Value>(answer);
         ensure!(
             whole.is_ok_and(|it| it.is_object()),
-            "the answer is no JSON object"
+            "the response is not a JSON object"
         );
         let id = value(&self.id, answer);
         ensure!(
             id.as_deref() == Some(object),
-            "the answer is not about the object that was asked for"
+            "the response is not about the requested object"
         );
         let mut kind = String::new();
         for part in &self.kind.0 {
@@ -160,7 +159,7 @@ impl Fetch {
                 Part::Literal(text) => kind.push_str(text),
                 Part::At(at) => {
                     kind +=
-                        &value(at, answer).with_context(|| format!("the answer has no {at}"))?;
+                        &value(at, answer).with_context(|| format!("the response has no {at}"))?;
                 }
                 _ => {}
             }
@@ -247,7 +246,7 @@ varies = ["links"]
                 "https://",
                 "a host and a path",
             ),
-            ("https://api", "http://api", "begins with https://"),
+            ("https://api", "http://api", "begin with https://"),
             (
                 "https://api.acme.test/v1/things/{form:id}",
                 "https://api{form:id}/",
@@ -260,7 +259,7 @@ varies = ["links"]
             (
                 "{json:status}",
                 "{form:status}",
-                "json: locations of the answer",
+                "json: locations of the response",
             ),
             (
                 "proves = \"origin\"",
@@ -270,7 +269,7 @@ varies = ["links"]
             (
                 "kind = \"fetch-back\"",
                 "kind = \"none\"",
-                "goes with kind = \"fetch-back\"",
+                "needs kind = \"fetch-back\"",
             ),
         ] {
             assert!(GOOD.contains(from), "{from}");
@@ -327,14 +326,17 @@ varies = ["links"]
     fn an_answer_about_something_else_makes_no_event() {
         let fetch = fetch(GOOD).unwrap();
         for (answer, said) in [
-            (r#"{"id":"th_2","status":"paid"}"#, "not about the object"),
-            (r#"{"status":"paid"}"#, "not about the object"),
+            (
+                r#"{"id":"th_2","status":"paid"}"#,
+                "not about the requested object",
+            ),
+            (r#"{"status":"paid"}"#, "not about the requested object"),
             (r#"{"id":"th_1"}"#, "has no json:status"),
             (r#"{"id":"th_1","status":{}}"#, "has no json:status"),
-            (r#"{"id":"th_1","status":"paid""#, "no JSON object"),
-            (r#"["th_1"]"#, "no JSON object"),
-            ("<html>", "no JSON object"),
-            ("", "no JSON object"),
+            (r#"{"id":"th_1","status":"paid""#, "not a JSON object"),
+            (r#"["th_1"]"#, "not a JSON object"),
+            ("<html>", "not a JSON object"),
+            ("", "not a JSON object"),
         ] {
             let error = fetch
                 .read("th_1", answer.as_bytes())

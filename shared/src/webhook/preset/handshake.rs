@@ -1,4 +1,4 @@
-//! Requests that ask whether we are there, and what they are answered.
+//! Requests that check whether this endpoint exists, and the replies to them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,26 +17,26 @@ use crate::webhook::secret::Secret;
 #[serde(deny_unknown_fields)]
 pub struct Handshake {
     when: When,
-    /// Answer only when the signature holds: an answer that repeats the sender's text must not be
-    /// had by anybody.
+    /// Reply only if the signature is valid. Without this check, any sender could get a reply that
+    /// repeats its text.
     #[serde(default)]
     pub require_signature: bool,
-    /// Answer only while the source waits for its first secret, and never after.
+    /// Reply only while the source has no secret yet.
     #[serde(default)]
     pub arming_only: bool,
-    /// The provider may sign it, also with a key that is not the account's: its form alone
-    /// decides. Without this, a request that carries a signature is verified first, and is an
-    /// event if the signature holds.
+    /// The form of the request alone decides, because the provider may sign it with a key that is
+    /// not the account's. Without this setting, a request with a signature is verified first, and
+    /// it is an event if the signature is valid.
     #[serde(default)]
     pub ignores_signature: bool,
-    /// What a text of the sender must look like to be repeated or signed.
+    /// The pattern that text from the request must match before a reply repeats or signs it.
     pub charset: Option<Pattern>,
-    /// Where the sender puts the secret of all that follows.
+    /// Where the request contains the secret for later requests.
     pub store_secret_from: Option<Location>,
     pub(crate) reply: ReplyAt,
 }
 
-/// All that is named must be there.
+/// The conditions of a handshake. All of them must be met.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct When {
@@ -47,13 +47,13 @@ struct When {
     query: Conditions,
     #[serde(default)]
     json: Conditions,
-    /// The media type of the body, without its parameters.
+    /// The media type of the body, without parameters.
     content_type: Option<String>,
     /// The whole body.
     body: Option<Pattern>,
 }
 
-/// A list of names that must be there, or a table of names and what they must be.
+/// A list of names that must be present, or a table of names with their required values.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Conditions {
@@ -80,7 +80,7 @@ pub(crate) struct ReplyAt {
     pub(crate) headers: BTreeMap<String, Template>,
 }
 
-/// A JSON answer whose texts are templates.
+/// A JSON reply whose strings are templates.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Json {
@@ -91,7 +91,7 @@ pub(crate) enum Json {
     Table(BTreeMap<String, Json>),
 }
 
-/// The answer to a handshake.
+/// The reply to a handshake.
 #[derive(Clone, Debug)]
 pub struct Reply {
     pub status: u16,
@@ -99,12 +99,13 @@ pub struct Reply {
     pub body: String,
     /// Names in lower case.
     pub headers: BTreeMap<String, String>,
-    /// A secret that the sender has set with this request. Who answers must have stored it first.
+    /// A secret that the sender sets with this request. The caller must store it before it sends
+    /// the reply.
     pub secret: Option<Secret>,
 }
 
 impl Reply {
-    /// An answer without a body.
+    /// A reply without a body.
     pub fn empty(status: u16) -> Self {
         Self {
             status,
@@ -120,38 +121,38 @@ impl Handshake {
     pub(super) fn check(&self, schemes: &[Scheme]) -> anyhow::Result<()> {
         ensure!(
             (200..500).contains(&self.reply.status),
-            "the status of a reply is between 200 and 499"
+            "the status of a reply must be between 200 and 499"
         );
         ensure!(
             self.reply.body.is_none() || self.reply.json.is_none(),
-            "a reply has a body or json, not both"
+            "a reply can have body or json, not both"
         );
         ensure!(
             self.store_secret_from.is_none() || self.arming_only,
-            "store_secret_from goes with arming_only"
+            "store_secret_from needs arming_only"
         );
         ensure!(
             !(self.ignores_signature && self.require_signature),
-            "ignores_signature and require_signature exclude each other"
+            "ignores_signature and require_signature cannot be combined"
         );
         let all = [&self.when.header, &self.when.query];
         ensure!(
             all.iter()
                 .all(|conditions| conditions.each().all(|(name, _)| !name.is_empty())),
-            "a condition names nothing"
+            "a condition has an empty name"
         );
         ensure!(
             self.when
                 .json
                 .each()
                 .all(|(path, _)| JsonPath::parse(path).is_some()),
-            "a condition has no good path"
+            "a condition has an invalid path"
         );
         let whole = self.when.body.is_some() || !self.when.json.is_empty();
         ensure!(
             self.require_signature || self.arming_only || self.when.method != "POST" || whole,
-            "an unsigned handshake that is posted needs when.body or when.json, so that no event \
-             is taken for it"
+            "an unsigned POST handshake needs when.body or when.json; otherwise it could match an \
+             event"
         );
         if self.signs() {
             for scheme in schemes {
@@ -162,11 +163,11 @@ impl Handshake {
         Ok(())
     }
 
-    /// The answer must not be a signature of an event. What is signed for the sender is a text of
-    /// the charset alone, which is never a message of the scheme.
+    /// The reply must not be usable as the signature of an event. A reply signs only text of the
+    /// charset, and a message of the scheme never consists of such text.
     fn check_signing(&self, scheme: &Scheme) -> anyhow::Result<()> {
         let charset = self.charset.as_ref();
-        let charset = charset.context("an answer that signs the sender's text needs a charset")?;
+        let charset = charset.context("a reply that signs text of the request needs a charset")?;
         let alone = |part: &Part| match part {
             Part::HmacHex(parts) | Part::HmacBase64(parts) => {
                 !matches!(parts.as_slice(), [Part::At(_)])
@@ -176,7 +177,7 @@ impl Handshake {
         let templates = self.reply.templates();
         ensure!(
             !templates.into_iter().any(|template| template.any(&alone)),
-            "an answer signs one value of the request and nothing beside it"
+            "a signature in a reply must cover exactly one value of the request"
         );
         let allowed = charset.reach().bytes;
         let apart = |part: &Part| matches!(part, Part::Literal(text) if allowed.lack_one_of(text));
@@ -185,9 +186,9 @@ impl Handshake {
             scheme.kind != Kind::Hmac
                 || scheme.message.0.iter().any(apart)
                 || rejected.is_some_and(|rejected| rejected.as_str() == charset.as_str()),
-            "the answer would be the signature of an event: the scheme needs a \
-             reject_message_regex that is the charset of the handshake, or a message with a \
-             literal outside of it"
+            "the reply could be used as the signature of an event: set the scheme's \
+             reject_message_regex to the charset of the handshake, or add a literal with a \
+             character outside the charset to the message"
         );
         Ok(())
     }
@@ -211,12 +212,12 @@ impl Handshake {
             && (self.when.json.is_empty() || self.when.json.hold(|path| json(envelope, path)))
     }
 
-    /// Whether it is decided by its form alone, without the secrets.
+    /// Whether the form of the request alone decides, without the secrets.
     pub(crate) fn is_open(&self) -> bool {
         !(self.require_signature || self.arming_only || self.signs())
     }
 
-    /// Whether an answer takes the secret, to sign the sender's text with it.
+    /// Whether a reply needs the secret, to sign text of the request.
     pub fn signs(&self) -> bool {
         let signs = |part: &Part| matches!(part, Part::HmacHex(_) | Part::HmacBase64(_));
         self.reply
@@ -226,7 +227,7 @@ impl Handshake {
     }
 }
 
-/// In words for people: `POST with header x-hook-secret → 200`.
+/// A short description: `POST with header x-hook-secret → 200`.
 impl fmt::Display for Handshake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let When {
@@ -264,7 +265,7 @@ impl fmt::Display for Handshake {
     }
 }
 
-/// A scalar as text; a list or a table is there, but is no text that anything can equal.
+/// A scalar as text. A list or a table gives an empty text, which equals no expected value.
 fn json(envelope: &Envelope, path: &str) -> Option<String> {
     let path = JsonPath::parse(path)?;
     let raw = path.raw(&envelope.body).ok().flatten()?;
@@ -287,7 +288,7 @@ impl Conditions {
         self.each().next().is_none()
     }
 
-    /// An expected value that is empty was never given, and nothing equals it.
+    /// An empty expected value was not configured and matches nothing.
     fn hold(&self, find: impl Fn(&str) -> Option<String>) -> bool {
         self.each().all(|(name, condition)| match condition {
             Condition::There(there) => find(name).is_some() == *there,

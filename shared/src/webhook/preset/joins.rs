@@ -1,26 +1,26 @@
-//! No byte of a signed message can move from one part of it to another.
+//! Checks that no byte of a signed message can move from one part to another.
 //!
-//! A signature is over the joined parts. Where it is not certain where a part ends, a captured
-//! signature also proves another cut of the same bytes: an id that took a piece of the type, or a
-//! body that lost its end to the query. So of the parts of a message all but one have a certain
-//! end: a fixed length, or a shape without the separator. A preset of which that is not true says
-//! in `ambiguity` what remains and what is done about it.
+//! A signature covers the joined parts. If the end of a part is ambiguous, a captured signature
+//! also proves another split of the same bytes: an id that includes a piece of the type, or a body
+//! whose end becomes part of the query. Therefore all parts of a message except one must have an
+//! unambiguous end: a fixed length, or a shape without the separator. A preset that breaks this
+//! rule explains in `ambiguity` which risk remains and how it is limited.
 
 use anyhow::bail;
 
 use super::pattern::{Bytes, Reach};
 use super::{Location, Part, Scheme, Timestamp, Unit};
 
-/// A part that the sender fills, and the literal before it.
+/// A part with a value from the request, and the literal before it.
 struct Open<'s> {
     part: &'s Part,
     before: String,
 }
 
-/// What stands in a literal for a text that is fixed but not known here, such as the secret.
+/// Placeholder in a literal for fixed text that is unknown here, such as the secret.
 const UNKNOWN: char = '\u{0}';
 
-/// Refuses a scheme in which bytes can move and that does not say so.
+/// Rejects a scheme in which bytes can move, unless its `ambiguity` explains it.
 pub(super) fn check(scheme: &Scheme) -> anyhow::Result<()> {
     let open = open(scheme);
     let first_free = (0..open.len()).find(|index| !ends_certainly(scheme, &open, *index));
@@ -37,7 +37,7 @@ pub(super) fn check(scheme: &Scheme) -> anyhow::Result<()> {
     };
     bail!(
         "in the message {}, bytes can move between {} and {}: add a shape for {} that does not \
-         match {:?}, or say in `ambiguity` what remains and what is done about it",
+         match {:?}, or explain in `ambiguity` which risk remains and how it is limited",
         scheme.message,
         part.part,
         next.part,
@@ -46,7 +46,7 @@ pub(super) fn check(scheme: &Scheme) -> anyhow::Result<()> {
     )
 }
 
-/// The parts that a sender fills.
+/// The parts with values from the request.
 fn open(scheme: &Scheme) -> Vec<Open<'_>> {
     fn collect<'s>(parts: &'s [Part], open: &mut Vec<Open<'s>>, literal: &mut String) {
         for part in parts {
@@ -68,9 +68,9 @@ fn open(scheme: &Scheme) -> Vec<Open<'_>> {
     open
 }
 
-/// Whether a part ends at one place only, read from the beginning of the message.
+/// Whether the end of a part is unambiguous, read from the start of the message.
 fn ends_certainly(scheme: &Scheme, open: &[Open<'_>], index: usize) -> bool {
-    // Behind the last one the message ends, or something fixed follows.
+    // After the last part, the message ends or a literal follows.
     let (Some(this), Some(next)) = (open.get(index), open.get(index + 1)) else {
         return true;
     };
@@ -84,13 +84,13 @@ fn ends_certainly(scheme: &Scheme, open: &[Open<'_>], index: usize) -> bool {
             reach.len.is_some()
                 || checked_at_once(this.part, next.part)
                 || *this.part == Part::Method && is_url(next.part)
-                // The first colon of such a time is its 14th character.
+                // The first colon of an RFC 3339 time is its 14th character.
                 || is_rfc3339(scheme, next.part) && !reach.bytes.has(b':')
         }
     }
 }
 
-/// Whether a part begins at one place only, read from the end of the message.
+/// Whether the start of a part is unambiguous, read from the end of the message.
 fn begins_certainly(scheme: &Scheme, open: &[Open<'_>], index: usize) -> bool {
     let Some(this) = open.get(index) else {
         return true;
@@ -108,7 +108,7 @@ fn begins_certainly(scheme: &Scheme, open: &[Open<'_>], index: usize) -> bool {
     }
 }
 
-/// Whether the verification looks at both together: see `verify::joined`.
+/// Whether verification checks both parts together: see `verify::joined`.
 fn checked_at_once(one: &Part, next: &Part) -> bool {
     matches!(
         (one, next),
@@ -120,7 +120,7 @@ fn is_url(part: &Part) -> bool {
     matches!(part, Part::Url | Part::Path | Part::PathEncoded)
 }
 
-/// A date and time begins with a year of four digits, or the name of a day, and ends with its zone.
+/// A date begins with a four-digit year or the name of a day, and ends with its time zone.
 fn is_date(scheme: &Scheme, part: &Part) -> bool {
     let dated = |ts: &Timestamp| matches!(ts.unit, Unit::Rfc3339 | Unit::HttpDate);
     *part == Part::Timestamp && scheme.ts.as_ref().is_some_and(dated)
@@ -147,7 +147,7 @@ fn reach(scheme: &Scheme, part: &Part) -> Reach {
         Part::BodyCrc32 => any(Bytes::of("0123456789")),
         Part::Method => any(Bytes::of("ABCDEFGHIJKLMNOPQRSTUVWXYZ")),
         Part::Url | Part::Path | Part::PathEncoded => any(line.without(Bytes::of(" "))),
-        // Names of headers, which the verification looks at.
+        // Verification checks these header names.
         Part::SigRaw(key)
             if scheme
                 .message
@@ -168,8 +168,8 @@ fn reach(scheme: &Scheme, part: &Part) -> Reach {
     }
 }
 
-/// A time of digits that has to be near ours has one length for the next centuries, as it has no
-/// leading zeros.
+/// A numeric timestamp with an enforced window has one length for the next centuries: it is near
+/// the current time and has no leading zeros.
 fn timestamp(ts: Option<&Timestamp>) -> Reach {
     let len = ts.filter(|ts| ts.enforce).and_then(|ts| match ts.unit {
         Unit::S => Some(10),
@@ -188,7 +188,7 @@ mod tests {
 
     use super::super::Preset;
 
-    /// A preset with this message, and more of its `[[verify]]` table.
+    /// Parses a preset with this message and additional lines in its `[[verify]]` table.
     fn read(message: &str, more: &str) -> Result<Preset, String> {
         let text = format!(
             "schema = 1\nid = \"a\"\nname = \"A\"\ndocs = \"https://a.test\"\nchecked = \"2026-11\"\n\

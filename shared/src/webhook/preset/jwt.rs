@@ -1,4 +1,4 @@
-//! A signed token in a header, and what it has to claim.
+//! A signed token in a header, and its required claims.
 
 use anyhow::{bail, ensure};
 use serde::Deserialize;
@@ -12,22 +12,22 @@ pub struct Jwt {
     pub from: Location,
     #[serde(default)]
     pub prefix: String,
-    /// What the token may say that it is signed with. It never chooses beyond these.
+    /// The accepted algorithms. The token's header cannot select another one.
     pub algs: Vec<Alg>,
     pub key: KeySource,
-    /// The issuer, exactly.
+    /// The exact issuer.
     pub iss: Option<String>,
-    /// One of the audiences; `{public_url}` stands for the URL of the source.
+    /// One of the audiences; `{public_url}` is the URL of the source.
     pub aud: Option<String>,
-    /// The e-mail address, which the issuer must say it has verified.
+    /// The e-mail address. The issuer must claim that it has verified the address.
     pub email: Option<String>,
-    /// Whether it must expire, and not have expired.
+    /// Whether the token must have an expiry time.
     #[serde(default)]
     pub exp: bool,
-    /// Whether it must say from when on it is valid.
+    /// Whether the token must have a time from which it is valid.
     #[serde(default)]
     pub nbf: bool,
-    /// The longest time since it was issued, in seconds.
+    /// The maximum age of the token since its issue, in seconds.
     pub iat_max_age: Option<i64>,
     /// The claim that holds the SHA-256 of the body in hex.
     pub body_sha256_claim: Option<String>,
@@ -35,10 +35,10 @@ pub struct Jwt {
     pub url_sha256_claim: Option<String>,
     /// The claim that holds the SHA-256 of method, path and query in Atlassian's canonical form.
     pub qsh_claim: Option<String>,
-    /// How the path begins that is no part of that form: the path of the app's base URL.
+    /// The prefix of the path that is not in the canonical form: the path of the app's base URL.
     #[serde(default)]
     pub base_path: String,
-    /// How far the clocks may be apart, in seconds.
+    /// The accepted clock difference, in seconds.
     #[serde(default)]
     pub leeway: i64,
 }
@@ -50,17 +50,17 @@ pub enum Alg {
     ES256,
 }
 
-/// Where the keys of a token come from.
+/// The source of the keys for a token.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum KeySource {
-    /// The secrets, as they are.
+    /// The secrets of the source, unchanged.
     Secret,
-    /// A set of public keys: the one that the source is given, else the one that backup-sync
-    /// fetches from this URL. Without a URL it has to be given.
+    /// A set of public keys: the set that the source configures, else the set that backup-sync
+    /// fetches from this URL. Without a URL, the source must configure a set.
     Jwks(String),
-    /// Such a set too, but the provider gives out one key at a time, by its `kid`, and asks for
-    /// credentials.
+    /// Also a set of public keys, but the provider returns one key per request, by its `kid`, and
+    /// requires credentials.
     ByKid,
 }
 
@@ -70,7 +70,8 @@ impl Jwt {
         let shared = self.key == KeySource::Secret;
         ensure!(
             self.algs.iter().all(|alg| (*alg == Alg::HS256) == shared),
-            "jwt.algs and jwt.key do not go together"
+            "jwt.algs does not match jwt.key: HS256 needs key = \"utf8\", RS256 and ES256 need \
+             public keys"
         );
         ensure!(self.leeway >= 0, "jwt.leeway cannot be negative");
         Ok(())
@@ -87,7 +88,10 @@ impl TryFrom<String> for KeySource {
             "code:plaid" => Ok(Self::ByKid),
             _ => match text.strip_prefix("jwks:") {
                 Some(url) if url.starts_with("https://") => Ok(Self::Jwks(url.to_owned())),
-                _ => bail!("{text:?} is no source of keys"),
+                _ => bail!(
+                    "invalid key source {text:?}; use utf8, jwks:https://…, jwks:param or \
+                     code:plaid"
+                ),
             },
         }
     }

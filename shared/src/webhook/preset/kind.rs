@@ -1,4 +1,4 @@
-//! What proves a request, and with which key.
+//! The kinds of verification, and the key that each needs.
 
 use serde::Deserialize;
 
@@ -17,25 +17,25 @@ pub enum Kind {
     Ed25519,
     EcdsaP256,
     RsaSha256,
-    /// A signed token with claims.
+    /// A signed token with claims (JWT).
     Jwt,
-    /// Nothing is proven; what is meant is fetched from the provider.
+    /// The request proves nothing. The object that it names is fetched from the provider.
     FetchBack,
     None,
     /// `code:<name>`
     Code(Code),
 }
 
-/// Providers whose signature is code.
+/// Providers whose signature needs code instead of a preset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Code {
     PayPal,
     Sns,
     Ebay,
     Plivo,
-    /// HTTP signatures, made with this kind of key.
+    /// HTTP signatures with this kind of key.
     Keygen(Box<Kind>),
-    /// Known by name; a source that selects it is refused.
+    /// Known by name only; a source that selects it is rejected.
     Missing(String),
 }
 
@@ -74,7 +74,7 @@ pub enum Hash {
 }
 
 impl Hash {
-    /// The bytes of a digest.
+    /// The length of a digest, in bytes.
     pub(crate) fn size(self) -> usize {
         match self {
             Self::Sha1 => 20,
@@ -84,20 +84,20 @@ impl Hash {
     }
 }
 
-/// How the secret that the operator pasted becomes a key.
+/// How the operator's secret becomes a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyForm {
-    /// Its bytes as they are, prefixes included.
+    /// The bytes of the text, including prefixes.
     #[default]
     Utf8,
     Base64,
     Hex,
     /// Base64 after an optional `v1,` and an optional `whsec_`.
     Whsec,
-    /// Base64 after `whsec_`; its bytes as they are without.
+    /// Base64 after `whsec_`; the bytes of the text if this prefix is missing.
     WhsecOrUtf8,
-    /// The SHA-1 digest of its bytes.
+    /// The SHA-1 digest of the text.
     Sha1OfUtf8,
     /// A public key: base64 after an optional `whpk_`.
     Whpk,

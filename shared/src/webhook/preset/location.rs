@@ -1,4 +1,4 @@
-//! Where a value stands in a request.
+//! Locations of values in a request.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use crate::base::json_path::{JsonPath, NotThere, scalar};
 use crate::webhook::envelope::{Envelope, form_fields};
 use crate::webhook::event::Sha;
 
-/// One place in a request that holds one value.
+/// A location in a request that has one value.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Location {
-    /// `header:NAME|NAME2`: the first header that is there.
+    /// `header:NAME|NAME2`: the first of these headers that is present.
     Header(Vec<String>),
     /// `header-numbered:PREFIX`: `PREFIX1`, `PREFIX2` and so on.
     HeaderNumbered(String),
@@ -28,8 +28,8 @@ pub enum Location {
     Item(JsonPath),
     /// `form:NAME`: a field of an urlencoded body.
     Form(String),
-    /// `form-xml:NAME/TAG`: the text of an element right below the root of the XML that stands as
-    /// base64 in a field of an urlencoded body.
+    /// `form-xml:NAME/TAG`: the text of an element directly below the root of an XML document,
+    /// which is base64 in a field of an urlencoded body.
     FormXml(String, String),
     /// `query:NAME`
     Query(String),
@@ -41,8 +41,8 @@ pub enum Location {
     Const(String),
 }
 
-/// What a location is looked up in. Items and claims are there only when the verification has
-/// them.
+/// The data in which a location is looked up. Items and claims are present only if verification
+/// provides them.
 #[derive(Clone, Copy)]
 pub struct Place<'e> {
     pub envelope: &'e Envelope,
@@ -63,10 +63,13 @@ impl<'e> From<&'e Envelope> for Place<'e> {
 impl Location {
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let (place, name) = text.split_once(':').with_context(|| {
-            format!("{text:?} is no location; a location is like header:NAME or json:a.b")
+            format!("invalid location {text:?}; a location is like header:NAME or json:a.b")
         })?;
-        ensure!(!name.is_empty(), "{text:?} names nothing");
-        let path = || JsonPath::parse(name).with_context(|| format!("{text:?} has no good path"));
+        ensure!(
+            !name.is_empty(),
+            "invalid location {text:?}: the name is empty"
+        );
+        let path = || JsonPath::parse(name).with_context(|| format!("invalid path in {text:?}"));
         Ok(match place {
             "header" => Self::Header(name.split('|').map(str::to_ascii_lowercase).collect()),
             "header-numbered" => Self::HeaderNumbered(name.to_ascii_lowercase()),
@@ -76,8 +79,8 @@ impl Location {
             "form" => Self::Form(name.to_owned()),
             "form-xml" => {
                 let parts = name.split_once('/');
-                let (field, tag) =
-                    parts.with_context(|| format!("{text:?} is not like form-xml:NAME/TAG"))?;
+                let (field, tag) = parts
+                    .with_context(|| format!("invalid location {text:?}; use form-xml:NAME/TAG"))?;
                 Self::FormXml(field.to_owned(), tag.to_owned())
             }
             "query" => Self::Query(name.to_owned()),
@@ -85,14 +88,14 @@ impl Location {
             "body" if name == "sha256" => Self::BodySha256,
             "const" => Self::Const(name.to_owned()),
             _ => bail!(
-                "{text:?}: there is no place {place:?}; there are header, header-numbered, sig, \
-                 json, item, form, form-xml, query, jwt, body:sha256, const"
+                "invalid location {text:?}: unknown kind {place:?}; use header, header-numbered, \
+                 sig, json, item, form, form-xml, query, jwt, body:sha256 or const"
             ),
         })
     }
 
-    /// The value. `sig:` fields and numbered headers are only known to the verification and are
-    /// absent here.
+    /// Finds the value. `sig:` fields and numbered headers are always absent here: only
+    /// verification can read them.
     pub fn find<'e>(&self, place: impl Into<Place<'e>>) -> Result<Option<String>, Unreadable> {
         let place = place.into();
         let envelope = place.envelope;
@@ -126,7 +129,7 @@ impl Location {
         }
     }
 
-    /// All values at a path with `[*]`; any other location has one at most.
+    /// All values at a path with `[*]`. Any other location has at most one value.
     pub fn find_all(&self, envelope: &Envelope) -> Result<Vec<Option<String>>, Unreadable> {
         let Self::Json(path) = self else {
             return Ok(vec![self.find(envelope)?]);
@@ -137,7 +140,7 @@ impl Location {
     }
 }
 
-/// As it is written in a preset.
+/// The notation of presets.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -160,14 +163,14 @@ fn form(envelope: &Envelope, name: &str) -> Result<Option<String>, Unreadable> {
     let fields = form_fields(&envelope.body).into_iter();
     let mut values = fields.filter(|(key, _)| key == name.as_bytes());
     let first = values.next();
-    // Which of them a handler reads depends on its library.
+    // Form libraries differ in which of two fields they return.
     if values.next().is_some() {
         return Err(Unreadable::RepeatedField);
     }
     Ok(first.and_then(|(_, value)| String::from_utf8(value).ok()))
 }
 
-/// The text of the first element of this name that stands right below the root.
+/// The text of the first element with this name directly below the root.
 fn xml(base64: &str, tag: &str) -> Option<String> {
     let packed: String = base64.split_ascii_whitespace().collect();
     let document = String::from_utf8(STANDARD.decode(packed).ok()?).ok()?;
@@ -201,7 +204,7 @@ impl TryFrom<String> for Location {
     }
 }
 
-/// Why a value could not be read, though it may be there.
+/// Why a value cannot be read, although it may be present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     RepeatedHeader,
@@ -219,14 +222,14 @@ impl From<NotThere> for Unreadable {
     }
 }
 
-/// Places to look at, in order.
+/// Locations to try, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Locations(pub Vec<Location>);
 
 impl Locations {
-    /// The first value that is there and is not empty. A place that cannot be read is as good as
-    /// absent: what it would have named has other names, down to the hash of the body.
+    /// The first value that is present and not empty. An unreadable location counts as absent:
+    /// callers have other identifiers, at the end the hash of the body.
     pub fn first<'e>(&self, place: impl Into<Place<'e>>) -> Option<String> {
         let place = place.into();
         self.0.iter().find_map(|at| {

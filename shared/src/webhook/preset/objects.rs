@@ -1,4 +1,4 @@
-//! How a provider's API lists objects as they are now, to compare them with ours.
+//! How to list a provider's current objects, to compare them with local state.
 
 use std::collections::BTreeMap;
 
@@ -7,56 +7,57 @@ use serde::Deserialize;
 
 use crate::base::json_path::JsonPath;
 
-/// An `[[objects]]` table: one kind of objects, asked for with `Authorization: Bearer`.
+/// An `[[objects]]` table: one kind of objects, requested with `Authorization: Bearer`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Objects {
-    /// What a source calls them, such as `subscriptions`.
+    /// The name in a source's configuration, such as `subscriptions`.
     pub name: String,
-    /// The list. `{repo}` stands for what a source says under `with`.
+    /// The URL of the list. `{repo}` is replaced with the source's value under `with`.
     pub url: String,
     #[serde(default)]
     pub query: BTreeMap<String, String>,
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     pub page: Pages,
-    /// Where the list is in an answer; without it, the answer is the list.
+    /// Where the list is in a response. Without it, the response is the list.
     pub items: Option<JsonPath>,
     /// An object's id, inside an item.
     pub id: JsonPath,
-    /// One object by its id, `{id}`. 404 says that there is none.
+    /// The URL of one object, with `{id}` for its id. A 404 means that the object does not exist.
     pub one: String,
-    /// When an object came to be, inside an item: seconds, or a time as in RFC 3339.
+    /// The creation time inside an item: seconds, or RFC 3339.
     pub created: Option<JsonPath>,
-    /// What else may name an object, with the query parameter that narrows the list down to it.
+    /// Other fields that can identify an object, with the query parameter that filters the list by
+    /// it.
     #[serde(default)]
     pub narrow: BTreeMap<String, String>,
 }
 
-/// How the next page is asked for.
+/// How to request the next page.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, tag = "style", rename_all = "kebab-case")]
 pub enum Pages {
-    /// A query parameter takes the id of the last object; a field says whether there is more.
+    /// A query parameter takes the id of the last object; a field tells whether there are more.
     After { param: String, more: JsonPath },
-    /// Pages are numbered from 1; one with fewer than `size` objects is the last.
+    /// Pages are numbered from 1; a page with fewer than `size` objects is the last.
     Number { param: String, size: usize },
 }
 
 impl Objects {
-    /// The same with what a source says under `with`, each value of it used and none missing.
+    /// Fills in the source's `with` values. Each value must be used, and none may be missing.
     pub fn with(mut self, given: &BTreeMap<String, String>) -> anyhow::Result<Self> {
         for (name, value) in given {
             let place = format!("{{{name}}}");
             ensure!(
                 name != "id" && self.url.contains(&place),
-                "with.{name}: {} take no {name:?}",
+                "with.{name}: {} have no parameter {name:?}",
                 self.name
             );
             let fits = |b: u8| b.is_ascii_alphanumeric() || b"._-/".contains(&b);
             ensure!(
                 !value.is_empty() && value.bytes().all(fits) && !value.contains(".."),
-                "with.{name} = {value:?}: letters, digits and . _ - / alone"
+                "with.{name} = {value:?}: use only letters, digits and . _ - /"
             );
             self.url = self.url.replace(&place, value);
             self.one = self.one.replace(&place, value);
@@ -64,7 +65,7 @@ impl Objects {
         if let Some((_, rest)) = self.url.split_once('{') {
             let name = rest.split('}').next().unwrap_or_default();
             bail!(
-                "{} are asked for with a {name}: with = {{ {name} = \"…\" }}",
+                "{} need a {name}: add with = {{ {name} = \"…\" }}",
                 self.name
             );
         }
@@ -78,9 +79,9 @@ impl Objects {
     }
 
     pub(super) fn check(&self) -> anyhow::Result<()> {
-        ensure!(self.one.contains("{id}"), "`one` has no {{id}}");
+        ensure!(self.one.contains("{id}"), "`one` must contain {{id}}");
         for path in self.narrow.keys() {
-            JsonPath::parse(path).with_context(|| format!("narrow: {path:?} is no path"))?;
+            JsonPath::parse(path).with_context(|| format!("narrow: invalid path {path:?}"))?;
         }
         Ok(())
     }
@@ -108,9 +109,12 @@ mod tests {
         );
         for (given, said) in [
             (vec![], "with = { repo"),
-            (vec![("repo", "a/b"), ("org", "c")], "take no \"org\""),
-            (vec![("repo", "a/../../user")], "alone"),
-            (vec![("repo", "a?b")], "alone"),
+            (
+                vec![("repo", "a/b"), ("org", "c")],
+                "have no parameter \"org\"",
+            ),
+            (vec![("repo", "a/../../user")], "use only"),
+            (vec![("repo", "a?b")], "use only"),
         ] {
             let given = given.into_iter().map(|(a, b)| (a.to_owned(), b.to_owned()));
             let error = objects("github").with(&given.collect()).unwrap_err();

@@ -1,24 +1,24 @@
-//! Where an event says what it is about, and how new that is.
+//! Where an event names its entity and the version of it.
 
 use serde::Deserialize;
 
 use super::{Location, Locations};
 
-/// An `[order]` table: for sources that order the events of an entity.
+/// An `[order]` table, for sources that process the events of an entity in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OrderAt {
-    /// The provider's id of the entity: the first location that has one.
+    /// The provider's id of the entity: the first location with a value.
     #[serde(default)]
     pub entity: Locations,
-    /// What grows with each change of the entity, as documented by the provider.
+    /// A value that grows with each change of the entity, as the provider documents.
     #[serde(default)]
     pub version: Locations,
     #[serde(default)]
     pub compare: Compare,
 }
 
-/// How two versions are compared.
+/// How to compare two versions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Compare {
@@ -31,7 +31,7 @@ pub enum Compare {
 }
 
 impl OrderAt {
-    /// The headers to keep with an event for it.
+    /// All locations. Mitt stores the headers among them with the event.
     pub(crate) fn locations(&self) -> impl Iterator<Item = &Location> {
         self.entity.0.iter().chain(&self.version.0)
     }

@@ -1,4 +1,4 @@
-//! What a source may set in a preset.
+//! The parameters that a source can set in a preset.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use toml::de::{DeTable, DeValue, Error};
 use super::Preset;
 use crate::base::toml_error::refusal;
 
-/// Reads a preset, with the values that the source or the file gives in the place of each
-/// `{param:NAME}` in a string. The text is parsed once, which a cold start is glad of.
+/// Parses a preset. Replaces each `{param:NAME}` in a string with the value of the source, else
+/// with the default of the file. Parses the text only once, to keep cold starts short.
 pub(super) fn filled(text: &str, given: &BTreeMap<String, String>) -> anyhow::Result<Preset> {
     let refused = |error: Error| anyhow::Error::msg(refusal(&error, text));
     let mut root = DeTable::parse(text).map_err(refused)?;
@@ -22,7 +22,7 @@ pub(super) fn filled(text: &str, given: &BTreeMap<String, String>) -> anyhow::Re
     Preset::deserialize(toml::Deserializer::from(root)).map_err(refused)
 }
 
-/// What stands for each placeholder.
+/// The value of each placeholder.
 fn params(
     root: &DeTable<'_>,
     given: &BTreeMap<String, String>,
@@ -35,12 +35,12 @@ fn params(
     for (name, value) in given {
         if !params.contains_key(name.as_str()) {
             let known = params.keys().copied().collect::<Vec<_>>().join(", ");
-            bail!("it takes no parameter {name:?}; it takes: {known}");
+            bail!("unknown parameter {name:?}; known parameters: {known}");
         }
         let fits = |c: char| (' '..='~').contains(&c) && c != '"' && c != '\\';
         ensure!(
             value.chars().all(fits),
-            "parameter {name}: only printable ASCII without \" and \\ fits"
+            "parameter {name}: use only printable ASCII without \" and \\"
         );
         params.insert(name, value);
     }
@@ -95,7 +95,7 @@ event = { id = ["header:{param:first}"] }
     #[test]
     fn a_value_stands_wherever_its_name_stood() {
         let preset = read(PRESET, &[("second", "two")]).unwrap();
-        // What is not declared is no parameter.
+        // A placeholder that the preset does not declare stays unchanged.
         assert_eq!(preset.name, "1 two 1 {param:third}");
         assert_eq!(preset.aliases, ["b", "two"]);
         let id = preset.event.id.0.first().map(ToString::to_string);

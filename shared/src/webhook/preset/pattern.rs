@@ -1,8 +1,8 @@
-//! What the texts that a pattern matches can hold: which bytes, and whether all of them have one
-//! length. The rule that no bytes of a signed message can move rests on it.
+//! Analyzes a pattern: which bytes its matches can contain, and whether all matches have the same
+//! length. The rule that no bytes of a signed message can move depends on this.
 //!
-//! Only the part of the syntax that presets use is read. A pattern that cannot be read has no
-//! [`Reach`], and a preset that relies on one is refused.
+//! Only the syntax that presets use is supported. A pattern with other syntax has no [`Reach`], and
+//! a preset that needs it is rejected.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -11,11 +11,10 @@ use anyhow::Context as _;
 use regex_lite::Regex;
 use serde::{Deserialize, Deserializer};
 
-/// Groups inside groups: deeper than this is a mistake.
+/// The maximum depth of nested groups. Deeper nesting is a mistake.
 const DEEPEST: usize = 8;
 
-/// A set of bytes. What is not ASCII counts as one: a byte of a longer character is never a
-/// separator.
+/// A set of bytes. All non-ASCII bytes count as one member, because they are never separators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bytes {
     ascii: u128,
@@ -32,7 +31,7 @@ impl Bytes {
         other: true,
     };
 
-    /// The bytes of a text.
+    /// The set of the bytes of a text.
     pub(crate) fn of(text: &str) -> Self {
         text.chars()
             .fold(Self::NONE, |bytes, c| bytes.and(Self::one(c)))
@@ -76,7 +75,7 @@ impl Bytes {
         }
     }
 
-    /// Whether it holds this byte.
+    /// Whether the set contains this byte.
     pub(crate) fn has(self, byte: u8) -> bool {
         if byte.is_ascii() {
             self.ascii & (1 << byte) != 0
@@ -85,21 +84,21 @@ impl Bytes {
         }
     }
 
-    /// Whether a text has a byte that is not one of these.
+    /// Whether a text has a byte outside the set.
     pub(crate) fn lack_one_of(self, text: &str) -> bool {
         Self::of(text).without(self) != Self::NONE
     }
 }
 
-/// What matches a pattern.
+/// What the matches of a pattern have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reach {
     pub(crate) bytes: Bytes,
-    /// The length of each match, where it is the same for all.
+    /// The length of each match, if it is the same for all.
     pub(crate) len: Option<usize>,
 }
 
-/// A pattern over a whole text: it begins with `^` and ends with `$`.
+/// A pattern that matches whole texts: it begins with `^` and ends with `$`.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     regex: Regex,
@@ -107,13 +106,13 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Reads a pattern of the syntax above.
+    /// Parses a pattern of the supported syntax.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let regex = super::scheme::compiled(text)?;
         let reach = reach(text).with_context(|| {
             format!(
-                "the pattern {text:?}: it must begin with ^, end with $ and be made of literals, \
-                 classes, groups and repetitions"
+                "invalid pattern {text:?}: it must begin with ^, end with $ and consist of \
+                 literals, classes, groups and repetitions"
             )
         })?;
         Ok(Self { regex, reach })
@@ -124,7 +123,7 @@ impl Pattern {
         self.regex.is_match(text)
     }
 
-    /// The pattern as it was written.
+    /// The pattern as written in the preset.
     pub fn as_str(&self) -> &str {
         self.regex.as_str()
     }
@@ -144,7 +143,7 @@ impl<'de> Deserialize<'de> for Pattern {
 fn reach(pattern: &str) -> Option<Reach> {
     let inner = pattern.strip_prefix('^')?.strip_suffix('$')?;
     let mut rest = inner.chars().peekable();
-    // `^a|b$` matches more than whole texts.
+    // `^a|b$` also matches parts of texts, so alternatives need a group.
     let reach = sequence(&mut rest, DEEPEST)?;
     rest.next().is_none().then_some(reach)
 }
@@ -191,13 +190,16 @@ fn sequence(rest: &mut Peekable<Chars<'_>>, depth: usize) -> Option<Reach> {
 fn single(bytes: Bytes) -> Reach {
     Reach {
         bytes,
-        // A character beyond ASCII has more than one byte.
+        // A non-ASCII character has more than one byte.
         len: (!bytes.other).then_some(1),
     }
 }
 
-/// How often the part before comes; the inner `None` is for numbers that vary.
-#[expect(clippy::option_option, reason = "one is for what cannot be read")]
+/// The number of repetitions of the part before it. The inner `None` means a variable number.
+#[expect(
+    clippy::option_option,
+    reason = "the outer one means unsupported syntax"
+)]
 fn times(rest: &mut Peekable<Chars<'_>>) -> Option<Option<usize>> {
     match rest.peek() {
         Some('?' | '*' | '+') => {

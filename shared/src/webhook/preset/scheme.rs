@@ -1,4 +1,4 @@
-//! One way of signing a request.
+//! One signature scheme of a provider.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{
 use crate::base::json_path::JsonPath;
 use crate::webhook::event::Proven;
 
-/// A `[[verify]]` table: a variant that the operator selects by name. The request never does.
+/// A `[[verify]]` table: a variant that the operator selects by name. A request never selects it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scheme {
@@ -30,36 +30,38 @@ pub struct Scheme {
     pub sig: Signature,
     pub ts: Option<Timestamp>,
     pub jwt: Option<Jwt>,
-    /// The ways in which the provider may have written the URL that it signed.
+    /// The forms of the URL that the provider may have signed.
     #[serde(default = "as_is")]
     pub url_forms: Vec<UrlForm>,
-    /// A digest that must be that of the body.
+    /// A digest that must match the body.
     pub body_hash: Option<BodyHash>,
-    /// Headers and the value that each must have, alone or in a list with commas.
+    /// Required headers and their values. The value can be alone or in a comma-separated list.
     #[serde(default)]
     pub require_header: BTreeMap<String, String>,
-    /// Headers that must be among those that the sender says it signed.
+    /// Headers that must be in the sender's list of signed headers.
     #[serde(default)]
     pub require_signed: Vec<String>,
-    /// Each of these items is signed by itself. All have to hold, and there has to be one.
+    /// Each of these items has its own signature. All signatures must be valid, and there must be
+    /// at least one item.
     pub for_each: Option<JsonPath>,
-    /// What values of the message have to look like, so that no bytes can move from one part of
-    /// it to the next.
+    /// Patterns for values of the message, so that no bytes can move from one part of it to the
+    /// next.
     #[serde(default)]
     pub shapes: Vec<Shape>,
-    /// The fields of an urlencoded body, each of which stands in it once. There is no other.
+    /// The fields of an urlencoded body. Each occurs exactly once, and no other field is allowed.
     #[serde(default)]
     pub only_fields: Vec<String>,
-    /// Which bytes can move from one part of the message to the next all the same, and what is
-    /// done about it: a sentence.
+    /// A sentence about the bytes that can still move from one part of the message to the next, and
+    /// how the risk is limited.
     pub ambiguity: Option<String>,
-    /// That the provider sends one proof with many requests, and where it says so: a sentence.
-    /// Requests with one proof are different events then; else they are one.
+    /// A sentence that the provider sends one proof with many requests, and where it documents
+    /// this. With it, requests with the same proof are different events; without it, they are one
+    /// event.
     pub shared_proof: Option<String>,
-    /// A message of this shape is never accepted, however it is signed.
+    /// A message that matches this pattern is never accepted, even with a valid signature.
     #[serde(default, deserialize_with = "regex")]
     pub reject_message_regex: Option<Regex>,
-    /// What is fetched from the provider, where nothing is signed.
+    /// How to fetch the object that an unsigned notice names.
     pub fetch: Option<Fetch>,
     #[serde(default = "body")]
     pub proves: Proven,
@@ -69,13 +71,13 @@ impl Scheme {
     pub(super) fn check(&self) -> anyhow::Result<()> {
         ensure!(
             self.ts.is_some() || !self.message.needs_timestamp(),
-            "the message has a {{ts}}, but there is no ts"
+            "the message contains {{ts}}, but the table ts is missing"
         );
         self.sig.check()?;
         let code = matches!(self.kind, Kind::Code(_));
         ensure!(
             code || (self.kind == Kind::Jwt) == self.jwt.is_some(),
-            "kind = \"jwt\" and the table jwt go together"
+            "kind = \"jwt\" needs the table jwt, and other kinds cannot have it"
         );
         if let Some(jwt) = &self.jwt {
             jwt.check()?;
@@ -88,27 +90,27 @@ impl Scheme {
         };
         ensure!(
             !self.message.any(&answers),
-            "only an answer has {{hmac_hex:…}} and its like"
+            "{{hmac_hex:…}}, {{hmac_b64:…}} and {{sha256_hex:…}} are allowed only in a reply"
         );
         let secret = |part: &Part| *part == Part::Secret;
         ensure!(
             code || (self.kind == Kind::Hash) == self.message.any(&secret),
-            "{{secret}} goes with kind = \"hash\", and only there"
+            "kind = \"hash\" needs {{secret}} in the message, and other kinds cannot have it"
         );
-        // It would be read once for every item.
+        // Verification would read such a value again for every item.
         let body = |part: &Part| {
             let json = |at: &Location| matches!(at, Location::Json(_));
             matches!(part, Part::At(at) | Part::Lower(at) if json(at))
         };
         ensure!(
             self.for_each.is_none() || !self.message.any(&body),
-            "with for_each, the message has {{item:…}} and no {{json:…}}"
+            "with for_each, the message must use {{item:…}} instead of {{json:…}}"
         );
-        ensure!(!self.url_forms.is_empty(), "url_forms is empty");
+        ensure!(!self.url_forms.is_empty(), "url_forms must not be empty");
         for sentence in [&self.ambiguity, &self.shared_proof].into_iter().flatten() {
             ensure!(
                 !sentence.trim().is_empty(),
-                "ambiguity and shared_proof are sentences; leave out what is not so"
+                "ambiguity and shared_proof must not be empty; remove the one that does not apply"
             );
         }
         if self.signs_message() {
@@ -118,13 +120,13 @@ impl Scheme {
         if let Some(ts) = &self.ts {
             ensure!(
                 ts.past >= 0 && ts.future >= 0,
-                "a window cannot be negative"
+                "ts.past and ts.future must not be negative"
             );
         }
         Ok(())
     }
 
-    /// Whether its message is what is signed. Other kinds show a secret, or are code.
+    /// Whether the signature covers the message template. Other kinds send a secret, or need code.
     fn signs_message(&self) -> bool {
         let message = matches!(
             self.kind,
@@ -133,8 +135,8 @@ impl Scheme {
         message || self.kind == Kind::Code(Code::PayPal)
     }
 
-    /// Whether the sender proves each request by a signature of its own, and not by a secret or a
-    /// token that would prove any other request as well.
+    /// Whether each request has its own signature, and not a secret or a token that would prove any
+    /// other request as well.
     pub(crate) fn is_signature(&self) -> bool {
         let shown = matches!(
             self.kind,
@@ -143,7 +145,7 @@ impl Scheme {
         !shown && self.shared_proof.is_none()
     }
 
-    /// Whether other bytes of the body need another signature.
+    /// Whether a change of any byte of the body needs another signature.
     pub(crate) fn covers_body(&self) -> bool {
         match &self.kind {
             Kind::Code(code) => matches!(code, Code::Ebay | Code::Keygen(_)),
@@ -160,7 +162,7 @@ impl Scheme {
         }
     }
 
-    /// Whether a field of an urlencoded body is signed so that only one body has it.
+    /// Whether the signature covers a field of an urlencoded body that occurs exactly once.
     pub(crate) fn covers_field(&self, name: &str) -> bool {
         let signed = |part: &Part| match part {
             Part::FormSorted => true,
@@ -170,29 +172,29 @@ impl Scheme {
         self.only_fields.iter().any(|only| only == name) && self.message.0.iter().any(signed)
     }
 
-    /// A notice without a signature is worth nothing until what it names is fetched.
+    /// An unsigned notice needs a fetch: the event is made from the fetched object.
     fn check_fetch(&self) -> anyhow::Result<()> {
         match (&self.kind, &self.fetch) {
             (Kind::FetchBack, None) => bail!(
                 "kind = \"fetch-back\" needs the table fetch, with url, auth, allow, id and type: \
-                 the event is made from what is fetched"
+                 the event is made from the fetched object"
             ),
             (Kind::FetchBack, Some(fetch)) => {
                 ensure!(
                     self.proves == Proven::Origin,
-                    "kind = \"fetch-back\" has proves = \"origin\": what is fetched comes from the \
-                     provider"
+                    "kind = \"fetch-back\" needs proves = \"origin\": the fetched object comes \
+                     from the provider"
                 );
                 fetch.check()
             }
             (_, Some(_)) => {
-                bail!("the table fetch goes with kind = \"fetch-back\", and only there")
+                bail!("the table fetch needs kind = \"fetch-back\"")
             }
             (_, None) => Ok(()),
         }
     }
 
-    /// Whether it proves anything with a secret.
+    /// Whether verification needs a secret.
     pub fn needs_secret(&self) -> bool {
         match &self.kind {
             Kind::FetchBack | Kind::None | Kind::Code(Code::Ebay) => false,
@@ -205,18 +207,18 @@ impl Scheme {
     }
 }
 
-/// How a provider may write the URL that it signs.
+/// The form of a URL in a signed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UrlForm {
     AsIs,
     StripPort,
     AddDefaultPort,
-    /// With the twelve escapes decoded that HubSpot lists.
+    /// Decodes the twelve escapes that HubSpot lists.
     DecodeSafe,
 }
 
-/// Where a digest of the body stands.
+/// The location of a digest of the body.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BodyHash {
@@ -225,7 +227,7 @@ pub struct BodyHash {
     pub enc: Encoding,
 }
 
-/// What a value has to look like.
+/// The pattern that a value must match.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
@@ -233,7 +235,7 @@ pub struct Shape {
     pub allow: Pattern,
 }
 
-/// The signed time and how far it may be from ours. Both ends of the window are inside it.
+/// The signed timestamp, and how far it may be from the current time. Both limits are inclusive.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timestamp {
@@ -246,7 +248,7 @@ pub struct Timestamp {
     /// Seconds.
     #[serde(default = "five_minutes")]
     pub future: i64,
-    /// Whether the window counts. Where a provider states none, the time is only signed.
+    /// Whether the window is checked. If a provider documents no window, the time is only signed.
     #[serde(default = "yes")]
     pub enforce: bool,
 }
@@ -257,10 +259,10 @@ pub enum Unit {
     #[default]
     S,
     Ms,
-    /// Milliseconds from 13 digits on, seconds below: a wrong reading is decades off.
+    /// Milliseconds for 13 or more digits, else seconds: the wrong unit would be decades off.
     Auto,
     Rfc3339,
-    /// A date of HTTP, such as `Mon, 23 Nov 2026 10:00:00 GMT`, or one of RFC 3339.
+    /// An HTTP date, such as `Mon, 23 Nov 2026 10:00:00 GMT`, or an RFC 3339 date.
     #[serde(rename = "http-date")]
     HttpDate,
 }
@@ -270,7 +272,7 @@ pub(super) fn compiled(text: &str) -> anyhow::Result<Regex> {
     regex_lite::RegexBuilder::new(text)
         .size_limit(1 << 20)
         .build()
-        .with_context(|| format!("the pattern {text:?}"))
+        .with_context(|| format!("invalid pattern {text:?}"))
 }
 
 pub(super) fn needed_regex<'de, D: Deserializer<'de>>(from: D) -> Result<Regex, D::Error> {

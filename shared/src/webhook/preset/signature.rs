@@ -1,4 +1,4 @@
-//! Where signatures stand and how they are written.
+//! The locations and formats of signatures.
 
 use anyhow::ensure;
 use serde::Deserialize;
@@ -10,27 +10,27 @@ use super::Location;
 #[serde(deny_unknown_fields)]
 pub struct Signature {
     pub from: Location,
-    /// Other places that may hold one as well.
+    /// Other locations that can also contain a signature.
     #[serde(default)]
     pub also: Vec<Location>,
     #[serde(default)]
     pub format: Format,
-    /// Between the entries of a list.
+    /// The separator between the entries of a list.
     #[serde(default = "comma")]
     pub entry: String,
-    /// Between the groups of `kv-groups`.
+    /// The separator between the groups of `kv-groups`.
     #[serde(default = "space")]
     pub group: String,
-    /// Between tag and value of an entry; `=` unless the format is a tagged list.
+    /// The separator between tag and value of a `tagged-list` entry. Other lists use `=`.
     #[serde(default = "comma")]
     pub tag_sep: String,
-    /// Between name and signature of a pair.
+    /// The separator between name and signature of a pair.
     #[serde(default = "pipe")]
     pub kv: String,
-    /// The tags that count; others are passed over.
+    /// The tags to use. Entries with other tags are ignored.
     #[serde(default)]
     pub take: Vec<String>,
-    /// Which entry of a positional list is the time.
+    /// The index of the time in a positional list.
     #[serde(default)]
     pub ts_index: usize,
     #[serde(default)]
@@ -39,7 +39,7 @@ pub struct Signature {
     pub enc: Encoding,
     #[serde(default)]
     pub duplicates: Duplicates,
-    /// Every value at `from` has to match, and there has to be one.
+    /// Every value at `from` must match, and there must be at least one.
     #[serde(default)]
     pub all: bool,
     /// The highest number of a numbered header.
@@ -55,10 +55,13 @@ impl Signature {
         );
         ensure!(
             tagged != self.take.is_empty(),
-            "sig.take goes with a format that has tags, and only there"
+            "sig.take is required for a format with tags, and not allowed for others"
         );
         for separator in [&self.entry, &self.group, &self.tag_sep, &self.kv] {
-            ensure!(!separator.is_empty(), "a separator of sig is empty");
+            ensure!(
+                !separator.is_empty(),
+                "the separators of sig must not be empty"
+            );
         }
         for from in std::iter::once(&self.from).chain(&self.also) {
             ensure!(
@@ -69,10 +72,10 @@ impl Signature {
                 "sig.from must be a header, or a field of the body or the query"
             );
         }
-        ensure!(self.max <= 128, "sig.max is 128 at most");
+        ensure!(self.max <= 128, "sig.max must be at most 128");
         ensure!(
             !self.all || self.also.is_empty() && matches!(self.from, Location::Json(_)),
-            "sig.all goes with one json location"
+            "sig.all needs exactly one json: location"
         );
         Ok(())
     }
@@ -102,12 +105,12 @@ impl Default for Signature {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
-    /// The header is the signature.
+    /// The header contains only the signature.
     #[default]
     Plain,
     /// `t=1,v1=aa,v1=bb`
     KvList,
-    /// `t=1,v1=aa t=2,v1=bb`: each group has a time of its own.
+    /// `t=1,v1=aa t=2,v1=bb`: each group has its own time.
     KvGroups,
     /// `v1,aa v1,bb`
     TaggedList,
@@ -128,14 +131,14 @@ pub enum Encoding {
     Base64Der,
 }
 
-/// What a repeated signature header means.
+/// How to handle a repeated signature header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Duplicates {
-    /// Somebody added one.
+    /// Reject the request: a second header was not added by the provider.
     #[default]
     Reject,
-    /// The provider documents that it sends several; any may match.
+    /// Accept any that matches: the provider documents that it sends several.
     Any,
 }
 

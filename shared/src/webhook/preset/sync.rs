@@ -1,4 +1,4 @@
-//! How what happened at a provider is listed, to find what never arrived.
+//! How to list a provider's past events, to find missed ones.
 
 mod check;
 mod fields;
@@ -18,21 +18,22 @@ pub use page::{Mark, Next, Page, Put};
 pub use request::{Auth, Method, Request, fill_item, fill_text};
 pub use time::{Since, TimeAt, TimeUnit};
 
-/// A `[[sync]]` table: one list of a provider that can be asked for.
+/// A `[[sync]]` table: one list of a provider's API.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sync {
-    /// The name that a source selects it by; one is `default`.
+    /// The name by which a source selects the list; one is `default`.
     #[serde(default = "default_variant")]
     pub variant: String,
     pub kind: SyncKind,
-    /// Where the provider documents it.
+    /// The provider's documentation of the list.
     pub docs: String,
-    /// When the facts were last compared with `docs`, as `yyyy-mm`.
+    /// When the table was last compared with `docs`, as `yyyy-mm`.
     pub checked: String,
-    /// What a reader should know of it, in a sentence.
+    /// A sentence with a limitation or another fact about the list.
     pub note: Option<String>,
-    /// What a source has to say beside the secret; it stands as `{field:NAME}` in the requests.
+    /// Settings of a source in addition to the secret. The requests refer to them as
+    /// `{field:NAME}`.
     #[serde(default)]
     pub fields: BTreeMap<String, Field>,
     pub auth: Auth,
@@ -42,16 +43,17 @@ pub struct Sync {
     pub request: Request,
     #[serde(default)]
     pub page: Page,
-    /// Where the next run goes on, for lists that are read from a place and not from a time.
+    /// The position at which the next run continues, for lists that are read by position and not by
+    /// time.
     pub mark: Option<Mark>,
     #[serde(default)]
     pub sorted: Sorted,
-    /// The list in an answer; without it the answer is the list.
+    /// Where the list is in a response. Without it, the response is the list.
     pub items: Option<JsonPath>,
-    /// What names the event, as `[event]` has it: the first location that is there.
+    /// The event's id, as in `[event]`: the first location with a value.
     #[serde(default)]
     pub id: Locations,
-    /// Parts that name it together, where no single value does.
+    /// Parts that together identify the event, if no single value does.
     #[serde(default)]
     pub composite: Vec<Location>,
     #[serde(default, rename = "type")]
@@ -59,38 +61,39 @@ pub struct Sync {
     pub time: Option<TimeAt>,
     #[serde(default)]
     pub since: Since,
-    /// How many days the provider keeps what it lists; without it, for good.
+    /// How many days the provider keeps the listed events; `None` means no limit.
     pub retention_days: Option<u32>,
-    /// How far behind its cursor a run has to begin, where that is more than the usual 15 minutes.
+    /// How far before its cursor a run must begin, if this is more than the usual 15 minutes.
     pub overlap: Option<String>,
-    /// How many requests a minute we make at the most. It is our choice, below what the provider
-    /// documents where it does: others of the account use the same allowance.
+    /// The maximum number of requests per minute. It is below the limit that the provider
+    /// documents, if any, because other clients of the account share that limit.
     pub rate: Option<u32>,
-    /// The status that our endpoint answered to a delivery: from 200 to 299, it has arrived.
+    /// The status of this endpoint's response to a delivery. From 200 to 299, the event has
+    /// arrived.
     pub delivered: Option<Location>,
-    /// The event's body inside the item (`item:PATH`) or what was fetched for it (`json:PATH`);
-    /// without it, all of that. A string is the text of the body.
+    /// The event's body inside the item (`item:PATH`) or inside the fetched document (`json:PATH`).
+    /// Without it, the whole item or document. A string contains the text of the body.
     pub body: Option<Location>,
-    /// `true` there says that the provider has not kept the body.
+    /// `true` at this location means that the provider has not kept the body.
     pub no_body: Option<Location>,
-    /// The body as the webhook has it, where the list has less: `{item}` is the body found so far,
-    /// `{item:PATH}` a value of the item.
+    /// The body in the form of the webhook, if the list has less: `{item}` is the body found so
+    /// far, `{item:PATH}` a value of the item.
     pub wrap: Option<String>,
-    /// Asked for each missing event, where the list does not hold its body.
+    /// The request for each missing event, if the list does not contain its body.
     pub fetch: Option<Request>,
-    /// Has the provider deliver again, to our webhook.
+    /// The request that makes the provider deliver again, to this endpoint.
     pub redeliver: Option<Request>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SyncKind {
-    /// The provider lists the events themselves, under the ids of the webhooks.
+    /// The provider lists the events themselves, with the same ids as the webhooks.
     EventLog,
-    /// It lists its attempts to deliver them; an event may stand there many times.
+    /// The provider lists its delivery attempts. An event can occur several times.
     DeliveryLog,
-    /// It tells what has changed, and not which events that made. A change is an event of a kind
-    /// of its own and never takes the place of a webhook's.
+    /// The provider lists changes, but not the events for them. A change is an event of its own
+    /// kind and never replaces a webhook.
     ChangeCursor,
 }
 
@@ -104,19 +107,19 @@ impl SyncKind {
     }
 }
 
-/// The order of a list.
+/// The sort order of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sorted {
     /// Unknown, or oldest first: a run reads to the end of the list.
     #[default]
     No,
-    /// What is older than the span ends the run.
+    /// A run ends at the first item that is older than its time span.
     NewestFirst,
 }
 
 impl Sync {
-    /// Whether the provider itself leaves out what is older than we ask for.
+    /// Whether the provider itself omits items before the requested start time.
     pub fn filters(&self) -> bool {
         self.request.mentions("{since}")
     }

@@ -1,4 +1,4 @@
-//! What a signature is made over, as a template: `{ts}.{body}`.
+//! Templates of signed messages, such as `{ts}.{body}`.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use serde::Deserialize;
 
 use super::Location;
 
-/// Placeholders inside placeholders, and groups: deeper than this is a mistake.
+/// The maximum depth of nested placeholders and groups. Deeper nesting is a mistake.
 const DEEPEST: usize = 4;
 
-/// Literals and placeholders, in order. They are fed to the hash one by one: the body is never
-/// copied.
+/// Literals and placeholders, in order. The hash function reads them one by one, so that the body
+/// is never copied.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Template(pub Vec<Part>);
@@ -25,23 +25,23 @@ pub enum Part {
     BodySha256Hex,
     /// `{body|crc32}`: in decimal.
     BodyCrc32,
-    /// `{ts}`: the timestamp's text as received.
+    /// `{ts}`: the text of the timestamp, as received.
     Timestamp,
     /// `{method}`
     Method,
-    /// `{url}`: the public URL with the query as received.
+    /// `{url}`: the public URL with the query, as received.
     Url,
     /// `{public_url}`: the public URL without the query.
     PublicUrl,
-    /// `{path}`: its path with the query as received.
+    /// `{path}`: the path of the URL with the query, as received.
     Path,
     /// `{path|encoded}`: the same, encoded once more, and the query twice.
     PathEncoded,
-    /// `{form_sorted}`: each name once, in order, and after it its values, each once, in order.
+    /// `{form_sorted}`: each name once, in order, followed by its distinct values, in order.
     FormSorted,
-    /// `{secret}`: the secret's own bytes, for plain hashes.
+    /// `{secret}`: the bytes of the secret, for plain hashes.
     Secret,
-    /// `{sigraw:KEY}`: a field of the signature header as it stands.
+    /// `{sigraw:KEY}`: a field of the signature header, unchanged.
     SigRaw(String),
     /// `{signed_headers:KEY}`: the values of the headers that a field of the signature header
     /// lists, joined by dots.
@@ -49,13 +49,13 @@ pub enum Part {
     /// `{signed_headers_kv:HEADER}`: `name:value;name:value` of the headers that this header
     /// lists.
     SignedHeadersKv(String),
-    /// `{header:NAME}` and the other places.
+    /// `{header:NAME}` and the other locations.
     At(Location),
     /// `{query:NAME|lower}`
     Lower(Location),
-    /// `[…]`: dropped when something inside is absent.
+    /// `[…]`: omitted if a value inside is absent.
     Optional(Vec<Part>),
-    /// `{hmac_hex:…}`: signed with the newest secret. Only answers have it.
+    /// `{hmac_hex:…}`: signed with the newest secret. Allowed only in replies.
     HmacHex(Vec<Part>),
     /// `{hmac_b64:…}`
     HmacBase64(Vec<Part>),
@@ -65,7 +65,7 @@ pub enum Part {
 
 impl Template {
     pub fn parse(text: &str) -> anyhow::Result<Self> {
-        let parts = parts(text, DEEPEST).with_context(|| format!("the template {text:?}"))?;
+        let parts = parts(text, DEEPEST).with_context(|| format!("invalid template {text:?}"))?;
         Ok(Self(parts))
     }
 
@@ -73,7 +73,7 @@ impl Template {
         self.any(&|part| *part == Part::Timestamp)
     }
 
-    /// Whether one of the parts, at any depth, is so.
+    /// Whether any part, at any depth, satisfies the predicate.
     pub(crate) fn any(&self, is: &dyn Fn(&Part) -> bool) -> bool {
         fn any(parts: &[Part], is: &dyn Fn(&Part) -> bool) -> bool {
             parts.iter().any(|part| {
@@ -98,7 +98,7 @@ impl Default for Template {
 }
 
 fn parts(text: &str, depth: usize) -> anyhow::Result<Vec<Part>> {
-    ensure!(depth > 0, "it is nested too deep");
+    ensure!(depth > 0, "nested too deeply");
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find(['{', '[']) {
@@ -116,11 +116,11 @@ fn parts(text: &str, depth: usize) -> anyhow::Result<Vec<Part>> {
     if !rest.is_empty() {
         parts.push(Part::Literal(rest.to_owned()));
     }
-    ensure!(!parts.is_empty(), "it is empty");
+    ensure!(!parts.is_empty(), "a template or group must not be empty");
     Ok(parts)
 }
 
-/// What stands between the first bracket and the one that closes it, and what follows.
+/// The text between the first bracket and its closing bracket, and the text after it.
 fn enclosed(text: &str) -> anyhow::Result<(&str, &str)> {
     let mut depth = 0_usize;
     for (at, c) in text.char_indices() {
@@ -151,7 +151,7 @@ fn placeholder(name: &str, depth: usize) -> anyhow::Result<Part> {
         "secret" => Part::Secret,
         _ => {
             let Some((kind, of)) = name.split_once(':') else {
-                bail!("there is no placeholder {{{name}}}");
+                bail!("unknown placeholder {{{name}}}");
             };
             match kind {
                 "sigraw" => Part::SigRaw(of.to_owned()),
@@ -170,7 +170,7 @@ fn placeholder(name: &str, depth: usize) -> anyhow::Result<Part> {
     Ok(known)
 }
 
-/// As it is written in a preset.
+/// The notation of presets.
 impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|part| write!(f, "{part}"))

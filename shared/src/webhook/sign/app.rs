@@ -1,4 +1,4 @@
-//! Tokens by which an app of ours shows a provider that it is the app.
+//! Signed tokens that authenticate a provider's app, such as a GitHub App.
 
 use anyhow::anyhow;
 use base64::Engine as _;
@@ -9,16 +9,16 @@ use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject as _;
 use serde_json::Value;
 
-/// A token with these claims, signed with RSA and SHA-256. The key is in PEM, in PKCS #1 or
+/// Returns a token with these claims, signed with RSA and SHA-256. The key is in PEM, as PKCS #1 or
 /// PKCS #8. <https://www.rfc-editor.org/rfc/rfc7515>
 pub fn app_token(pem: &str, claims: &Value) -> anyhow::Result<String> {
     let key = PrivateKeyDer::from_pem_slice(pem.as_bytes());
     let pair = match &key {
         Ok(PrivateKeyDer::Pkcs1(der)) => RsaKeyPair::from_der(der.secret_pkcs1_der()),
         Ok(PrivateKeyDer::Pkcs8(der)) => RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()),
-        _ => return Err(anyhow!("the secret holds no private key in PEM")),
+        _ => return Err(anyhow!("the secret does not contain a private key in PEM")),
     };
-    let pair = pair.map_err(|_| anyhow!("the private key is no RSA key of 2048 to 4096 bits"))?;
+    let pair = pair.map_err(|_| anyhow!("the private key is not RSA of 2048 to 4096 bits"))?;
     let encoded = |part: &str| URL_SAFE_NO_PAD.encode(part);
     let signed = format!(
         "{}.{}",
@@ -32,7 +32,7 @@ pub fn app_token(pem: &str, claims: &Value) -> anyhow::Result<String> {
         signed.as_bytes(),
         &mut signature,
     )
-    .map_err(|_| anyhow!("the RSA key cannot sign"))?;
+    .map_err(|_| anyhow!("cannot sign with the RSA key"))?;
     Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
 }
 

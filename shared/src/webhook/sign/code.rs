@@ -1,4 +1,4 @@
-//! Providers whose signature is more than data can say, where a key of ours can stand for theirs.
+//! Signatures that a preset cannot describe and that can be made with a key of our own.
 
 use anyhow::Context as _;
 use base64::Engine as _;
@@ -11,7 +11,7 @@ use crate::webhook::preset::{Hash, Kind};
 use crate::webhook::verify::code::{keygen, plivo};
 use crate::webhook::verify::mac_sign;
 
-/// Plivo: the URL, the form and a number that is used once.
+/// Plivo signs the URL, the form and a nonce.
 pub(super) fn plivo(key: &[u8], mut envelope: Envelope) -> anyhow::Result<Envelope> {
     let mut random = [0; 12];
     crate::base::random::fill(&mut random)?;
@@ -23,14 +23,14 @@ pub(super) fn plivo(key: &[u8], mut envelope: Envelope) -> anyhow::Result<Envelo
     Ok(envelope)
 }
 
-/// Keygen: the request line, host, date and a digest of the body.
+/// Keygen signs the request line, host, date and a digest of the body.
 pub(super) fn keygen(
     kind: &Kind,
     pair: &KeyPair,
     mut envelope: Envelope,
     at: UnixMillis,
 ) -> anyhow::Result<Envelope> {
-    let date = jiff::Timestamp::from_millisecond(at.0).context("a time beyond all clocks")?;
+    let date = jiff::Timestamp::from_millisecond(at.0).context("time out of range")?;
     let date = date.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
     let digest = keygen::digest(&envelope);
     let message = keygen::message(&envelope, &date, &digest);

@@ -1,4 +1,4 @@
-//! Key pairs of our own, to sign as those providers do that publish a public key.
+//! Our own key pairs, for schemes in which the provider publishes a public key.
 
 use std::fmt;
 
@@ -18,19 +18,19 @@ use sha2::{Digest, Sha256};
 
 use crate::webhook::preset::{Alg, KeyForm};
 
-/// What precedes the 32 bytes of an Ed25519 key in its `SubjectPublicKeyInfo`.
+/// The bytes before the 32 bytes of an Ed25519 key in its `SubjectPublicKeyInfo`.
 /// <https://www.rfc-editor.org/rfc/rfc8410>
 const ED25519_SPKI: &str = "302a300506032b6570032100";
 
-/// What precedes the uncompressed point of a P-256 key in its `SubjectPublicKeyInfo`.
+/// The bytes before the uncompressed point of a P-256 key in its `SubjectPublicKeyInfo`.
 /// <https://www.rfc-editor.org/rfc/rfc5480>
 const P256_SPKI: &str = "3059301306072a8648ce3d020106082a8648ce3d030107034200";
 
-/// The algorithm of an RSA key in its `SubjectPublicKeyInfo`.
+/// The algorithm identifier of an RSA key in its `SubjectPublicKeyInfo`.
 /// <https://www.rfc-editor.org/rfc/rfc3279>
 const RSA_ALGORITHM: &str = "300d06092a864886f70d0101010500";
 
-/// What a key pair signs with.
+/// The signature algorithm of a key pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
     Ed25519,
@@ -48,12 +48,12 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// A private key and its public one. It prints as its algorithm.
+/// A private key and its public key. `Debug` prints only the algorithm.
 #[derive(Clone)]
 pub struct KeyPair {
     algorithm: Algorithm,
     pkcs8: Vec<u8>,
-    /// As the algorithm has it: 32 bytes, an uncompressed point, or the DER of PKCS #1.
+    /// The format depends on the algorithm: 32 bytes, an uncompressed point, or PKCS #1 DER.
     public: Vec<u8>,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Debug for KeyPair {
 }
 
 impl KeyPair {
-    /// A new pair. RSA keys cannot be made here, only read.
+    /// Generates a pair. RSA keys cannot be generated, only read.
     pub fn generate(algorithm: Algorithm) -> anyhow::Result<Self> {
         let random = SystemRandom::new();
         let pkcs8 = match algorithm {
@@ -72,16 +72,16 @@ impl KeyPair {
             Algorithm::EcdsaP256 => {
                 EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random)
             }
-            Algorithm::RsaSha256 => bail!("RSA keys cannot be made here, only read"),
+            Algorithm::RsaSha256 => bail!("RSA keys cannot be generated, only read"),
         };
-        let pkcs8 = pkcs8.map_err(|_| anyhow!("there is no randomness for a key"))?;
+        let pkcs8 = pkcs8.map_err(|_| anyhow!("the random number generator failed"))?;
         Self::from_pkcs8(pkcs8.as_ref().to_vec())
     }
 
     /// Reads a private key from PKCS #8 in PEM, `-----BEGIN PRIVATE KEY-----`.
     pub fn from_pem(pem: &str) -> anyhow::Result<Self> {
         let key = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes())
-            .map_err(|_| anyhow!("it holds no PKCS #8 private key in PEM"))?;
+            .map_err(|_| anyhow!("no PKCS #8 private key in PEM found"))?;
         Self::from_pkcs8(key.secret_pkcs8_der().to_vec())
     }
 
@@ -95,7 +95,7 @@ impl KeyPair {
                 (Algorithm::EcdsaP256, pair.public_key().as_ref().to_vec())
             } else {
                 let pair = RsaKeyPair::from_pkcs8(&pkcs8).map_err(|_| {
-                    anyhow!("the key is none of Ed25519, ECDSA P-256 and RSA of 2048 to 4096 bits")
+                    anyhow!("the key must be Ed25519, ECDSA P-256 or RSA of 2048 to 4096 bits")
                 })?;
                 (Algorithm::RsaSha256, pair.public_key().as_ref().to_vec())
             };
@@ -110,13 +110,13 @@ impl KeyPair {
         self.algorithm
     }
 
-    /// The private key as [`from_pem`](Self::from_pem) reads it: for a file of the operator's,
-    /// and nothing else.
+    /// The private key in the format that [`from_pem`](Self::from_pem) reads. Write it only to a
+    /// file of the operator.
     pub fn expose_pem(&self) -> String {
         pem("PRIVATE KEY", &self.pkcs8)
     }
 
-    /// The public key as a source's secret holds it.
+    /// The public key in the format that a source's secret uses.
     pub fn public(&self, form: KeyForm) -> anyhow::Result<String> {
         Ok(match form {
             KeyForm::Hex => hex::encode(self.raw()),
@@ -124,7 +124,7 @@ impl KeyPair {
             KeyForm::Whpk => format!("whpk_{}", STANDARD.encode(self.raw())),
             KeyForm::Pem => pem("PUBLIC KEY", &self.spki()),
             KeyForm::SpkiBase64 => STANDARD.encode(self.spki()),
-            _ => bail!("{form:?} is no form of a public key"),
+            _ => bail!("{form:?} is not a public key format"),
         })
     }
 
@@ -134,7 +134,7 @@ impl KeyPair {
         let mut key = match self.algorithm {
             Algorithm::EcdsaP256 => {
                 let point = self.public.get(1..).and_then(|p| p.split_at_checked(32));
-                let (x, y) = point.context("a point is two numbers")?;
+                let (x, y) = point.context("the public key is not a P-256 point")?;
                 json!({ "kty": "EC", "crv": "P-256", "alg": "ES256", "x": text(x), "y": text(y) })
             }
             Algorithm::RsaSha256 => {
@@ -143,14 +143,14 @@ impl KeyPair {
                 let (n, e) = (text(&public.n), text(&public.e));
                 json!({ "kty": "RSA", "alg": "RS256", "n": n, "e": e })
             }
-            Algorithm::Ed25519 => bail!("signed tokens take ECDSA P-256 or RSA keys"),
+            Algorithm::Ed25519 => bail!("signed tokens need an ECDSA P-256 or RSA key"),
         };
         key["kid"] = json!(self.kid());
         key["use"] = json!("sig");
         Ok(json!({ "keys": [key] }).to_string())
     }
 
-    /// The name of the key in its set.
+    /// The key id: the first 16 hex digits of the SHA-256 of the public key.
     pub(super) fn kid(&self) -> String {
         hex::encode(Sha256::digest(self.spki()))
             .chars()
@@ -158,21 +158,21 @@ impl KeyPair {
             .collect()
     }
 
-    /// What its tokens are signed with.
+    /// The JWT algorithm of this key.
     pub(super) fn alg(&self) -> anyhow::Result<Alg> {
         match self.algorithm {
             Algorithm::EcdsaP256 => Ok(Alg::ES256),
             Algorithm::RsaSha256 => Ok(Alg::RS256),
-            Algorithm::Ed25519 => bail!("signed tokens take ECDSA P-256 or RSA keys"),
+            Algorithm::Ed25519 => bail!("signed tokens need an ECDSA P-256 or RSA key"),
         }
     }
 
-    /// Signs a message. An ECDSA signature is in DER.
+    /// Signs a message. An ECDSA signature is DER-encoded.
     pub(super) fn sign(&self, message: &[u8]) -> anyhow::Result<Vec<u8>> {
         match self.algorithm {
             Algorithm::Ed25519 => {
                 let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&self.pkcs8)
-                    .map_err(|_| anyhow!("the key was read before"))?;
+                    .map_err(|_| anyhow!("the stored key is invalid"))?;
                 Ok(pair.sign(message).as_ref().to_vec())
             }
             Algorithm::EcdsaP256 => self.ecdsa(message, false),
@@ -185,13 +185,13 @@ impl KeyPair {
                     message,
                     &mut signature,
                 )
-                .map_err(|_| anyhow!("the RSA key cannot sign"))?;
+                .map_err(|_| anyhow!("cannot sign with the RSA key"))?;
                 Ok(signature)
             }
         }
     }
 
-    /// Signs a token: there the two numbers of an ECDSA signature stand side by side.
+    /// Signs a token. An ECDSA signature is the two numbers, concatenated, as JWS requires.
     pub(super) fn sign_token(&self, message: &[u8]) -> anyhow::Result<Vec<u8>> {
         match self.algorithm {
             Algorithm::EcdsaP256 => self.ecdsa(message, true),
@@ -207,17 +207,18 @@ impl KeyPair {
             &ECDSA_P256_SHA256_ASN1_SIGNING
         };
         let pair = EcdsaKeyPair::from_pkcs8(form, &self.pkcs8, &random)
-            .map_err(|_| anyhow!("the key was read before"))?;
+            .map_err(|_| anyhow!("the stored key is invalid"))?;
         let signature = pair.sign(&random, message);
-        let signature = signature.map_err(|_| anyhow!("the ECDSA key cannot sign"))?;
+        let signature = signature.map_err(|_| anyhow!("cannot sign with the ECDSA key"))?;
         Ok(signature.as_ref().to_vec())
     }
 
     fn rsa(&self) -> anyhow::Result<RsaKeyPair> {
-        RsaKeyPair::from_pkcs8(&self.pkcs8).map_err(|_| anyhow!("the key was read before"))
+        RsaKeyPair::from_pkcs8(&self.pkcs8).map_err(|_| anyhow!("the stored key is invalid"))
     }
 
-    /// What a provider publishes that publishes the bytes alone.
+    /// The key as providers publish it in hex or base64: the 32 bytes of an Ed25519 key, else the
+    /// `SubjectPublicKeyInfo`.
     fn raw(&self) -> Vec<u8> {
         match self.algorithm {
             Algorithm::Ed25519 => self.public.clone(),
@@ -238,7 +239,7 @@ impl KeyPair {
     }
 }
 
-/// An element of DER. <https://www.itu.int/rec/T-REC-X.690>
+/// A DER element. <https://www.itu.int/rec/T-REC-X.690>
 fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut length: Vec<u8> = content.len().to_be_bytes().to_vec();
     length.drain(..length.iter().take_while(|b| **b == 0).count());
@@ -269,7 +270,7 @@ mod tests {
     use super::*;
     use crate::webhook::verify::{Jwks, key};
 
-    /// Made for this test: `openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048`
+    /// Generated for this test: `openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048`
     const RSA: &str = include_str!("../../../tests/data/rsa-test-key.pem");
 
     #[test]

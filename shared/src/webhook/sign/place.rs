@@ -1,4 +1,4 @@
-//! Puts values where a preset looks for them.
+//! Writes values to the locations that a preset names.
 
 use anyhow::{Context as _, anyhow, bail};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -8,11 +8,11 @@ use crate::base::json_path::JsonPath;
 use crate::webhook::envelope::{Envelope, form_decode};
 use crate::webhook::preset::Location;
 
-/// Puts a value there, in place of one that there is.
+/// Sets the value at a location and replaces an existing one.
 pub(super) fn set(envelope: &mut Envelope, at: &Location, value: &str) -> anyhow::Result<()> {
     match at {
         Location::Header(names) => {
-            let name = names.first().context("a header has a name")?;
+            let name = names.first().context("the header location has no name")?;
             envelope.headers.set(name, value);
         }
         Location::HeaderNumbered(prefix) => envelope.headers.set(&format!("{prefix}1"), value),
@@ -21,23 +21,24 @@ pub(super) fn set(envelope: &mut Envelope, at: &Location, value: &str) -> anyhow
             envelope.url = format!("{path}?{}", with_pair(query, name, value));
         }
         Location::Form(name) => {
-            let body = std::str::from_utf8(&envelope.body).map_err(|_| anyhow!("it is no form"))?;
+            let body =
+                std::str::from_utf8(&envelope.body).map_err(|_| anyhow!("not a form body"))?;
             envelope.body = with_pair(body, name, value).into();
         }
         Location::Json(path) => {
             let mut json = parsed(envelope)?;
-            // A time is a number to some and a text to others; both are read alike.
+            // Providers send timestamps as numbers or as strings. Verification accepts both.
             for place in path.places(&mut json) {
                 *place = Value::String(value.to_owned());
             }
             envelope.body = json.to_string().into();
         }
-        _ => bail!("nothing can be put at {at}"),
+        _ => bail!("cannot write a value to {at}"),
     }
     Ok(())
 }
 
-/// A query or a form with one pair of this name, at its end.
+/// A query or a form in which the last pair has this name, and no other pair has it.
 fn with_pair(pairs: &str, name: &str, value: &str) -> String {
     let others = pairs.split('&').filter(|pair| {
         let key = pair.split('=').next().unwrap_or_default();
@@ -50,7 +51,7 @@ fn with_pair(pairs: &str, name: &str, value: &str) -> String {
     all.join("&")
 }
 
-/// Puts a value into each item.
+/// Writes a value into each item.
 pub(super) fn set_each(
     envelope: &mut Envelope,
     items: &JsonPath,
@@ -58,7 +59,7 @@ pub(super) fn set_each(
     values: &[String],
 ) -> anyhow::Result<()> {
     let Location::Item(path) = at else {
-        bail!("nothing can be put at {at} of an item");
+        bail!("cannot write a value to {at} of an item");
     };
     let mut json = parsed(envelope)?;
     for (item, value) in items.places(&mut json).into_iter().zip(values) {

@@ -1,4 +1,4 @@
-//! Makes a signed token that claims what a preset asks for.
+//! Makes a signed token with the claims that a preset requires.
 
 use anyhow::{Context as _, ensure};
 use base64::Engine as _;
@@ -12,7 +12,7 @@ use crate::webhook::envelope::Envelope;
 use crate::webhook::preset::{Alg, Hash, Jwt};
 use crate::webhook::verify::{canonical, mac_sign};
 
-/// How long a token is good for, in seconds.
+/// How long a token is valid, in seconds.
 const LIFE: i64 = 60;
 
 pub(super) fn token(
@@ -27,7 +27,7 @@ pub(super) fn token(
     };
     ensure!(
         jwt.algs.contains(&alg),
-        "its tokens are not signed with {alg:?}"
+        "the scheme does not accept tokens signed with {alg:?}"
     );
     let mut header = json!({ "alg": format!("{alg:?}"), "typ": "JWT" });
     if let Some(kid) = kid {

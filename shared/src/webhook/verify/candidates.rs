@@ -1,17 +1,17 @@
-//! Reads the signatures out of where they stand.
+//! Reads the signatures from a request.
 
 use super::decode::decode;
 use super::{Reason, Rejected, unreadable};
 use crate::webhook::envelope::Headers;
 use crate::webhook::preset::{Duplicates, Format, Kind, Location, Place, Scheme, Signature};
 
-/// More signatures than this are an attack on our time.
+/// The maximum number of signatures in a request, to limit the work for an attacker's request.
 const MOST: usize = 128;
 
-/// More groups than this as well: each is a message of its own to hash.
+/// The maximum number of groups. Each group needs its own hash of the message.
 const MOST_GROUPS: usize = 16;
 
-/// Signatures that stand together, and what stands beside them.
+/// Signatures with the same fields in the signature header, and these fields.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
     pub(super) signatures: Vec<Vec<u8>>,
@@ -26,7 +26,8 @@ impl Group {
         }
     }
 
-    /// A field beside the signatures. Two of one name make it impossible to say which was signed.
+    /// A field of the signature header. Fails for a repeated field: it is unclear which value was
+    /// signed.
     pub(super) fn field(&self, key: &str) -> Result<Option<&str>, Rejected> {
         let mut values = self
             .fields
@@ -42,7 +43,7 @@ impl Group {
     }
 }
 
-/// All signatures of a request, or of one item of it, that are of an accepted version and can be
+/// All signatures of a request, or of one of its items, that have an accepted version and can be
 /// decoded.
 pub(super) fn candidates(scheme: &Scheme, place: Place<'_>) -> Result<Vec<Group>, Rejected> {
     let sig = &scheme.sig;
@@ -85,7 +86,7 @@ pub(super) fn candidates(scheme: &Scheme, place: Place<'_>) -> Result<Vec<Group>
     }))
 }
 
-/// Signatures beside the same fields are over the same message: it is hashed once.
+/// Groups with equal fields have the same message, so that it is hashed only once.
 fn join(groups: &mut Vec<Group>, group: Group) {
     match groups.iter_mut().find(|known| known.fields == group.fields) {
         Some(known) => known.signatures.extend(group.signatures),
@@ -98,7 +99,7 @@ impl Signature {
         self.format == Format::KvGroups
     }
 
-    /// Whether repeated headers and one with commas are the same list.
+    /// Whether repeated headers and one header with commas are the same list.
     fn is_joined_by_commas(&self) -> bool {
         !matches!(self.format, Format::Plain | Format::KvGroups) && self.entry == ","
     }
@@ -110,7 +111,7 @@ struct Seen {
     other_version: bool,
 }
 
-/// The texts at a location; at least one, and none of them empty.
+/// The values at a location: at least one, and none of them empty.
 fn values(sig: &Signature, from: &Location, place: Place<'_>) -> Result<Vec<String>, Rejected> {
     let headers = &place.envelope.headers;
     let (values, missing) = match from {
@@ -187,7 +188,7 @@ fn group(scheme: &Scheme, value: &str, seen: &mut Seen) -> Result<Group, Rejecte
                     written.push(text);
                 }
             }
-            // What is neither is not passed over: without tags nobody can say what it is.
+            // An entry that is not a signature is an error: without tags, its meaning is unknown.
             let good = |text: &&str| signature(scheme, text).is_some();
             if !written.iter().all(good) {
                 return Err(Rejected(Reason::MalformedSignature));
@@ -200,9 +201,9 @@ fn group(scheme: &Scheme, value: &str, seen: &mut Seen) -> Result<Group, Rejecte
                 _ => "=",
             };
             let entries = value.split(sig.entry.as_str());
-            // What has no tag is no entry.
+            // Text without a tag is not an entry.
             for (tag, text) in entries.filter_map(|entry| entry.trim().split_once(separator)) {
-                // Somebody has joined two headers.
+                // A comma means that two headers were joined.
                 if sig.entry != "," && text.contains(',') {
                     return Err(Rejected(Reason::MalformedSignature));
                 }
@@ -229,13 +230,13 @@ fn group(scheme: &Scheme, value: &str, seen: &mut Seen) -> Result<Group, Rejecte
     Ok(group)
 }
 
-/// The bytes of a signature, if they are as many as they have to be.
+/// The bytes of a signature, if the length is valid for the scheme.
 fn signature(scheme: &Scheme, text: &str) -> Option<Vec<u8>> {
     let bytes = decode(scheme.sig.enc, text)?;
     let long_enough = match scheme.kind {
         Kind::Hmac | Kind::Hash => bytes.len() == scheme.hash.size(),
         Kind::Ed25519 => bytes.len() == 64,
-        // The tag of a sequence: two numbers side by side are another encoding.
+        // 0x30 is the tag of a DER sequence. Two concatenated numbers are another encoding.
         Kind::EcdsaP256 => bytes.first() == Some(&0x30),
         _ => bytes.len() <= 1024,
     };

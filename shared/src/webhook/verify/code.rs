@@ -1,4 +1,4 @@
-//! Providers whose signature is more than data can say.
+//! Providers whose signature needs code instead of a preset.
 
 pub(super) mod certificate;
 pub(super) mod ebay;

@@ -1,4 +1,4 @@
-//! Bytes from their text.
+//! Text encodings of bytes.
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -9,18 +9,18 @@ use crate::webhook::preset::Encoding;
 const LENIENT: GeneralPurposeConfig =
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
 
-/// Base64 with or without its padding: senders differ, and both decode to the same bytes.
+/// Base64 with optional padding: senders differ, and both forms decode to the same bytes.
 pub(super) const BASE64: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, LENIENT);
 pub(super) const BASE64_URL: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, LENIENT);
 
-/// Base64 of secrets: beside the padding, the last character may have bits that stand for nothing.
-/// The official libraries of Standard Webhooks pass over both.
+/// Base64 of secrets. The padding is optional, and unused bits of the last character can have any
+/// value. The official libraries of Standard Webhooks accept both.
 pub(super) const BASE64_SECRET: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     LENIENT.with_decode_allow_trailing_bits(true),
 );
 
-/// `None` when it is not in this encoding, or empty.
+/// Returns `None` if the text is empty or is not in this encoding.
 pub(super) fn decode(encoding: Encoding, text: &str) -> Option<Vec<u8>> {
     let bytes = match encoding {
         Encoding::Hex => hex::decode(text).ok()?,
@@ -30,7 +30,7 @@ pub(super) fn decode(encoding: Encoding, text: &str) -> Option<Vec<u8>> {
     (!bytes.is_empty()).then_some(bytes)
 }
 
-/// The text of bytes.
+/// Encodes bytes as text.
 pub(crate) fn encode(encoding: Encoding, bytes: &[u8]) -> String {
     use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
     match encoding {

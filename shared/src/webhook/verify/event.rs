@@ -1,4 +1,4 @@
-//! Makes an event of a request that was proven.
+//! Makes an event from a verified request.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use crate::webhook::envelope::{Envelope, Headers, form_fields};
 use crate::webhook::event::{Event, EventKey, Item, LONGEST_NAME, Part, Sha, Via, cut};
 use crate::webhook::preset::{self, EventAt, Fallback, Location, OrderAt, Place, Scheme};
 
-/// The longest value of a header that is kept with an event.
+/// The longest value of a stored header, in bytes.
 const LONGEST_HEADER: usize = 512;
 
-/// A batch of more items than this is kept as one event, as is one that would be larger than any
-/// body may be if each item had what stands around it.
+/// The limits for splitting a batch. Mitt stores a batch as one event if it has more items, or if
+/// the bodies of its items, each with the surrounding document, would be larger in total.
 const MOST_ITEMS: usize = 256;
 const MOST_BYTES: usize = 4 * 1024 * 1024;
 
@@ -50,7 +50,7 @@ impl Verifier {
         };
         let (key, content, once) = match things.as_slice() {
             [thing] => (thing.key.clone(), thing.content, thing.once),
-            // It names the request: no row has this key.
+            // This key identifies the request; no row has it.
             _ => (self.key(&format!("sha256:{}", sha.hex())), sha, None),
         };
         let parts = things.iter().zip(&alone).enumerate();
@@ -108,7 +108,7 @@ impl Verifier {
         }
     }
 
-    /// The provider's id and where it stands. What names a request names no item of it.
+    /// The provider's id and its location. An id of the whole request does not identify an item.
     fn id(&self, place: Place<'_>) -> Option<(&Location, String)> {
         let of_item = |at: &&Location| matches!(at, Location::Item(_));
         let locations = self.preset.event.id.0.iter();
@@ -123,14 +123,13 @@ impl Verifier {
         EventKey::new(&self.source, id)
     }
 
-    /// What names a thing, and whether that stands outside the signature.
+    /// Determines the key of an event, and whether the signature covers the key.
     ///
-    /// A composite goes before an id, which may then be that of an entity. Where there is
-    /// neither, the hash of its content is the name: a constant would collapse all events into
-    /// one.
+    /// A composite has priority over an id, which may then be the id of an entity. Without both,
+    /// the hash of the content is the id: a constant would merge all events into one.
     ///
-    /// Where something in the name is not signed, the signature counts once: by the hash of the
-    /// body where it is over all of it, else by the mark of what it is over.
+    /// If a part of the key is unsigned, a signature counts only once. It is identified by the hash
+    /// of the body if it covers the whole body, else by the mark of the signed message.
     fn thing<'p>(
         &self,
         scheme: &Scheme,
@@ -173,7 +172,7 @@ impl Verifier {
         let field = at.batch_field.as_deref();
         let signed_item =
             place.item.is_some() && field.is_some_and(|field| scheme.covers_field(field));
-        // What has no id now may have come with one, which only had to be left out.
+        // An attacker may have removed an unsigned id from a captured request.
         let mut names = at.composite.iter().chain(&at.id.0);
         let removable = names.any(|at| !self.covers(scheme, at));
         named(
@@ -182,8 +181,8 @@ impl Verifier {
         )
     }
 
-    /// What of the headers is kept: what the preset names, so that a request can be verified
-    /// again, and who the sender says it is. Never what is a secret itself.
+    /// The headers to store: those that the preset names, so that a request can be verified again,
+    /// and the sender's user agent. Never a header that contains a secret.
     fn kept_headers(&self, scheme: &Scheme, headers: &Headers) -> BTreeMap<String, String> {
         let at = &self.preset.event;
         let in_message = scheme.message.0.iter().filter_map(|part| match part {
@@ -227,7 +226,7 @@ impl Verifier {
 }
 
 impl Verifier {
-    /// Whether the signature covers what stands at this location.
+    /// Whether the signature covers the value at this location.
     fn covers(&self, scheme: &Scheme, location: &Location) -> bool {
         let named = |part: &preset::Part| match (part, location) {
             (preset::Part::Url, Location::Query(_)) => true,
@@ -253,7 +252,7 @@ impl Verifier {
     }
 }
 
-/// One name for what several signatures are over.
+/// Combines the marks of several signatures.
 fn all_of(marks: &[Sha]) -> Option<Sha> {
     match marks {
         [] => None,
@@ -264,7 +263,7 @@ fn all_of(marks: &[Sha]) -> Option<Sha> {
     }
 }
 
-/// One of the things that a request tells of.
+/// One event of a request.
 struct Thing<'p> {
     place: Place<'p>,
     key: EventKey,
@@ -272,7 +271,7 @@ struct Thing<'p> {
     once: Option<Sha>,
 }
 
-/// The document that holds the items: the body, or a field of it.
+/// The document that contains the items: the body, or a field of it.
 fn batch<'b>(at: &EventAt, body: &'b [u8]) -> Cow<'b, [u8]> {
     let Some(name) = &at.batch_field else {
         return Cow::Borrowed(body);
@@ -282,7 +281,7 @@ fn batch<'b>(at: &EventAt, body: &'b [u8]) -> Cow<'b, [u8]> {
     Cow::Owned(field.map(|(_, value)| value).unwrap_or_default())
 }
 
-/// The body that holds such a document.
+/// The body that contains this document.
 fn rewritten(at: &EventAt, document: Vec<u8>) -> Bytes {
     match &at.batch_field {
         Some(name) => format!("{name}={}", percent_encode(&document, NON_ALPHANUMERIC)).into(),
@@ -290,7 +289,7 @@ fn rewritten(at: &EventAt, document: Vec<u8>) -> Bytes {
     }
 }
 
-/// The items of a batch; none where it is no batch, or is kept as one.
+/// The items of a batch. Empty if the request is not a batch, or is stored as one event.
 fn items<'b>(at: &EventAt, document: &'b [u8]) -> Vec<Alone<'b>> {
     let path = at.batch.as_ref();
     let items = path.map(|path| path.each_alone(document, MOST_ITEMS));

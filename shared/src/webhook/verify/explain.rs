@@ -1,7 +1,7 @@
-//! Says step by step how a verdict came about, for people who wonder why a request is refused.
+//! Explains step by step why a request was accepted or rejected.
 //!
-//! The verdict is that of [`Verifier::verify`] itself. The steps are taken by its own functions
-//! and in its order; they decide nothing, and a test holds them to the verdict.
+//! The verdict is the result of [`Verifier::verify`]. The steps call the same functions in the same
+//! order. They decide nothing, and a test checks that they agree with the verdict.
 
 mod absent;
 mod message;
@@ -18,60 +18,61 @@ use crate::webhook::secret::Secret;
 pub use message::{Message, Piece, Show};
 pub use near::{NearMiss, Of, Other};
 
-/// A verdict and the way to it. It has no `Debug`: the right signature is in it.
+/// A verdict and its explanation. It has no `Debug`, because it contains the correct signature.
 pub struct Explained {
-    /// What [`Verifier::verify`] says of the request.
+    /// The result of [`Verifier::verify`].
     pub verdict: Result<Arrival, Rejected>,
-    /// Whether the request only asks for an answer.
+    /// Whether the request is a handshake.
     pub handshake: bool,
     pub steps: Steps,
 }
 
-/// What was looked at on the way. A step that was not taken is empty.
+/// The steps of a verification. A step that was not reached is empty.
 pub struct Steps {
-    /// Where the signature, or the credential, has to stand.
+    /// The location of the signature, or of the credential.
     pub place: Option<Location>,
-    /// What stands there in the form of the preset, or why nothing can be read there.
+    /// The values at this location in the format of the preset, or why they cannot be read.
     pub found: Result<Vec<String>, Reason>,
-    /// What stands there may be the secret itself, or as good as it: it is never to be shown.
+    /// Whether these values can contain the secret or an equivalent. Such values must never be
+    /// shown.
     pub is_credential: bool,
-    /// Where each item is signed by itself: the one that is explained, from one on, and how many
-    /// there are. It is the first that is refused, if any is.
+    /// If each item has its own signature: the number of the explained item, starting at 1, and the
+    /// number of items. The explained item is the first rejected one, if there is any.
     pub item: Option<(usize, usize)>,
     pub time: Option<Time>,
     pub message: Option<Result<Message, Reason>>,
-    /// Each secret, in the order of trying.
+    /// The secrets, in the order in which they are tried.
     pub tried: Vec<Tried>,
 }
 
-/// The signed time, and its verdict.
+/// The signed timestamp, and its verdict.
 pub struct Time {
-    /// As it was sent, or why it cannot be read.
+    /// The text as received, or why it cannot be read.
     pub text: Result<String, Reason>,
     /// Whole seconds since the Unix epoch.
     pub seconds: Option<i64>,
-    /// Seconds that it is older than the receipt; negative when it is ahead.
+    /// Seconds between the timestamp and the receipt; negative for a timestamp in the future.
     pub age: Option<i64>,
-    /// Seconds that it may be older, and ahead.
+    /// The maximum age and the maximum time in the future, in seconds.
     pub window: (i64, i64),
     pub enforced: bool,
     pub verdict: Result<(), Reason>,
 }
 
-/// A secret, and how it compares.
+/// A secret, and the result of its comparison.
 pub struct Tried {
     pub secret: Secret,
     pub compared: Compared,
 }
 
 pub enum Compared {
-    /// It cannot be read as a key of this scheme.
+    /// The secret cannot be decoded to a key of this scheme.
     Unusable,
-    /// There was nothing to compare it with.
+    /// There was no signature or credential to compare with.
     Untried,
-    /// It does not prove the request; what it gives in place of the signature, where it gives one.
+    /// The secret does not prove the request. Contains the signature that the secret gives, if any.
     Differs(Option<String>),
-    /// It proves the request, by this signature, from one on.
+    /// The secret proves the request. Contains the signature, and its number, starting at 1.
     Equals(Option<String>, usize),
 }
 
@@ -113,12 +114,12 @@ impl Tried {
 }
 
 impl Verifier {
-    /// Verifies a request and says how the verdict came about.
+    /// Verifies a request and explains the result.
     pub fn explain(&self, envelope: &Envelope, secrets: &[Secret]) -> Explained {
         let mut steps = Steps::nothing(&[]);
         if let Some(scheme) = self.preset.scheme(&self.variant) {
             steps = self.steps(scheme, envelope, secrets);
-            // A message that could be read in two ways is none, however it is signed.
+            // An ambiguous message is not accepted, even with a valid signature.
             if let (Some(Ok(_)), Err(Rejected(reason))) =
                 (&steps.message, super::joined::check_all(scheme, envelope))
             {
@@ -157,7 +158,7 @@ impl Verifier {
                 let Some(jwt) = &scheme.jwt else {
                     return Steps::nothing(secrets);
                 };
-                // Whatever is wrong with the claims, they are signed with this one.
+                // The token is signed with this key, even if its claims are wrong.
                 let proves = |key: &Key<'_>| {
                     let key = std::slice::from_ref(key);
                     let proof = jwt::token(scheme, &self.trust, envelope, key);
@@ -183,7 +184,8 @@ impl Verifier {
     }
 }
 
-/// The steps where the sender shows what it has. `proves` says whether a key alone is the right one.
+/// The steps for senders that send a secret or a token. `proves` tells whether a key is the right
+/// one.
 fn shown(
     scheme: &Scheme,
     place: Location,

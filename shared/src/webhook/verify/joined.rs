@@ -1,18 +1,18 @@
-//! What the verification asks of a request so that its signed message can be read in one way only,
-//! beside the shapes of its preset.
+//! Checks that a signed message can be read in only one way, in addition to the shapes of the
+//! preset.
 
 use super::{Reason, Rejected, unreadable};
 use crate::webhook::envelope::{Envelope, form_fields};
 use crate::webhook::preset::{EventAt, Location, Part, Place, Scheme, Unreadable};
 
-/// Looks at a request, or at one item of it.
+/// Checks a request, or one item of it.
 pub(super) fn check(scheme: &Scheme, place: Place<'_>) -> Result<(), Rejected> {
     shapes(scheme, place)?;
     url_and_body(scheme, place.envelope)?;
     fields(scheme, place.envelope)
 }
 
-/// The same for a request and for each item of it that is signed by itself.
+/// Checks a request, and each item with its own signature.
 pub(super) fn check_all(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     let place = Place::from(envelope);
     check(scheme, place)?;
@@ -25,7 +25,7 @@ pub(super) fn check_all(scheme: &Scheme, envelope: &Envelope) -> Result<(), Reje
     places.try_for_each(|place| check(scheme, place))
 }
 
-/// A value that is absent is missed where it is read.
+/// Accepts an absent value: the code that reads the value reports it.
 fn shapes(scheme: &Scheme, place: Place<'_>) -> Result<(), Rejected> {
     for shape in &scheme.shapes {
         let reason = match shape.from {
@@ -36,7 +36,7 @@ fn shapes(scheme: &Scheme, place: Place<'_>) -> Result<(), Rejected> {
         };
         let value = match shape.from.find(place) {
             Ok(value) => value.filter(|value| !value.is_empty()),
-            // Where the body is no JSON, the value is missed where it is read.
+            // If the body is not JSON, the code that reads the value reports it.
             Err(Unreadable::NoJson) => None,
             Err(error) => return Err(unreadable(error)),
         };
@@ -47,9 +47,9 @@ fn shapes(scheme: &Scheme, place: Place<'_>) -> Result<(), Rejected> {
     Ok(())
 }
 
-/// Where URL and body are signed without anything between them, the end of one must not be the
-/// beginning of the other. A part of a JSON object or array is never one itself, so that with a
-/// query the body has to be one. Without a query the URL is that of the source.
+/// If URL and body are signed without a separator, the end of one must not be readable as the
+/// beginning of the other. With a query, the body must be a JSON object or array, because no part
+/// of one is itself a JSON object or array. Without a query, the URL is that of the source.
 fn url_and_body(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     let joined = scheme.message.0.windows(2).any(|pair| {
         matches!(
@@ -80,15 +80,16 @@ fn url_and_body(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     }
 }
 
-/// Whether the bytes are one JSON object or array.
+/// Whether the bytes are exactly one JSON object or array.
 fn is_json(body: &[u8]) -> bool {
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
     matches!(first, Some(b'{' | b'['))
         && serde_json::from_slice::<serde::de::IgnoredAny>(body).is_ok()
 }
 
-/// The fields of a form: all that are named, each once, and no other; and none that is there twice
-/// where the signature sees it once.
+/// Checks the fields of a form. With `only_fields`, each field must be in the list and occur once.
+/// With `{form_sorted}`, no pair of name and value may repeat, because the signature covers it only
+/// once.
 fn fields(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     let sorted = scheme.message.0.contains(&Part::FormSorted);
     if scheme.only_fields.is_empty() && !sorted {
@@ -100,7 +101,7 @@ fn fields(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
         let mut only: Vec<&[u8]> = scheme.only_fields.iter().map(String::as_bytes).collect();
         names.sort_unstable();
         only.sort_unstable();
-        // One that is absent is missed where it is read.
+        // The code that reads a field reports an absent one.
         let known = names.iter().all(|name| only.contains(name));
         let once = names.windows(2).all(|pair| pair.first() != pair.last());
         if !(known && once) {
@@ -114,7 +115,8 @@ fn fields(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     Ok(())
 }
 
-/// What an event is read from stands in a form once: of two, the handler may read the other.
+/// Form fields that describe the event must occur once: of two fields, the handler may read the
+/// other.
 pub(super) fn event_fields(at: &EventAt, envelope: &Envelope) -> Result<(), Rejected> {
     let named = [&at.id, &at.kind, &at.account, &at.delivery]
         .into_iter()

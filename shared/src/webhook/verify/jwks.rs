@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::decode::BASE64_URL;
 use crate::webhook::preset::Alg;
 
-/// The most keys of a set that are looked at.
+/// The maximum number of keys to read from a set.
 const MOST: usize = 64;
 
 /// A set of public keys, each with its `kid`.
@@ -34,7 +34,7 @@ enum Public {
 }
 
 impl Jwks {
-    /// Reads a set. Keys of other kinds are passed over.
+    /// Parses a set. Keys of other types are ignored.
     pub fn parse(json: &str) -> anyhow::Result<Self> {
         #[derive(Deserialize)]
         struct Set {
@@ -48,7 +48,7 @@ impl Jwks {
         self.0.is_empty()
     }
 
-    /// Whether one of the keys of this name has signed. `None` when there is none.
+    /// Whether a key with this `kid` made the signature. `None` if there is no such key.
     pub(super) fn verifies(
         &self,
         alg: Alg,
@@ -80,7 +80,7 @@ impl TryFrom<String> for Jwks {
     type Error = String;
 
     fn try_from(json: String) -> Result<Self, String> {
-        Self::parse(&json).map_err(|error| format!("it is no key set: {error}"))
+        Self::parse(&json).map_err(|error| format!("invalid key set: {error}"))
     }
 }
 

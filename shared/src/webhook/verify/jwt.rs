@@ -1,4 +1,4 @@
-//! Compact signed tokens, and what they have to claim. <https://www.rfc-editor.org/rfc/rfc7515>
+//! Compact signed tokens, and their required claims. <https://www.rfc-editor.org/rfc/rfc7515>
 
 use base64::Engine as _;
 use serde::Deserialize;
@@ -12,11 +12,11 @@ use super::{Reason, Rejected, Trust, Wanted, mac, token, unreadable};
 use crate::webhook::envelope::Envelope;
 use crate::webhook::preset::{Alg, Hash, Jwt, KeySource, Scheme};
 
-/// The longest token that is read.
+/// The longest accepted token, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// The one field that every token has to have is `alg`; the key is named by `kid`, and never
-/// carried along.
+/// The header of a token. Only `alg` is required. `kid` names the key; a key in the header is
+/// ignored.
 #[derive(Deserialize)]
 struct Header {
     alg: String,
@@ -24,10 +24,10 @@ struct Header {
     crit: Option<Value>,
 }
 
-/// The longest name of a key.
+/// The longest key id, in bytes.
 const LONGEST_KID: usize = 128;
 
-/// What to fetch, unless the source is given a key set.
+/// The document to fetch, unless the source configures a key set.
 pub(super) fn wanted(jwt: &Jwt, trust: &Trust, envelope: &Envelope) -> Option<Wanted> {
     match &jwt.key {
         KeySource::ByKid if !trust.has_jwks() => kid(jwt, envelope).map(Wanted::Key),
@@ -35,7 +35,7 @@ pub(super) fn wanted(jwt: &Jwt, trust: &Trust, envelope: &Envelope) -> Option<Wa
     }
 }
 
-/// The same, where it does not depend on the request.
+/// The document to fetch, if it does not depend on the request.
 pub(super) fn wanted_always(jwt: &Jwt, trust: &Trust) -> Option<Wanted> {
     match &jwt.key {
         KeySource::Jwks(url) if !trust.has_jwks() && !url.is_empty() => {
@@ -45,13 +45,13 @@ pub(super) fn wanted_always(jwt: &Jwt, trust: &Trust) -> Option<Wanted> {
     }
 }
 
-/// Whether it can be asked for as it stands: it is the sender's text.
+/// Whether a key id is safe to send to the provider. The id is text from the sender.
 pub(super) fn is_kid(kid: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_".contains(&b);
     !kid.is_empty() && kid.len() <= LONGEST_KID && kid.bytes().all(plain)
 }
 
-/// The key that an unproven token names, if it is one that this preset takes.
+/// The key id in an unverified token, if the preset accepts the algorithm of the token.
 fn kid(jwt: &Jwt, envelope: &Envelope) -> Option<String> {
     let value = jwt.from.find(envelope).ok().flatten()?;
     let text = token::after_prefix(&value, &jwt.prefix)?;
@@ -103,7 +103,7 @@ pub(super) fn token(
             let kid = named.kid.as_deref();
             let name = match source {
                 KeySource::Jwks(url) => url.clone(),
-                // A name that nobody can ask for is none of the provider's.
+                // The provider has no key with an invalid id.
                 _ => match kid.filter(|kid| is_kid(kid)) {
                     Some(kid) => Wanted::Key(kid.to_owned()).name().into_owned(),
                     None => return Err(Rejected(Reason::UnknownKey)),
@@ -113,7 +113,7 @@ pub(super) fn token(
             match set.keys.verifies(alg, kid, signed.as_bytes(), &signature) {
                 Some(true) => named.kid,
                 Some(false) => return Err(Rejected(Reason::BadSignature)),
-                // The provider may have a new key since we fetched.
+                // The provider may have published a new key since the last fetch.
                 None if set.fetched => return Err(Rejected(Reason::NotFetched)),
                 None => return Err(Rejected(Reason::UnknownKey)),
             }
@@ -166,7 +166,7 @@ fn check(jwt: &Jwt, claims: &Map<String, Value>, envelope: &Envelope) -> Result<
         match text(name) {
             Some(hash) if hash.eq_ignore_ascii_case(&hex::encode(Sha256::digest(of))) => Ok(()),
             Some(_) => Err(Rejected(wrong)),
-            // Some senders hash no body where there is none.
+            // Some senders omit the hash of an empty body.
             None if of.is_empty() => Ok(()),
             None => Err(Rejected(Reason::MissingField)),
         }
@@ -197,7 +197,7 @@ fn times(jwt: &Jwt, claims: &Map<String, Value>, now: i64) -> Result<(), Rejecte
         };
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "a time with a fraction is cut"
+            reason = "fractions of a second are dropped"
         )]
         let seconds = value.as_i64().or_else(|| value.as_f64().map(|s| s as i64));
         seconds.ok_or(Rejected(Reason::MalformedTimestamp))

@@ -1,4 +1,4 @@
-//! Builds the text that was signed.
+//! Builds the signed message.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,14 +11,14 @@ use super::{Reason, Rejected, unreadable};
 use crate::webhook::envelope::form_fields;
 use crate::webhook::preset::{Location, Part, Place, Scheme};
 
-/// More signed headers than this are none.
+/// The maximum number of signed headers.
 const MOST_HEADERS: usize = 64;
 
-/// What a message is made of beside the request.
+/// The inputs of a message.
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'c> {
     pub(crate) place: Place<'c>,
-    /// The URL in the form that is tried.
+    /// The URL in the form to try.
     pub(crate) url: &'c str,
     pub(crate) ts: Option<&'c str>,
     pub(crate) secret: &'c [u8],
@@ -36,7 +36,7 @@ impl<'c> Context<'c> {
         }
     }
 
-    /// The same, with what stands beside a signature.
+    /// Adds the fields of the signature header.
     pub(crate) fn beside(self, group: &'c Group) -> Self {
         Self {
             group: Some(group),
@@ -45,7 +45,7 @@ impl<'c> Context<'c> {
     }
 }
 
-/// A stretch of the signed message; the body is one of them, not a copy.
+/// A part of the signed message. The body is borrowed, not copied.
 pub(crate) type Piece<'c> = Cow<'c, [u8]>;
 
 /// The pieces of the signed message, in order.
@@ -124,7 +124,7 @@ fn piece<'c>(
                 .map(|(n, v)| format!("{n}:{v}"))
                 .collect();
             let joined = pairs.join(";");
-            // A value that holds the name of the next one could end there as well.
+            // A value that contains the name of the next header could also end there.
             let once = |pair: &String| {
                 let name = pair.split(':').next().unwrap_or_default();
                 joined.matches(&format!(";{name}:")).count() <= 1
@@ -142,7 +142,7 @@ fn piece<'c>(
     })
 }
 
-/// A field of an item that is not there is empty; anything else has to be there.
+/// An absent field of an item is empty. All other values are required.
 fn value(location: &Location, context: &Context<'_>) -> Result<String, Rejected> {
     let missing = match location {
         Location::Header(_) => Reason::MissingHeader,
@@ -157,7 +157,7 @@ fn value(location: &Location, context: &Context<'_>) -> Result<String, Rejected>
     }
 }
 
-/// Names in lower case and values of the headers that the sender says it signed.
+/// The signed headers according to the sender: names in lower case, and values.
 fn signed_headers<'c>(
     scheme: &Scheme,
     names: &[&str],
@@ -182,10 +182,10 @@ fn signed_headers<'c>(
     names.into_iter().map(with_value).collect()
 }
 
-/// A path as Contentful signs it: its own escapes are escaped, and those of its query twice.
-/// <https://github.com/contentful/node-apps-toolkit>
+/// Encodes a path as Contentful signs it: the escapes of the path are escaped again, and those of
+/// the query twice. <https://github.com/contentful/node-apps-toolkit>
 fn encoded(path: &str) -> String {
-    /// What `encodeURIComponent` escapes; `encodeURI` lets more of it stand.
+    /// The characters that `encodeURIComponent` escapes. `encodeURI` escapes fewer.
     /// <https://tc39.es/ecma262/#sec-uri-handling-functions>
     const COMPONENT: &AsciiSet = &NON_ALPHANUMERIC
         .remove(b'-')
@@ -247,7 +247,7 @@ mod tests {
             "/in/a?b%253D1%2526c%253Dd%25252Fe"
         );
         assert_eq!(encoded("/in/a?"), "/in/a");
-        // What stands behind a second question mark is signed as well.
+        // Text after a second question mark is signed as well.
         assert_ne!(encoded("/in/a?b=1?evil"), encoded("/in/a?b=1"));
     }
 }

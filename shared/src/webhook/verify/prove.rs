@@ -1,4 +1,4 @@
-//! Which secret proves a request.
+//! Finds the secret that proves a request.
 
 use regex_lite::Regex;
 use sha2::{Digest, Sha256};
@@ -14,20 +14,21 @@ use crate::webhook::event::Sha;
 use crate::webhook::preset::{Code, Kind, Place, Scheme};
 use crate::webhook::secret::Secret;
 
-/// More items than this are no batch.
+/// The maximum number of items in a request.
 const MOST_ITEMS: usize = 10_000;
 
-/// What was found out about a request.
+/// The result of a verification.
 #[derive(Debug, Default)]
 pub(super) struct Proof {
-    /// The label of the secret that matched; of the first item, where each is proven by itself.
+    /// The label of the secret that matched; for items with their own signatures, of the first
+    /// item.
     pub(super) secret: Option<String>,
-    /// The labels of all items, where each is proven by itself.
+    /// The labels for all items, if each has its own signature.
     pub(super) items: Vec<String>,
-    /// Names what was signed, once for each item that is proven by itself, where other bytes of
-    /// the body can have the same signature. Else there is none.
+    /// Identifies the signed messages, one for each item with its own signature. Empty if other
+    /// bytes of the body cannot have the same signature.
     pub(super) marks: Vec<Sha>,
-    /// What the token claims that proved it.
+    /// The claims of the token that proved the request.
     pub(super) claims: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
@@ -38,7 +39,7 @@ pub(super) struct Owner<'s> {
 }
 
 impl<'s> Owner<'s> {
-    /// One whose signature is over these pieces.
+    /// A secret with a signature over these pieces.
     pub(super) fn new(scheme: &Scheme, (secret, key): &Key<'s>, message: &[Piece<'_>]) -> Self {
         let many = scheme.is_signature() && !scheme.covers_body();
         Self {
@@ -47,13 +48,13 @@ impl<'s> Owner<'s> {
         }
     }
 
-    /// One that was shown, or whose signature is over the whole body.
+    /// A secret that the sender sent, or whose signature covers the whole body.
     fn plain(secret: &'s Secret) -> Self {
         Self { secret, mark: None }
     }
 }
 
-/// A secret and the key that it stands for.
+/// A secret and its decoded key.
 pub(super) type Key<'s> = (&'s Secret, Vec<u8>);
 
 pub(super) fn prove(
@@ -78,7 +79,7 @@ pub(super) fn prove(
         }
         Kind::Basic => vec![Owner::plain(token::basic(envelope, &keys)?)],
         Kind::Jwt => return jwt::token(scheme, trust, envelope, &keys),
-        // A notice proves nothing: what it names has to be fetched, and makes the event.
+        // A notice proves nothing. The object that it names must be fetched and becomes the event.
         Kind::FetchBack => {
             object(scheme, envelope)?;
             return Err(Rejected(Reason::NotFetched));
@@ -91,7 +92,7 @@ pub(super) fn prove(
         Kind::Code(Code::Keygen(kind)) => {
             vec![Owner::plain(code::keygen::prove(kind, envelope, &keys)?)]
         }
-        // A configuration that selects it is refused.
+        // The configuration check rejects a source that selects this.
         Kind::Code(Code::Missing(_)) => return Err(Rejected(Reason::NoSecret)),
     };
     body_hash(scheme, envelope)?;
@@ -107,13 +108,13 @@ pub(super) fn prove(
     Ok(proof)
 }
 
-/// What the secrets stand for, without those that stand for nothing.
+/// Decodes the secrets to keys and skips those that cannot be decoded.
 pub(super) fn keys<'s>(scheme: &Scheme, secrets: &'s [Secret]) -> Vec<Key<'s>> {
     let key = |secret: &'s Secret| Some((secret, key(scheme.key, secret.expose())?));
     secrets.iter().filter_map(key).collect()
 }
 
-/// The secret behind the signature; behind each, where every item has its own.
+/// The secret that made the signature; one for each item, if items have their own signatures.
 fn signature<'s>(
     scheme: &Scheme,
     envelope: &Envelope,
@@ -160,7 +161,7 @@ pub(super) fn one<'s>(
             },
             Err(rejected) => rejected,
         };
-        // What is wrong with a signature that holds says more than that another one does not.
+        // A wrong timestamp of a valid signature is a more useful reason than an invalid signature.
         if verdict.0 == Reason::BadSignature {
             verdict = rejected;
         }
@@ -168,7 +169,7 @@ pub(super) fn one<'s>(
     Err(verdict)
 }
 
-/// The secret behind one of the signatures of a group, and the text of the time that counts.
+/// The secret that made one of the signatures of a group, and the text of the timestamp to check.
 pub(super) fn judge<'s>(
     scheme: &Scheme,
     place: Place<'_>,
@@ -180,7 +181,7 @@ pub(super) fn judge<'s>(
         ts.map(|ts| window::text(ts, place, Some(group)))
             .transpose()
     };
-    // A time that is not part of the message is read only once the signature holds.
+    // A timestamp outside the message is read only after the signature was found valid.
     let signed_time = scheme.message.needs_timestamp();
     let mut ts = if signed_time { time()? } else { None };
     for url in url::forms(scheme, &place.envelope.url) {
@@ -233,7 +234,7 @@ pub(super) fn refuse(regex: &Regex, message: &[Piece<'_>]) -> Result<(), Rejecte
     Ok(())
 }
 
-/// A header may hold more than the value, separated by commas.
+/// The header can contain other values, separated by commas.
 fn require_headers(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     for (name, expected) in &scheme.require_header {
         let value = envelope.headers.one(name);
@@ -260,7 +261,7 @@ fn body_hash(scheme: &Scheme, envelope: &Envelope) -> Result<(), Rejected> {
     }
 }
 
-/// The object that an unsigned notice names, if its name may be put into the URL that is fetched.
+/// The object that an unsigned notice names, if its id is safe to put into the URL.
 pub(super) fn object(scheme: &Scheme, envelope: &Envelope) -> Result<String, Rejected> {
     let fetch = scheme.fetch.as_ref().ok_or(Rejected(Reason::NoSecret))?;
     let place = fetch.place().ok_or(Rejected(Reason::NoSecret))?;

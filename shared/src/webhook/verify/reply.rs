@@ -1,4 +1,4 @@
-//! The answer to a handshake.
+//! Replies to handshakes.
 
 use super::decode::encode;
 use super::key::key;
@@ -8,10 +8,10 @@ use crate::webhook::envelope::Envelope;
 use crate::webhook::preset::{Encoding, Handshake, Hash, Json, Part, Reply, Scheme, Template};
 use crate::webhook::secret::Secret;
 
-/// The longest value of a request that an answer repeats.
+/// The longest value of a request that a reply repeats, in bytes.
 const LONGEST_ECHO: usize = 4096;
 
-/// The answer; a refusal with a status where the sender's text is not what it has to be.
+/// Returns the reply. If text of the request is invalid, the reply has an error status.
 pub(super) fn reply(
     handshake: &Handshake,
     scheme: &Scheme,
@@ -32,7 +32,7 @@ pub(super) fn reply(
 }
 
 enum Refused {
-    /// The sender's text has the wrong shape.
+    /// Text of the request does not match the charset.
     Status(u16),
     Reason(Reason),
 }

@@ -1,4 +1,4 @@
-//! Senders that send the secret itself.
+//! Verification of senders that send the secret itself.
 
 use base64::Engine as _;
 
@@ -10,7 +10,7 @@ use crate::webhook::envelope::Envelope;
 use crate::webhook::preset::{Location, Scheme};
 use crate::webhook::secret::Secret;
 
-/// The secret that the sender knows. Where the preset says so, every item has to carry one.
+/// The secret that the sender sent. If the preset requires it, every item must contain a secret.
 pub(super) fn token<'s>(
     scheme: &Scheme,
     envelope: &Envelope,
@@ -40,7 +40,7 @@ pub(super) fn token<'s>(
     owners.collect()
 }
 
-/// `Authorization: Basic`, where the secret is `user:password`.
+/// `Authorization: Basic`, with the secret in the form `user:password`.
 pub(super) fn basic<'s>(envelope: &Envelope, keys: &[Key<'s>]) -> Result<&'s Secret, Rejected> {
     let value = envelope.headers.one("authorization");
     let value = value.map_err(|_| Rejected(Reason::DuplicateHeader))?;
@@ -50,7 +50,7 @@ pub(super) fn basic<'s>(envelope: &Envelope, keys: &[Key<'s>]) -> Result<&'s Sec
     owner(&sent.ok_or(Rejected(Reason::MalformedSignature))?, keys)
 }
 
-/// The name of a scheme, such as `Bearer `, is the same in any case.
+/// Removes a prefix. An authentication scheme, such as `Bearer `, is case-insensitive.
 pub(super) fn after_prefix<'v>(value: &'v str, prefix: &str) -> Option<&'v str> {
     let (before, after) = value.split_at_checked(prefix.len())?;
     let same = if prefix.ends_with(' ') {

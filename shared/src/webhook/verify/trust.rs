@@ -1,4 +1,5 @@
-//! What a source trusts beside its secrets: public keys, certificates, and its first sender.
+//! What a source trusts in addition to its secrets: public keys, certificates, and its first
+//! sender.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,37 +16,37 @@ use super::decode::BASE64;
 use super::jwks::Jwks;
 use crate::webhook::preset::{Code, Jwt, KeySource, Kind, Scheme};
 
-/// What verification may believe beside secrets. Verification itself never fetches: what is not
-/// given here is fetched by backup-sync and [learnt](Trust::learn).
+/// What verification trusts in addition to secrets. Verification never fetches: backup-sync fetches
+/// missing documents, and [`learn`](Trust::learn) adds them.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trust {
-    /// Whether a handshake may set the secret. Unset, it may as long as there is none. It never
-    /// takes the place of one that a handshake has set before.
+    /// Whether a handshake can set the secret. If unset, it can while there is no secret. A
+    /// handshake never replaces a secret that another one has set.
     pub arming: Option<bool>,
-    /// The keys that signed tokens name, as the provider publishes them (a JSON Web Key Set).
+    /// The keys of signed tokens, in the provider's format (a JSON Web Key Set).
     jwks: Option<Jwks>,
-    /// The public keys that signatures name, where the provider gives out one at a time.
+    /// The public keys of signatures, for providers that return one key per request.
     #[serde(default)]
     pub(crate) keys: Keys,
-    /// The name of the credentials, below the path of backup-sync, with which public keys are
-    /// fetched where the provider asks for them: `client-id:secret`. Or of the API key with which
-    /// the objects that unsigned notices name are fetched.
+    /// The name of a secret below the path of backup-sync. Either the credentials for fetching
+    /// public keys, `client-id:secret`, or the API key for fetching the objects that unsigned
+    /// notices name.
     pub api_secret: Option<String>,
     #[serde(default)]
     certificates: Certificates,
-    /// A mirror: scheme and host that certificates and key sets are fetched from, in place of the
-    /// provider's own. For networks that let nothing out, and for tests.
+    /// A mirror: the scheme and host from which to fetch certificates and key sets instead of the
+    /// provider's. For networks without internet access, and for tests.
     pub fetch_from: Option<String>,
-    /// The URL that the provider posts to, without its query, where that is not the one that the
-    /// catcher sees: `public_url` of the source.
+    /// The URL that the provider calls, without its query, if the catcher sees another one:
+    /// `public_url` of the source.
     #[serde(skip)]
     pub public_url: Option<String>,
     #[serde(skip)]
     published: Published,
 }
 
-/// What backup-sync has fetched, by name. Clones share it.
+/// The documents that backup-sync has fetched, by name. Clones share them.
 #[derive(Clone, Debug, Default)]
 struct Published(Arc<RwLock<Known>>);
 
@@ -56,23 +57,23 @@ struct Known {
     key_sets: BTreeMap<String, Jwks>,
 }
 
-/// A certificate and those between it and a root.
+/// A certificate and its intermediate certificates.
 pub(super) type Chain = Arc<[CertificateDer<'static>]>;
 
-/// A document that a provider publishes and that a request cannot be judged without.
+/// A document that a provider publishes and that verification needs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Wanted {
     /// A certificate in PEM, at this URL.
     Certificate(String),
     /// A JSON Web Key Set, at this URL.
     KeySet(String),
-    /// The key with this `kid`, which consists of letters, digits, `-` and `_`: as a set of one
-    /// where tokens name it, in PEM where signatures do.
+    /// The key with this `kid`, which consists of letters, digits, `-` and `_`. It is a set of one
+    /// key for tokens, and PEM for signatures.
     Key(String),
 }
 
 impl Wanted {
-    /// What the document is called where it is kept.
+    /// The name under which the document is stored.
     pub fn name(&self) -> Cow<'_, str> {
         match self {
             Self::Certificate(url) | Self::KeySet(url) => url.into(),
@@ -80,22 +81,25 @@ impl Wanted {
         }
     }
 
-    /// Refuses what is not what was wanted.
+    /// Rejects a text that is not the wanted document.
     pub fn check(&self, text: &str) -> anyhow::Result<()> {
         match self {
             Self::Certificate(_) => {
                 let chain = certificates(text)?;
-                ensure!(!chain.is_empty(), "there is no certificate in it");
+                ensure!(!chain.is_empty(), "the document contains no certificate");
             }
             Self::KeySet(_) => {
                 ensure!(
                     !Jwks::parse(text)?.is_empty(),
-                    "there is no usable key in it"
+                    "the document contains no usable key"
                 );
             }
             Self::Key(_) => {
                 let usable = Jwks::parse(text).is_ok_and(|set| !set.is_empty());
-                ensure!(usable || spki(text).is_some(), "it is no public key");
+                ensure!(
+                    usable || spki(text).is_some(),
+                    "the document is not a public key"
+                );
             }
         }
         Ok(())
@@ -103,7 +107,7 @@ impl Wanted {
 }
 
 impl Trust {
-    /// What the operator gives by hand.
+    /// The trust that an operator configures.
     pub fn given(arming: Option<bool>, jwks: Option<Jwks>, certificates: Certificates) -> Self {
         Self {
             arming,
@@ -113,13 +117,13 @@ impl Trust {
         }
     }
 
-    /// The same, and public keys by their `kid`.
+    /// Adds public keys by their `kid`.
     #[must_use]
     pub fn with_keys(self, keys: Keys) -> Self {
         Self { keys, ..self }
     }
 
-    /// Takes over documents that were fetched, by name. What cannot be read is passed over.
+    /// Replaces the fetched documents, by name. Unreadable documents are ignored.
     pub fn learn<'d>(&self, documents: impl IntoIterator<Item = (&'d str, &'d str)>) {
         let mut known = Known::default();
         for (name, text) in documents {
@@ -137,7 +141,7 @@ impl Trust {
         *published.unwrap_or_else(PoisonError::into_inner) = known;
     }
 
-    /// The URL to really fetch from.
+    /// The URL to fetch from, with the mirror if there is one.
     pub fn fetch_url(&self, url: &str) -> String {
         let after = url.split_once("://").map_or(url, |(_, after)| after);
         let path = after.find('/').map_or("", |at| &after[at..]);
@@ -156,7 +160,7 @@ impl Trust {
         })
     }
 
-    /// Who must have signed a certificate: the roots that are given, else those of the system.
+    /// The trusted roots: the configured ones, else those of the system.
     pub(super) fn roots(&self) -> Arc<[TrustAnchor<'static>]> {
         static SYSTEM: LazyLock<Arc<[TrustAnchor<'static>]>> = LazyLock::new(|| {
             let found = rustls_native_certs::load_native_certs();
@@ -176,35 +180,37 @@ impl Trust {
     pub fn unusable(&self, scheme: &Scheme) -> Option<String> {
         match &scheme.kind {
             Kind::Code(Code::Missing(name)) => Some(format!(
-                "its signature needs code ({name}) that is not written yet"
+                "its signature needs code ({name}) that is not implemented"
             )),
             Kind::Code(Code::Ebay) if self.keys.is_empty() && self.api_secret.is_none() => Some(
-                "it needs trust.api_secret, the name of the credentials to fetch public keys \
-                 with, or trust.keys, the public key of each kid"
+                "set trust.api_secret to the name of the credentials for fetching public keys, or \
+                 trust.keys to the public key of each kid"
                     .to_owned(),
             ),
             Kind::FetchBack if self.api_secret.is_none() => Some(
-                "it needs trust.api_secret, the name of the API key with which the objects that a \
-                 notice names are fetched; store the key with `aws ssm put-parameter --type \
-                 SecureString --name /<stack>/provider-api/NAME/current --value file://api-key`"
+                "set trust.api_secret to the name of the API key for fetching the objects that \
+                 notices name; store the key with `aws ssm put-parameter --type SecureString \
+                 --name /<stack>/provider-api/NAME/current --value file://api-key`"
                     .to_owned(),
             ),
             Kind::Jwt => {
                 let jwt = scheme.jwt.as_ref()?;
                 let empty = |claim: &Option<String>| claim.as_deref() == Some("");
                 if empty(&jwt.aud) || empty(&jwt.email) {
-                    return Some("a parameter that its token has to claim is not set".to_owned());
+                    return Some(
+                        "the parameter for a required claim of its token is not set".to_owned(),
+                    );
                 }
                 if self.has_jwks() {
                     return None;
                 }
                 match &jwt.key {
                     KeySource::Jwks(url) if url.is_empty() => {
-                        Some("it needs trust.jwks, the key set of the provider".to_owned())
+                        Some("set trust.jwks to the key set of the provider".to_owned())
                     }
                     KeySource::ByKid if self.api_secret.is_none() => Some(
-                        "it needs trust.api_secret, the name of the credentials to fetch public \
-                         keys with, or trust.jwks, the keys themselves"
+                        "set trust.api_secret to the name of the credentials for fetching public \
+                         keys, or trust.jwks to the keys themselves"
                             .to_owned(),
                     ),
                     _ => None,
@@ -214,7 +220,8 @@ impl Trust {
         }
     }
 
-    /// Whether the scheme needs documents that backup-sync fetches, because they are not given.
+    /// Whether the scheme needs documents that backup-sync fetches, because they are not
+    /// configured.
     pub(crate) fn fetches(&self, scheme: &Scheme) -> bool {
         match &scheme.kind {
             Kind::Code(Code::PayPal | Code::Sns) => true,
@@ -227,12 +234,12 @@ impl Trust {
         }
     }
 
-    /// Whether the operator gives a key set by hand.
+    /// Whether the operator configures a key set.
     pub fn has_jwks(&self) -> bool {
         self.jwks.is_some()
     }
 
-    /// The `SubjectPublicKeyInfo` of the key with this `kid`, given or fetched.
+    /// The `SubjectPublicKeyInfo` of the key with this `kid`, configured or fetched.
     pub(super) fn key(&self, kid: &str) -> Option<Arc<[u8]>> {
         let given = self.keys.0.get(kid).cloned();
         given.or_else(|| {
@@ -243,7 +250,7 @@ impl Trust {
         })
     }
 
-    /// The key set that is given, else the one that was fetched under this name.
+    /// The configured key set, else the one that was fetched under this name.
     pub(super) fn key_set(&self, name: &str) -> Option<KeySet> {
         if let Some(given) = &self.jwks {
             return Some(KeySet {
@@ -260,7 +267,7 @@ impl Trust {
     }
 }
 
-/// A key set, and whether a newer one may be had.
+/// A key set, and whether it was fetched, so that a newer one may exist.
 pub(super) struct KeySet {
     pub(super) keys: Jwks,
     pub(super) fetched: bool,
@@ -272,11 +279,11 @@ pub(super) struct KeySet {
 pub struct Keys(BTreeMap<String, Arc<[u8]>>);
 
 impl Keys {
-    /// Reads the keys, each in PEM. Its line breaks may be missing: some providers give it so.
+    /// Parses the keys, each in PEM. Line breaks may be missing, because some providers omit them.
     pub fn new(by_kid: &BTreeMap<String, String>) -> anyhow::Result<Self> {
         let keys = by_kid.iter().map(|(kid, pem)| {
             let spki =
-                spki(pem).with_context(|| format!("the key {kid} is no public key in PEM"))?;
+                spki(pem).with_context(|| format!("key {kid} is not a public key in PEM"))?;
             Ok((kid.clone(), spki.into()))
         });
         Ok(Self(keys.collect::<anyhow::Result<_>>()?))
@@ -302,7 +309,7 @@ fn spki(pem: &str) -> Option<Vec<u8>> {
     BASE64.decode(packed).ok().filter(|spki| !spki.is_empty())
 }
 
-/// Certificates by the URL they were fetched from, and who must have signed them.
+/// Certificates by the URL they were fetched from, and the trusted roots.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(try_from = "Files")]
 pub struct Certificates {
@@ -313,30 +320,31 @@ pub struct Certificates {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Files {
-    /// The trusted roots, in PEM; those of the system if there are none.
+    /// The trusted roots, in PEM. If empty, the roots of the system.
     #[serde(default)]
     roots: String,
-    /// URL to PEM: the certificate and those between it and a root.
+    /// URL to PEM: the certificate and its intermediate certificates.
     #[serde(default)]
     by_url: BTreeMap<String, String>,
 }
 
 impl Certificates {
-    /// Reads roots, and the certificates that are known already.
+    /// Parses roots and known certificates.
     pub fn new(roots: &str, by_url: &BTreeMap<String, String>) -> anyhow::Result<Self> {
-        let roots = certificates(roots).context("the roots")?;
+        let roots = certificates(roots).context("parse the roots")?;
         let roots = roots.iter().map(|root| {
             let anchor = anchor_from_trusted_cert(root)?;
             Ok(anchor.to_owned())
         });
         let roots: Result<Vec<_>, webpki::Error> = roots.collect();
         let known = by_url.iter().map(|(url, pem)| {
-            let chain = certificates(pem).with_context(|| format!("the certificate of {url}"))?;
-            ensure!(!chain.is_empty(), "{url} has no certificate");
+            let chain =
+                certificates(pem).with_context(|| format!("parse the certificate of {url}"))?;
+            ensure!(!chain.is_empty(), "no certificate for {url}");
             Ok((url.clone(), chain.into()))
         });
         Ok(Self {
-            roots: roots.context("a root is no certificate")?.into(),
+            roots: roots.context("invalid root certificate")?.into(),
             by_url: known.collect::<anyhow::Result<_>>()?,
         })
     }
@@ -352,6 +360,6 @@ impl TryFrom<Files> for Certificates {
 
 fn certificates(pem: &str) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     CertificateDer::pem_slice_iter(pem.as_bytes())
-        .map(|certificate| certificate.map_err(|error| anyhow::anyhow!("is no PEM: {error}")))
+        .map(|certificate| certificate.map_err(|error| anyhow::anyhow!("invalid PEM: {error}")))
         .collect()
 }

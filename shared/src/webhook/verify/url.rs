@@ -1,8 +1,8 @@
-//! The forms in which a provider may have written the URL that it signed.
+//! The forms in which a provider may have signed the URL.
 
 use crate::webhook::preset::{Part, Scheme, UrlForm};
 
-/// The forms to try, each once. One when the URL is not signed.
+/// The forms to try, without duplicates. One form if the URL is not signed.
 pub(super) fn forms(scheme: &Scheme, url: &str) -> Vec<String> {
     let mut forms = Vec::new();
     if !scheme.message.any(&|part| *part == Part::Url) {
@@ -25,7 +25,7 @@ pub(super) fn forms(scheme: &Scheme, url: &str) -> Vec<String> {
     forms
 }
 
-/// The URL with another port or none. User and password stay.
+/// Replaces or removes the port of a URL. Keeps user and password.
 fn with_port(url: &str, port: impl Fn(&str, Option<&str>) -> Option<String>) -> String {
     let Some((scheme, after)) = url.split_once("://") else {
         return url.to_owned();
@@ -41,7 +41,7 @@ fn with_port(url: &str, port: impl Fn(&str, Option<&str>) -> Option<String>) -> 
     format!("{scheme}://{host}{port}{rest}")
 }
 
-/// The escapes that HubSpot documents as decoded before it signs.
+/// The escapes that HubSpot decodes before it signs, according to its documentation.
 fn decoded(url: &str) -> String {
     const ESCAPES: [(&str, &str); 12] = [
         ("%3A", ":"),

@@ -1,17 +1,17 @@
-//! The signed time, and whether it is near enough to ours.
+//! The signed timestamp, and whether it is near enough to the current time.
 
 use super::candidates::Group;
 use super::{Reason, Rejected, unreadable};
 use crate::base::clock::UnixMillis;
 use crate::webhook::preset::{Location, Place, Timestamp, Unit};
 
-/// 15 digits are the year 33658 in milliseconds: what is longer is no time.
+/// 15 digits of milliseconds reach the year 33658. A longer number is not a timestamp.
 const LONGEST: usize = 15;
 
-/// The longest RFC 3339 time that is read.
+/// The longest accepted RFC 3339 time, in bytes.
 const LONGEST_TEXT: usize = 40;
 
-/// The text of the signed time, which can be read.
+/// The text of the signed timestamp, if it can be parsed.
 pub(super) fn text(
     ts: &Timestamp,
     place: Place<'_>,
@@ -38,7 +38,7 @@ pub(super) fn text(
     }
 }
 
-/// Both ends of the window are inside it.
+/// Both limits of the window are inclusive.
 pub(super) fn check(ts: &Timestamp, text: &str, now: UnixMillis) -> Result<(), Rejected> {
     if !ts.enforce {
         return Ok(());
@@ -54,14 +54,14 @@ pub(super) fn check(ts: &Timestamp, text: &str, now: UnixMillis) -> Result<(), R
     }
 }
 
-/// The time in whole seconds.
+/// Parses a timestamp as whole seconds.
 pub(super) fn seconds(unit: Unit, text: &str) -> Option<i64> {
     match unit {
         Unit::Rfc3339 => return rfc3339(text),
         Unit::HttpDate => return http_date(text).or_else(|| rfc3339(text)),
         Unit::S | Unit::Ms | Unit::Auto => {}
     }
-    // A zero before the number could be the end of what is signed before it.
+    // A leading zero could be the end of the part before it in the signed message.
     let padded = text.len() > 1 && text.starts_with('0');
     if padded || text.len() > LONGEST || !text.bytes().all(|b| b.is_ascii_digit()) {
         return None;
@@ -75,8 +75,8 @@ pub(super) fn seconds(unit: Unit, text: &str) -> Option<i64> {
     Some(if millis { number / 1000 } else { number })
 }
 
-/// `2026-11-23T10:00:00.5Z` or with `+01:00`: four digits of a year first and the zone last, so
-/// that no other text around it is read as a part of it.
+/// `2026-11-23T10:00:00.5Z` or with `+01:00`. It starts with a four-digit year and ends with the
+/// zone, so that no adjacent text can be read as a part of it.
 fn rfc3339(text: &str) -> Option<i64> {
     let form = text.get(..19)?.bytes().enumerate().all(|(at, b)| match at {
         4 | 7 => b == b'-',
@@ -102,7 +102,7 @@ fn http_date(text: &str) -> Option<i64> {
     Some(time.ok()?.as_second())
 }
 
-/// A time in the unit and form of a preset.
+/// Formats a timestamp in the unit of a preset.
 pub(crate) fn written(unit: Unit, at: UnixMillis) -> String {
     match unit {
         Unit::S | Unit::Auto => at.secs().to_string(),

@@ -1,4 +1,4 @@
-//! `dlq redrive --native`: SQS moves the messages of its dead-letter queue back, all of them.
+//! `dlq redrive --native`: SQS moves all messages of the dead-letter queue back.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use crate::identity::who;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
-/// How long a move is watched. It goes on without us.
+/// How long the command watches the move. SQS continues it afterwards.
 const WATCHED: Duration = Duration::from_secs(30);
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Serialize)]
-#[expect(clippy::struct_field_names, reason = "the words of the document")]
+#[expect(clippy::struct_field_names, reason = "JSON field names")]
 struct Moved {
     queue: String,
     messages: u64,
     moved: i64,
-    /// SQS's word: `COMPLETED`, `RUNNING`, …; `EMPTY` where there was nothing to ask it for.
+    /// The status from SQS: `COMPLETED`, `RUNNING`, …; `EMPTY` if the queue has no messages.
     status: String,
     by: Option<String>,
     reason: String,
@@ -42,7 +42,7 @@ pub(super) async fn redrive(
     let queue = DeadQueue::find(&inbox, &args.door_at).await?;
     let (dead, messages) = dead_letter_counts(&inbox, &queue).await?;
     if messages == 0 {
-        let text = format!("{} is empty: there is nothing to move\n", queue.name());
+        let text = format!("{} is empty; there is nothing to move\n", queue.name());
         out.document("dlq.native", &Moved::nothing(&queue, reason), "", &text)?;
         return Ok(Exit::Done);
     }
@@ -60,7 +60,11 @@ pub(super) async fn redrive(
         selection: format!("all messages of {}", queue.name()),
         count: usize::try_from(messages).unwrap_or(usize::MAX),
     };
-    inbox.ledger.log(&deed, UnixMillis::now()).await?;
+    inbox
+        .ledger
+        .operations()
+        .log(&deed, UnixMillis::now())
+        .await?;
     queue.start_move().await?;
     let moved = watch(&queue, messages, by, reason).await?;
     let text = format!(
@@ -98,15 +102,15 @@ fn warning(queue: &DeadQueue, messages: u64, dead: u64) -> [String; 3] {
             "This moves all {messages} of {} back with SQS StartMessageMoveTask.",
             queue.name()
         ),
-        "No filter, no canary, no record for each event; 1 task at a time, 500/s at most."
+        "No filter, no canary, no record for each event; 1 task at a time, at most 500/s."
             .to_owned(),
         format!(
-            "A message of a dead letter finds it settled: the {dead} of the table stay as they are."
+            "The processor ignores messages of dead letters: the {dead} in the table do not change."
         ),
     ]
 }
 
-/// A second task would be refused anyway; this says why.
+/// SQS rejects a second task; this error gives the reason and the progress of the first.
 async fn not_running(queue: &DeadQueue) -> anyhow::Result<()> {
     let last = queue.last_move().await?;
     let running = last.filter(|task| task.status() == Some("RUNNING"));
@@ -119,11 +123,11 @@ async fn not_running(queue: &DeadQueue) -> anyhow::Result<()> {
         "dlq.native_running",
         Exit::Busy,
         format!(
-            "SQS is moving the messages of {} already ({moved} of {all})",
+            "SQS is already moving the messages of {} ({moved} of {all})",
             queue.name()
         ),
     )
-    .tip("wait for it, or cancel it: aws sqs cancel-message-move-task")
+    .tip("wait until it ends, or cancel it: aws sqs cancel-message-move-task")
     .into())
 }
 
@@ -134,7 +138,7 @@ async fn confirmed(inbox: &Deployment, confirm: Option<u64>, messages: u64) -> a
             "dlq.confirm_mismatch",
             Exit::Refused,
             format!(
-                "the queue holds {messages}, but --confirm says {confirmed}; nothing was moved"
+                "the queue has {messages} messages, but --confirm is {confirmed}; nothing was moved"
             ),
         )
         .into()),
@@ -147,7 +151,7 @@ async fn unconfirmed(inbox: &Deployment, messages: u64) -> anyhow::Result<CliErr
     let found = dead_letters(inbox, &SelectionArgs::default(), MOST, None, now).await?;
     let groups = Group::all(&found.rows);
     if groups.len() < 2 {
-        let message = format!("say how many: --confirm {messages}");
+        let message = format!("confirm the number of messages: --confirm {messages}");
         return Ok(CliError::new("dlq.confirm", Exit::Refused, message));
     }
     let digits = Group::digits(&groups);
@@ -164,7 +168,7 @@ async fn unconfirmed(inbox: &Deployment, messages: u64) -> anyhow::Result<CliErr
     )))
 }
 
-/// Until it is over, or for a while.
+/// Waits until the move ends, at most for [`WATCHED`].
 async fn watch(
     queue: &DeadQueue,
     messages: u64,

@@ -1,5 +1,5 @@
-//! The facts of an inbox, read side by side. Nothing is received from a queue and no secret is
-//! decrypted.
+//! Reads the facts of a deployment in parallel. No message is received from a queue, and no secret
+//! is decrypted.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::output::Exit;
 use crate::output::aws::rewrite;
 use crate::target::Deployment;
 
-/// No more dead letters of one part of the index are counted.
+/// At most this many dead letters are counted in one shard of the index.
 const MOST: i32 = 1000;
 
 /// The kinds of secrets that functions read.
@@ -58,7 +58,7 @@ pub(super) async fn gather(inbox: &Deployment, now: UnixMillis) -> anyhow::Resul
     );
     let (caller, heartbeats, dead_letters, sources, may_write) = tokio::join!(
         caller(inbox),
-        inbox.ledger.heartbeats(),
+        inbox.ledger.operations().heartbeats(),
         dead_letters(inbox),
         sources::sources(inbox, now),
         may_write(inbox),
@@ -100,8 +100,8 @@ pub(super) async fn gather(inbox: &Deployment, now: UnixMillis) -> anyhow::Resul
     })
 }
 
-/// The first call. Without credentials, or without a table, nothing could be looked at: that is an
-/// error and no finding.
+/// The first call. Without credentials or without a table, no check can run, so this is an error
+/// and not a finding.
 async fn table(inbox: &Deployment) -> anyhow::Result<Known<Table>> {
     let name = inbox.names().table.clone().unwrap_or_default();
     let answer = inbox
@@ -136,7 +136,7 @@ async fn table(inbox: &Deployment) -> anyhow::Result<Known<Table>> {
             status: status.unwrap_or_default(),
             created: created.and_then(|at| at.to_millis().ok()).map(UnixMillis),
             indexes: indexes.collect(),
-            // The local stack deletes nothing that it was not told to.
+            // Not checked on the local stack, which deletes its table only on request.
             deletion_protection: table
                 .deletion_protection_enabled
                 .filter(|_| inbox.local.is_none()),
@@ -210,7 +210,7 @@ fn read_queue(url: String, attributes: &HashMap<Attribute, String>) -> Queue {
     }
 }
 
-/// A policy is JSON, in which the count may be a number or a text.
+/// A redrive policy is JSON, in which the count can be a number or a string.
 fn read_redrive(policy: &str) -> Option<Redrive> {
     let policy: serde_json::Value = serde_json::from_str(policy).ok()?;
     let count = &policy["maxReceiveCount"];
@@ -266,7 +266,7 @@ async fn alarms(inbox: &Deployment) -> Known<Vec<Alarm>> {
     let by_path = || Some(root(inbox)?.trim_start_matches('/').to_owned());
     let stack = stack
         .or_else(by_path)
-        .ok_or(Unknown::Unnamed("its stack"))?;
+        .ok_or(Unknown::Unnamed("the stack"))?;
     let aws = told(ACTION, inbox.aws(CallPolicy::LONG))?;
     let cloudwatch = aws_sdk_cloudwatch::Client::new(&aws.sdk_config("CLOUDWATCH"));
     let answer = cloudwatch
@@ -293,7 +293,7 @@ async fn alarms(inbox: &Deployment) -> Known<Vec<Alarm>> {
     Ok(alarms.collect())
 }
 
-/// Names and ages. The values come encrypted, and are dropped.
+/// Names and ages of the secrets. The values arrive encrypted and are dropped.
 async fn secrets(inbox: &Deployment, now: UnixMillis) -> Known<Vec<Stored>> {
     const ACTION: &str = "ssm:GetParametersByPath";
     let root = root(inbox).ok_or(Unknown::Unnamed("secrets_path"))?;
@@ -326,7 +326,7 @@ async fn secrets(inbox: &Deployment, now: UnixMillis) -> Known<Vec<Stored>> {
     Ok(stored)
 }
 
-/// Those in Secrets Manager, by their labels.
+/// The secrets in Secrets Manager, one for each label of a version.
 async fn managed(inbox: &Deployment, now: UnixMillis) -> Known<Vec<Stored>> {
     const ACTION: &str = "secretsmanager:ListSecretVersionIds";
     let names = inbox.config.managed_secrets();
@@ -353,7 +353,7 @@ async fn managed(inbox: &Deployment, now: UnixMillis) -> Known<Vec<Stored>> {
     Ok(stored)
 }
 
-/// `<root>/<kind>/<name>/<slot>`; what else is there is no secret of a function.
+/// Parses `<root>/<kind>/<name>/<slot>`. Other parameters are not secrets of a function.
 fn stored_as(root: &str, parameter: &str, age: Duration) -> Option<Stored> {
     let below = parameter.strip_prefix(root)?.strip_prefix('/')?;
     let (kind, rest) = below.split_once('/')?;
@@ -394,7 +394,8 @@ async fn caller(inbox: &Deployment) -> Known<Caller> {
     })
 }
 
-/// Tries a change whose condition never holds, on an item that nobody has.
+/// Checks the write permission with an update whose condition never holds, on an item that does
+/// not exist.
 async fn may_write(inbox: &Deployment) -> Known<()> {
     const ACTION: &str = "dynamodb:UpdateItem";
     if inbox.may_write("try to").is_err() {
@@ -427,7 +428,7 @@ fn on_aws(inbox: &Deployment) -> Known<()> {
     }
 }
 
-/// Counts by what they are of, for the bundle.
+/// The counts for the bundle, by name.
 pub(super) fn counts(facts: &Facts) -> BTreeMap<&'static str, serde_json::Value> {
     let queues = facts.queues.each().into_iter().filter_map(|(name, queue)| {
         let queue = queue.as_ref().ok()?;

@@ -1,4 +1,4 @@
-//! What is known of each source.
+//! The facts of each source.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,13 @@ async fn of(
 ) -> anyhow::Result<SourceFacts> {
     let facts = Facts::read(&inbox.ledger, source, now).await?;
     let subscription = match &source.endpoint {
-        Some(_) => inbox.ledger.endpoint(&source.name).await?,
+        Some(_) => {
+            inbox
+                .ledger
+                .provider_reports()
+                .endpoint(&source.name)
+                .await?
+        }
         None => None,
     };
     let dark = subscription.filter(|status| status.finding.health != Health::Good);
@@ -78,7 +84,7 @@ async fn of(
     })
 }
 
-/// The secrets that it cannot work without.
+/// The secrets that the source requires.
 fn secrets(source: &Source) -> Vec<Wanted> {
     let verifier = &source.verifier;
     let scheme = verifier.preset.scheme(&verifier.variant);

@@ -1,4 +1,4 @@
-//! `inbox export`: events as a file, and a record of who took them.
+//! `inbox export`: writes events into a file, and the export into the audit log.
 
 mod record;
 
@@ -22,10 +22,10 @@ use crate::output::{CliError, Exit, Format, Printer, Progress};
 use crate::selection::{Selection, Want};
 use crate::target::Deployment;
 
-/// No file holds more events.
+/// The most events of one export.
 const MOST_EVENTS: usize = 100_000;
 
-/// Bodies that are read at the same time.
+/// Bodies that are read in parallel.
 const AT_ONCE: usize = 16;
 
 #[derive(Serialize)]
@@ -33,7 +33,7 @@ struct Report {
     file: String,
     events: usize,
     bytes: u64,
-    /// Events in which something was redacted.
+    /// Events with at least one redacted value.
     redacted: usize,
     by: String,
 }
@@ -47,7 +47,7 @@ pub(in crate::verbs) async fn export(
     let to_stdout = args.file == Path::new("-");
     let csv = is_csv(&args.file, out.format)?;
     let inbox = args.bodies_at.open(global)?;
-    inbox.may_write("export, which is written down")?;
+    inbox.may_write("write the export to the audit log")?;
     let now = UnixMillis::now();
     let selection = Selection::new(&args.selection, &inbox, now.0)?;
     let rows = rows(&selection, &inbox, out).await?;
@@ -59,7 +59,7 @@ pub(in crate::verbs) async fn export(
         .then(|| NewFile::create(&args.file))
         .transpose()?;
 
-    // Written down before anybody has it.
+    // The audit log records the export before the first event is written.
     let by = who(&inbox).await?;
     let deed = AuditAction {
         what: "export",
@@ -68,7 +68,7 @@ pub(in crate::verbs) async fn export(
         selection: selection.words(),
         count: rows.len(),
     };
-    inbox.ledger.log(&deed, now).await?;
+    inbox.ledger.operations().log(&deed, now).await?;
 
     let mut report = Report {
         file: args.file.display().to_string(),
@@ -88,7 +88,7 @@ pub(in crate::verbs) async fn export(
         put(&record::csv_head(args.with_request), out)?;
     }
     let mut progress = if to_stdout && out.terminal.stdout.terminal {
-        // The lines of the events say it themselves.
+        // The exported lines already show the progress.
         Progress::Quiet
     } else {
         Progress::new(out, "exported", rows.len())
@@ -123,7 +123,7 @@ pub(in crate::verbs) async fn export(
     Ok(Exit::Done)
 }
 
-/// By the name of the file; on stdout, by what stdout is to be.
+/// Whether to write CSV: by the extension of the file, or by `-o` on stdout.
 fn is_csv(file: &Path, format: Format) -> Result<bool, CliError> {
     if file == Path::new("-") {
         return Ok(format == Format::Csv);
@@ -133,9 +133,9 @@ fn is_csv(file: &Path, format: Format) -> Result<bool, CliError> {
         Some("jsonl" | "ndjson") => Ok(false),
         _ => Err(CliError::usage(
             "export.format",
-            "the file's name says no format that we write",
+            "the file name has no extension of a supported format",
         )
-        .tip("-f events.jsonl or -f events.csv")),
+        .tip("use -f events.jsonl or -f events.csv")),
     }
 }
 
@@ -169,7 +169,7 @@ async fn record(
     with_request: bool,
 ) -> anyhow::Result<Record> {
     let body = if with_request {
-        // What is gone is exported as gone.
+        // A missing body is exported as null.
         let body = inbox.ledger.event_body(&row.key).await?;
         body.and_then(Result::ok)
     } else {
@@ -210,7 +210,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// A file that is there only once it is whole, and that others may not read.
+/// A file that appears under its name only when it is complete, readable by its owner only.
 struct NewFile {
     part: PathBuf,
     path: PathBuf,
@@ -221,9 +221,9 @@ struct NewFile {
 impl NewFile {
     fn create(path: &Path) -> anyhow::Result<Self> {
         if path.exists() {
-            let message = format!("{} is there already", path.display());
+            let message = format!("{} already exists", path.display());
             return Err(CliError::new("export.exists", Exit::Refused, message)
-                .tip("choose another name; nothing is overwritten")
+                .tip("use another file name; existing files are not overwritten")
                 .into());
         }
         let mut part = path.to_owned().into_os_string();
@@ -234,7 +234,7 @@ impl NewFile {
             .create_new(true)
             .mode(0o600)
             .open(&part);
-        let file = file.with_context(|| format!("make {}", part.display()))?;
+        let file = file.with_context(|| format!("create {}", part.display()))?;
         Ok(Self {
             part,
             path: path.to_owned(),
@@ -251,7 +251,7 @@ impl NewFile {
     fn keep(mut self) -> anyhow::Result<()> {
         let path = self.path.display().to_string();
         self.file.flush().with_context(|| format!("write {path}"))?;
-        std::fs::rename(&self.part, &self.path).with_context(|| format!("make {path}"))?;
+        std::fs::rename(&self.part, &self.path).with_context(|| format!("create {path}"))?;
         self.kept = true;
         Ok(())
     }
@@ -260,7 +260,7 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.kept {
-            // Half of it is of no use, and may be of people.
+            // An incomplete file is useless, and it can contain personal data.
             let _ = std::fs::remove_file(&self.part);
         }
     }

@@ -1,5 +1,5 @@
-//! What an event's row does not say of its lineage: who ran it again and why, and which event of its
-//! entity made it pointless.
+//! The lineage of an event that its row does not contain: who replayed it and why, and which event
+//! of its entity superseded it.
 
 use shared::inbox::ledger::{BodyAt, Plan, Row};
 use shared::webhook::event::EventKey;
@@ -7,14 +7,14 @@ use shared::webhook::event::EventKey;
 use crate::inspect::{EventView, Replay};
 use crate::target::Deployment;
 
-/// Adds it, as far as it is still known: plans and versions are kept for 90 days.
+/// Adds the lineage that is still stored: plans and versions are kept for 90 days.
 pub(super) async fn trace(
     event: &mut EventView,
     inbox: &Deployment,
     row: &Row,
 ) -> anyhow::Result<()> {
     for replay in &mut event.replays {
-        if let Some(plan) = inbox.ledger.plan(&replay.plan).await? {
+        if let Some(plan) = inbox.ledger.plans().plan(&replay.plan).await? {
             ask(&plan, replay);
         }
     }
@@ -25,7 +25,8 @@ pub(super) async fn trace(
     Ok(())
 }
 
-/// Of several who applied the plan, it was the one who was at it then.
+/// Several operators can apply one plan. The last run that began before the replay names the
+/// operator.
 fn ask(plan: &Plan, replay: &mut Replay) {
     let run = plan.runs.iter().rfind(|run| run.from <= replay.at);
     let by = run.map_or(&plan.facts.by, |run| &run.by);
@@ -33,7 +34,8 @@ fn ask(plan: &Plan, replay: &mut Replay) {
     replay.reason = Some(plan.facts.reason.clone()).filter(|reason| !reason.is_empty());
 }
 
-/// Which entity an event is about stands in its body, so that nothing is known once that is gone.
+/// The newest event of the entity. The entity is read from the body, so it is unknown if the body
+/// is missing.
 async fn newest_of_its_entity(inbox: &Deployment, row: &Row) -> anyhow::Result<Option<EventKey>> {
     let source = inbox.config.source(row.key.source());
     let Some(order) = source.and_then(|source| source.order.as_ref()) else {
@@ -47,7 +49,7 @@ async fn newest_of_its_entity(inbox: &Deployment, row: &Row) -> anyhow::Result<O
     };
     let place = order.place(row.key.source(), &row.headers, &body.0, row.received_at);
     match place {
-        Some(place) => inbox.ledger.newest_of(&place.entity).await,
+        Some(place) => inbox.ledger.entities().newest_of(&place.entity).await,
         None => Ok(None),
     }
 }

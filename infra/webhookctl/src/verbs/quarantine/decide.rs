@@ -1,7 +1,7 @@
-//! `quarantine release` and `quarantine discard`: what becomes of an event whose id or body belongs
-//! to another one.
+//! `quarantine release` and `quarantine discard`: the operator's decision about a quarantined
+//! event, whose id or body belongs to another event.
 //!
-//! It was proven, so that it is in the inbox, under a key of its own; nobody works on it until it
+//! The event is verified, so the inbox stores it under its own key. No worker processes it until it
 //! is released.
 
 use serde::Serialize;
@@ -21,7 +21,7 @@ struct Report {
     id: String,
     /// `source:event-id`
     key: String,
-    /// Where the event stands now.
+    /// The current state of the event.
     status: &'static str,
     by: String,
     reason: String,
@@ -76,12 +76,12 @@ fn words(reason: &str) -> Result<&str, CliError> {
     }
 }
 
-/// The event that a person means, if it is kept apart.
+/// Finds the event by id, and checks that it is quarantined.
 async fn apart(inbox: &Deployment, wanted: &str) -> anyhow::Result<Row> {
     let row = match inbox::find(inbox, wanted).await {
         Ok(row) => row,
         Err(error) => {
-            // What was never proven is not in the inbox at all.
+            // A request that was never verified is not in the inbox; it can be in the quarantine.
             let held = inspect::find(inbox, wanted, UnixMillis::now()).await;
             return Err(held.map_or(error, |held| unproven(held.id.as_str()).into()));
         }
@@ -96,7 +96,7 @@ fn unproven(id: &str) -> CliError {
     CliError::new(
         "quarantine.unproven",
         Exit::Refused,
-        format!("{id} was never verified: nobody can release it"),
+        format!("{id} was never verified and cannot be released"),
     )
     .tip(format!(
         "webhookctl quarantine reverify --id {id} --dry-run"
@@ -107,7 +107,7 @@ fn not_apart(row: &Row, state: State) -> CliError {
     CliError::new(
         "quarantine.not_apart",
         Exit::Refused,
-        format!("{} is not kept apart; it is {state}", row.key),
+        format!("{} is not quarantined; its state is {state}", row.key),
     )
     .tip(format!("webhookctl inbox inspect {} --full", row.id()))
 }
@@ -126,7 +126,11 @@ async fn log(
         selection: row.key.to_string(),
         count: 1,
     };
-    inbox.ledger.log(&deed, UnixMillis::now()).await
+    inbox
+        .ledger
+        .operations()
+        .log(&deed, UnixMillis::now())
+        .await
 }
 
 fn told(
@@ -141,7 +145,7 @@ fn told(
         Decided::NotQuarantined(state) => return Err(not_apart(row, *state).into()),
         Decided::NoBody => return Err(no_body(row).into()),
         Decided::Missing => {
-            let message = format!("{} is gone", row.key);
+            let message = format!("{} no longer exists", row.key);
             return Err(CliError::new("inbox.not_found", Exit::NotFound, message).into());
         }
     };
@@ -153,7 +157,7 @@ fn told(
         reason: by.why.to_owned(),
     };
     let text = format!(
-        "{} {what} by {}; it is {} now\n",
+        "{} {what} by {}; its state is {}\n",
         report.key, report.by, report.status
     );
     out.document("quarantine.decision", &report, &report.id, &text)?;
@@ -166,11 +170,11 @@ fn no_body(row: &Row) -> CliError {
         "quarantine.no_body",
         Exit::Refused,
         format!(
-            "the body of {} is gone: there is nothing to work on",
+            "the body of {} is not available, so it cannot be processed",
             row.key
         ),
     )
-    .note("it was erased, is past its keeping, or is damaged")
+    .note("it was erased, its retention has ended, or it is damaged")
     .tip(format!(
         "webhookctl quarantine discard {} -m \"…\"",
         row.id()

@@ -1,4 +1,4 @@
-//! `quarantine purge`: only as many as were shown.
+//! `quarantine purge`: deletes the selected requests if their number is the confirmed one.
 
 use futures::StreamExt;
 use serde::Serialize;
@@ -14,7 +14,7 @@ use crate::output::table::thousands;
 use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 
-/// Requests that are deleted at a time.
+/// Requests that are deleted concurrently.
 const AT_ONCE: usize = 8;
 
 #[derive(Serialize)]
@@ -36,7 +36,7 @@ pub(super) async fn purge(
     let count = held.len();
     if count == 0 && args.confirm.is_none_or(|confirmed| confirmed == 0) {
         out.say(&format!(
-            "No refused request is kept ({}).",
+            "No rejected requests ({}).",
             asked(&args.selection)
         ));
         return Ok(Exit::Done);
@@ -55,7 +55,7 @@ pub(super) async fn purge(
             return Err(CliError::new(
                 "quarantine.confirm",
                 Exit::Refused,
-                format!("say how many: --confirm {count}"),
+                format!("confirm the count: --confirm {count}"),
             )
             .note(format!("{what}; this cannot be undone"))
             .into());
@@ -65,12 +65,12 @@ pub(super) async fn purge(
                 "quarantine.confirm_mismatch",
                 Exit::Refused,
                 format!(
-                    "the selection holds {}, but --confirm says {confirmed}; nothing was deleted",
+                    "the selection has {}, but --confirm says {confirmed}; nothing was deleted",
                     plural(count, "request")
                 ),
             )
             .note(what)
-            .tip("look again with `webhookctl quarantine list`")
+            .tip("review the selection with `webhookctl quarantine list`")
             .into());
         }
     }
@@ -83,7 +83,11 @@ pub(super) async fn purge(
         selection: asked(&args.selection),
         count,
     };
-    inbox.ledger.log(&deed, UnixMillis::now()).await?;
+    inbox
+        .ledger
+        .operations()
+        .log(&deed, UnixMillis::now())
+        .await?;
     let mut deleted = futures::stream::iter(&held)
         .map(|held| inbox.quarantine.purge(held))
         .buffer_unordered(AT_ONCE);
@@ -101,7 +105,7 @@ pub(super) async fn purge(
     Ok(Exit::Done)
 }
 
-/// What is deleted for good is written down with a reason.
+/// A permanent deletion requires a reason for the audit log.
 fn why(args: &PurgeArgs) -> Result<&str, CliError> {
     let why = args.why.as_deref().map(str::trim).unwrap_or_default();
     if why.is_empty() && args.confirm.is_some() {

@@ -161,7 +161,11 @@ async fn noted(
         selection: asked(&args.selection),
         count,
     };
-    inbox.ledger.log(&deed, UnixMillis::now()).await?;
+    inbox
+        .ledger
+        .operations()
+        .log(&deed, UnixMillis::now())
+        .await?;
     Ok(Some(who))
 }
 

@@ -15,9 +15,9 @@ use crate::target::Deployment;
 struct Line {
     source: String,
     name: String,
-    /// What the provider calls the objects.
+    /// The provider's name for the objects.
     objects: String,
-    /// `table users`, or the host of an endpoint.
+    /// `table users`, or the URL of an endpoint.
     against: String,
     /// Percent.
     cap: f64,
@@ -41,6 +41,7 @@ pub(super) async fn list(
     for (source, reconcile) in selected(&inbox, selection)? {
         let reports = inbox
             .ledger
+            .provider_reports()
             .reports(&source.name, &reconcile.name, 1, now)
             .await?;
         let last = reports.into_iter().next();
@@ -98,7 +99,7 @@ pub(super) async fn list(
         next_cursor: None,
         truncated: false,
         footer: None,
-        empty: "Nothing is compared; a [[source.reconcile]] in infra/sources.toml says what is."
+        empty: "No comparisons are configured; add a [[source.reconcile]] to infra/sources.toml."
             .to_owned(),
     })?;
     Ok(Exit::Done)

@@ -1,4 +1,4 @@
-//! `reconcile repair`: an event for each drifted object, through the door of the inbox.
+//! `reconcile repair`: puts an event for each drifted object into the inbox.
 
 use anyhow::Context as _;
 use serde::Serialize;
@@ -15,15 +15,15 @@ use crate::output::{CliError, Exit, Printer};
 use crate::target::Deployment;
 use crate::verbs::quarantine::reach::door;
 
-/// What is older says what was, not what is.
+/// Maximum age of a report. An older report may no longer describe the current state.
 const OLDEST_MS: i64 = 24 * 3600 * 1000;
 
 #[derive(Serialize)]
 struct Repaired<'r> {
     report: &'r str,
-    /// Events that are new in the inbox.
+    /// Events that were new to the inbox.
     new: usize,
-    /// Those that an earlier repair of the same report had put.
+    /// Events that an earlier repair of the same report had already put into the inbox.
     known: usize,
     events: Vec<String>,
     by: String,
@@ -48,12 +48,13 @@ pub(super) async fn repair(
     let (source, reconcile) = configured(&inbox, &report)?;
     let newest = inbox
         .ledger
+        .provider_reports()
         .reports(&report.source, &report.name, 1, now)
         .await?;
     of_now(&report, newest.first(), now)?;
     let drift: Vec<&Drift> = report.repairable().collect();
     if drift.is_empty() {
-        out.say("No object of this report has drifted in a way that an event can tell of.");
+        out.say("This report has no drift that an event can repair.");
         return Ok(Exit::Done);
     }
     within_cap(&report, reconcile, args.over_cap)?;
@@ -67,7 +68,7 @@ pub(super) async fn repair(
         selection: format!("{} of {}/{}", report.id, report.source, report.name),
         count: drift.len(),
     };
-    inbox.ledger.log(&deed, now).await?;
+    inbox.ledger.operations().log(&deed, now).await?;
     let mut noted = Repair {
         at: now,
         by: who.clone(),
@@ -75,7 +76,11 @@ pub(super) async fn repair(
         events: 0,
         complete: false,
     };
-    inbox.ledger.note_repair(&report, &noted).await?;
+    inbox
+        .ledger
+        .provider_reports()
+        .note_repair(&report, &noted)
+        .await?;
     let (mut new, mut events) = (0, Vec::new());
     for drift in &drift {
         let event = report.event(drift, source, inbox.config.hash(), UnixMillis::now());
@@ -83,7 +88,7 @@ pub(super) async fn repair(
         let kept = kept.with_context(|| {
             let put = events.len();
             format!(
-                "put the event of {}; {put} were put, run it again",
+                "put the event of {} into the inbox ({put} put so far; run the command again)",
                 drift.object
             )
         })?;
@@ -95,10 +100,14 @@ pub(super) async fn repair(
     }
     noted.events = events.len() as u64;
     noted.complete = true;
-    inbox.ledger.note_repair(&report, &noted).await?;
+    inbox
+        .ledger
+        .provider_reports()
+        .note_repair(&report, &noted)
+        .await?;
     let known = events.len() - new;
     let text = format!(
-        "{} of {} put into the inbox by {who}: {new} new, {known} were there already\n",
+        "{} of {} put into the inbox by {who}: {new} new, {known} already stored\n",
         plural(events.len(), "event"),
         report.id
     );
@@ -113,14 +122,14 @@ pub(super) async fn repair(
     out.document("reconcile.repair", &repaired, &report.id, &text)?;
     if report.counts.drifted() > drift.len() as u64 {
         out.say(&format!(
-            "{} more drifted and are not in the report; the next run finds them.",
+            "{} more drifted objects are not in the report; the next run finds them.",
             thousands(report.counts.drifted() - drift.len() as u64)
         ));
     }
     Ok(Exit::Done)
 }
 
-/// Before anything is read: without them nothing could be done.
+/// Fails before reading anything if the queue or the bucket is not named.
 fn reachable(inbox: &Deployment, at: &DoorAt) -> Result<(), CliError> {
     let names = inbox.names();
     let queue = at.queue_url.is_some() || names.queue_url.is_some();
@@ -154,7 +163,7 @@ fn configured<'i>(
 fn of_now(report: &Report, newest: Option<&Report>, now: UnixMillis) -> Result<(), CliError> {
     let refused = |message: String| {
         CliError::new("reconcile.old_report", Exit::Refused, message)
-            .note("what it says may have been mended by now; nothing was put")
+            .note("the drift may have been repaired since; nothing was changed")
             .tip("webhookctl reconcile run")
     };
     match newest {
@@ -169,7 +178,7 @@ fn of_now(report: &Report, newest: Option<&Report>, now: UnixMillis) -> Result<(
     }
 }
 
-/// A side that is not there at all looks like drift of everything.
+/// If one side is missing entirely, every object looks drifted.
 fn within_cap(report: &Report, reconcile: &Reconcile, over_cap: bool) -> Result<(), CliError> {
     let percent = report.counts.percent();
     if over_cap || percent <= reconcile.cap {
@@ -179,7 +188,7 @@ fn within_cap(report: &Report, reconcile: &Reconcile, over_cap: bool) -> Result<
         "reconcile.over_cap",
         Exit::Refused,
         format!(
-            "{percent:.1}% of {} drifted, and the cap is {}%; nothing was put",
+            "{percent:.1}% of {} drifted, which is more than the cap of {}%; nothing was changed",
             plural(
                 usize::try_from(report.counts.compared).unwrap_or(usize::MAX),
                 "object"
@@ -187,8 +196,8 @@ fn within_cap(report: &Report, reconcile: &Reconcile, over_cap: bool) -> Result<
             reconcile.cap
         ),
     )
-    .note("so much at once is more often a wrong table, key or filter than drift")
-    .tip("look at some of them; if they are right: --over-cap"))
+    .note("so much drift usually means a wrong table, key or filter")
+    .tip("check some of the objects; if the drift is real, pass --over-cap"))
 }
 
 fn confirmed(drift: &[&Drift], confirm: Option<usize>) -> Result<(), CliError> {
@@ -203,7 +212,7 @@ fn confirmed(drift: &[&Drift], confirm: Option<usize>) -> Result<(), CliError> {
             "reconcile.confirm",
             Exit::Refused,
             format!(
-                "{} would be put into the inbox; say how many: --confirm {count}",
+                "{} would be put into the inbox; confirm the count: --confirm {count}",
                 plural(count, "event")
             ),
         )
@@ -212,7 +221,7 @@ fn confirmed(drift: &[&Drift], confirm: Option<usize>) -> Result<(), CliError> {
             "reconcile.confirm_mismatch",
             Exit::Refused,
             format!(
-                "the report has {}, but --confirm says {confirmed}; nothing was put",
+                "the report has {}, but --confirm says {confirmed}; nothing was changed",
                 plural(count, "drifted object")
             ),
         )

@@ -16,7 +16,7 @@ use crate::output::{Exit, Printer};
 use crate::run_task::run_task;
 use crate::target::Deployment;
 
-/// Drifted objects that people are shown; scripts are given all.
+/// Number of drifted objects that the text output shows; the JSON output has all.
 const SHOWN: usize = 40;
 
 #[derive(Serialize, Deserialize)]
@@ -36,7 +36,11 @@ pub(super) async fn report(
         reports.push(find(&inbox, id, now).await?);
     } else {
         for (source, reconcile) in selected(&inbox, &args.selection)? {
-            let last = inbox.ledger.reports(&source.name, &reconcile.name, 1, now);
+            let last =
+                inbox
+                    .ledger
+                    .provider_reports()
+                    .reports(&source.name, &reconcile.name, 1, now);
             reports.extend(last.await?);
         }
     }
@@ -49,22 +53,22 @@ pub(super) async fn run(
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
     let inbox = Deployment::open(&global.target)?;
-    inbox.may_write("compare, which keeps a report")?;
+    inbox.may_write("compare, which stores a report")?;
     selected(&inbox, &args.selection)?;
     let (source, name) = (&args.selection.source, &args.selection.name);
     let task = json!({"task": "reconcile", "source": source, "name": name});
     let answer = run_task(&inbox, global, &args.function_at, &task).await?;
     let answer: Reports =
-        serde_json::from_value(answer).context("the answer of backup-sync cannot be read")?;
+        serde_json::from_value(answer).context("parse the answer of backup-sync")?;
     if answer.reports.is_empty() {
-        out.say("Another run is at it, or nothing is configured to be compared.");
+        out.say("Another run is in progress, or no comparison is configured.");
     }
     show("reconcile.run", answer.reports, out)
 }
 
 fn show(command: &'static str, reports: Vec<Report>, out: &mut Printer) -> anyhow::Result<Exit> {
     if reports.is_empty() && !out.format.is_json() {
-        out.say("There is no report. `webhookctl reconcile run` makes one.");
+        out.say("No reports. `webhookctl reconcile run` creates one.");
         return Ok(Exit::Done);
     }
     let text: String = reports.iter().map(text).collect();
@@ -95,19 +99,25 @@ fn text(report: &Report) -> String {
     );
     for (count, said) in [
         (counts.agree, "agree"),
-        (counts.missing, "missing here"),
-        (counts.gone, "gone there"),
+        (counts.missing, "missing locally"),
+        (counts.gone, "deleted at the provider"),
         (counts.different, "different"),
-        (counts.ambiguous, "ambiguous: several objects bear the id"),
+        (
+            counts.ambiguous,
+            "ambiguous: several objects have the same id",
+        ),
         (
             counts.unconfirmed,
-            "differ too, and were not looked at twice",
+            "also differ, but were not checked a second time",
         ),
-        (counts.moving, "changed while they were looked at"),
-        (counts.young, "only theirs and new, may still come"),
+        (counts.moving, "changed during the comparison"),
+        (
+            counts.young,
+            "only at the provider and new, so their events may still arrive",
+        ),
         (
             counts.settled,
-            "of those that agree did so at the second look",
+            "of the agreeing objects agreed only at the second check",
         ),
     ] {
         if count > 0 || said == "agree" {
@@ -128,7 +138,7 @@ fn text(report: &Report) -> String {
         let state = if repair.complete {
             "repaired"
         } else {
-            "a repair was begun"
+            "repair started"
         };
         let _ = writeln!(
             text,

@@ -1,4 +1,4 @@
-//! `replay apply`: a plan is run, or gone on with where it stopped.
+//! `replay apply`: applies a plan, or resumes it at its last checkpoint.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::target::Deployment;
 pub(super) type Args = ReplayApplyArgs;
 
 impl ReplayApplyArgs {
-    /// As if nothing but the count had been said.
+    /// The defaults of the command line, with the given count.
     pub(super) fn usual(plan: String, confirm: Option<u64>) -> Self {
         Self {
             plan,
@@ -61,7 +61,7 @@ pub(super) async fn apply(
         return ended(&plan, inbox, out).await;
     }
     applicable(&plan, now)?;
-    let events = inbox.ledger.plan_order(&plan.id).await?;
+    let events = inbox.ledger.plans().plan_order(&plan.id).await?;
     unchanged(&plan, &events)?;
     if args.dry_run {
         return dry_run(&plan, &events, inbox, out).await;
@@ -80,10 +80,11 @@ pub(super) async fn apply(
     let stop = match stop {
         Ok(stop) => stop,
         Err(error) => {
-            // Who comes next does not have to wait for the lease to end, if this can be said.
+            // Release the lease if possible, so that the next `apply` does not have to wait for its
+            // expiry.
             let _ = give_back(engine, "failed").await;
             return Err(error.context(format!(
-                "plan {} stopped; go on with `webhookctl replay apply {}`",
+                "plan {} stopped; resume it with `webhookctl replay apply {}`",
                 plan.id, plan.id
             )));
         }
@@ -91,7 +92,7 @@ pub(super) async fn apply(
     finish(engine, stop, inbox, out).await
 }
 
-/// Why it cannot be applied at all, or not now.
+/// Why the plan cannot be applied at all, or not at the moment.
 fn applicable(plan: &Plan, now: UnixMillis) -> Result<(), CliError> {
     match plan.standing(now) {
         PlanState::Expired => {
@@ -101,7 +102,10 @@ fn applicable(plan: &Plan, now: UnixMillis) -> Result<(), CliError> {
                 .tip(format!("webhookctl replay plan --like {}", plan.id)))
         }
         PlanState::Cancelled => {
-            let by = plan.cancelled_by.as_deref().map_or("somebody", short);
+            let by = plan
+                .cancelled_by
+                .as_deref()
+                .map_or("another operator", short);
             let message = format!("plan {} was cancelled by {by}", plan.id);
             Err(CliError::new("replay.cancelled", Exit::Refused, message)
                 .tip(format!("webhookctl replay plan --like {}", plan.id)))
@@ -113,7 +117,7 @@ fn applicable(plan: &Plan, now: UnixMillis) -> Result<(), CliError> {
 
 fn locked(plan: &Plan, now: UnixMillis) -> CliError {
     let run = plan.runs.last();
-    let by = run.map_or("somebody", |run| short(&run.by));
+    let by = run.map_or("another operator", |run| short(&run.by));
     let since = run.map_or(String::new(), |run| {
         let since = clock(run.from, now.0);
         format!(" since {}", since.split('.').next().unwrap_or(&since))
@@ -128,13 +132,13 @@ fn locked(plan: &Plan, now: UnixMillis) -> CliError {
     ))
 }
 
-/// Whether these are the events that were looked at when the plan was made.
+/// Checks that these are the events from which the plan was made.
 fn unchanged(plan: &Plan, events: &[PlanEvent]) -> Result<(), CliError> {
     if events.len() == plan.count && plan_digest(events.iter()) == plan.facts.sha256 {
         return Ok(());
     }
     let message = format!(
-        "the events of plan {} are not those that it was made of",
+        "the stored events of plan {} have changed since it was made",
         plan.id
     );
     Err(CliError::new("replay.changed", Exit::Refused, message)
@@ -142,7 +146,8 @@ fn unchanged(plan: &Plan, events: &[PlanEvent]) -> Result<(), CliError> {
         .tip(format!("webhookctl replay plan --like {}", plan.id)))
 }
 
-/// Takes the plan, and writes down who does, before anything is done.
+/// Writes the audit log entry, then takes the lease of the plan. Both happen before any event
+/// changes.
 async fn begin(plan: &Plan, by: &str, pace: Pace, inbox: &Deployment) -> anyhow::Result<PlanLease> {
     let now = UnixMillis::now();
     let deed = AuditAction {
@@ -152,7 +157,7 @@ async fn begin(plan: &Plan, by: &str, pace: Pace, inbox: &Deployment) -> anyhow:
         selection: format!("{} of {}", plan.id, plan.facts.words),
         count: plan.count,
     };
-    inbox.ledger.log(&deed, now).await?;
+    inbox.ledger.operations().log(&deed, now).await?;
     let run = PlanRun {
         by: by.to_owned(),
         from: now.0,
@@ -160,20 +165,23 @@ async fn begin(plan: &Plan, by: &str, pace: Pace, inbox: &Deployment) -> anyhow:
         ..PlanRun::default()
     };
     let owner = format!("{by} {}", shared::inbox::ledger::plan_id()?);
-    let claim = inbox.ledger.begin_plan(&plan.id, &owner, &run, now, LEASE);
+    let claim = inbox
+        .ledger
+        .plans()
+        .begin_plan(&plan.id, &owner, &run, now, LEASE);
     match claim.await? {
         PlanClaim::Leased(lease) => Ok(*lease),
         PlanClaim::Refused(plan) => {
             let now = UnixMillis::now();
             applicable(&plan, now)?;
-            // It came to its end, or was given back, between the two.
+            // The plan was finished or released between the two calls.
             Err(locked(&plan, now).into())
         }
-        PlanClaim::Missing => anyhow::bail!("plan {} is not there any more", plan.id),
+        PlanClaim::Missing => anyhow::bail!("plan {} no longer exists", plan.id),
     }
 }
 
-/// What would run now: those that nobody has touched since the plan was made.
+/// Counts the events that would run now: those unchanged since the plan was made.
 async fn dry_run(
     plan: &Plan,
     events: &[PlanEvent],
@@ -200,7 +208,7 @@ async fn dry_run(
     Ok(Exit::Done)
 }
 
-/// It was applied before: what came of it is said once more.
+/// Prints the outcome of a plan that is already finished.
 async fn ended(plan: &Plan, inbox: &Deployment, out: &mut Printer) -> anyhow::Result<Exit> {
     let seen = record::seen(inbox, plan).await?;
     let exit = exit_of(Stop::Finished, seen.outcome.failed);
@@ -228,7 +236,7 @@ fn exit_of(stop: Stop, failed: usize) -> Exit {
 async fn give_back(engine: Engine<'_>, end: &str) -> anyhow::Result<()> {
     let (ledger, next) = (engine.ledger, engine.next);
     let lease = with_end(engine.lease, end);
-    ledger.pause_plan(lease, next).await
+    ledger.plans().pause_plan(lease, next).await
 }
 
 fn with_end(mut lease: PlanLease, end: &str) -> PlanLease {
@@ -254,13 +262,14 @@ async fn finish(
         Stop::Finished => "finished".to_owned(),
         Stop::Failed { failed, of } => format!("stopped: {failed} of {of} failed again"),
         Stop::Interrupted => "stopped with Ctrl-C".to_owned(),
-        Stop::TimedOut => "did not wait any longer".to_owned(),
-        Stop::Lost => "lost it to another, or it was cancelled".to_owned(),
+        Stop::TimedOut => "stopped waiting for outcomes (--timeout)".to_owned(),
+        Stop::Lost => "lost the lease, or the plan was cancelled".to_owned(),
     };
     if next == count && stop != Stop::Lost {
         let lease = with_end(engine.lease, &end);
         inbox
             .ledger
+            .plans()
             .finish_plan(lease, &outcome, UnixMillis::now())
             .await?;
     } else {
@@ -281,7 +290,9 @@ async fn finish(
         Stop::Interrupted if left > 0 => {
             format!("stopped; what is queued still runs, {}\n", untouched(left))
         }
-        Stop::Lost => format!("stopped: another has plan {id}, or it was cancelled\n"),
+        Stop::Lost => {
+            format!("stopped: another operator has taken plan {id}, or it was cancelled\n")
+        }
         Stop::Finished | Stop::TimedOut | Stop::Interrupted => {
             format!("{} in {took}\n", signed(&outcome))
         }
@@ -289,8 +300,8 @@ async fn finish(
     for failure in &failures {
         let _ = writeln!(text, "{}", record::failed(failure));
     }
-    let plan = inbox.ledger.plan(&id).await?;
-    let plan = plan.ok_or_else(|| anyhow::anyhow!("plan {id} is not there any more"))?;
+    let plan = inbox.ledger.plans().plan(&id).await?;
+    let plan = plan.ok_or_else(|| anyhow::anyhow!("plan {id} no longer exists"))?;
     let exit = exit_of(stop, outcome.failed);
     let tip = tip(
         stop,
@@ -308,9 +319,9 @@ async fn finish(
 fn tip(stop: Stop, left: usize, id: &str, error: Option<&str>) -> String {
     match (stop, error) {
         (Stop::Failed { .. }, _) => {
-            format!("fix the cause, then `webhookctl replay apply {id}` tries others")
+            format!("fix the cause, then continue with `webhookctl replay apply {id}`")
         }
-        (Stop::Interrupted, _) if left > 0 => format!("go on later: webhookctl replay apply {id}"),
+        (Stop::Interrupted, _) if left > 0 => format!("resume later: webhookctl replay apply {id}"),
         (Stop::Lost, _) => format!("webhookctl replay status {id}"),
         (_, Some(error)) => format!(
             "webhookctl inbox list --error {error}          record: webhookctl replay show {id}"

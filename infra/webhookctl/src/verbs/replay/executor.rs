@@ -1,8 +1,9 @@
-//! A plan is applied: a few events first, the others at a rate, a checkpoint behind each batch.
+//! Applies a plan: first a few events as a canary, then the others at a rate, with a checkpoint
+//! after each batch.
 //!
-//! Whoever does this may be stopped at any call. An event is run again and noted as such in one
-//! transaction; a checkpoint only saves asking for those before it. So the next one goes on behind the
-//! last checkpoint, and finds what was run again already.
+//! The process can stop at any call. One transaction replays an event and marks it as applied; a
+//! checkpoint only avoids reading the events before it. The next run therefore starts after the
+//! last checkpoint, and recognizes events that were already replayed.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -20,50 +21,50 @@ use super::interrupt::Interrupt;
 use super::outcome::{Became, Failure, count, failures, look};
 use super::progress::Watch;
 
-/// For how long a plan is held without a sign of life.
+/// How long a plan is leased without a renewal.
 pub(super) const LEASE: Duration = Duration::from_secs(30);
 
-/// How often the lease is renewed while nothing else is to be written.
+/// Interval of the lease renewal while no checkpoint is written.
 const RENEW: Duration = Duration::from_secs(10);
 
-/// How often outcomes are looked at.
+/// Interval at which outcomes are read.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Events that are run again at the same time.
+/// Events that are replayed concurrently.
 const AT_ONCE: usize = 8;
 
-/// Events that are looked at in one go: looking does not hold up what is to be queued.
+/// Maximum number of outcomes that are read at a time, so that reading does not delay queueing.
 const MOST_LOOKED_AT: usize = 256;
 
-/// Outcomes that have to be known before their share says anything.
+/// Minimum number of known outcomes before the failure rate can stop the plan.
 const ENOUGH: usize = 10;
 
-/// How it is applied.
+/// How fast and how carefully a plan is applied.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
-    /// Events a second.
+    /// Events per second.
     pub(super) rate: u32,
     pub(super) canary: usize,
-    /// Percent of failures above which it stops.
+    /// Percentage of failures above which the plan stops.
     pub(super) stop_at: u32,
     pub(super) wait: bool,
-    /// For how long outcomes are waited for.
+    /// How long to wait for outcomes.
     pub(super) timeout: Duration,
 }
 
-/// Why it ended.
+/// Why a run of the plan ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Each event has its outcome, or none was waited for.
+    /// Each event has its outcome, or the run does not wait for outcomes.
     Finished,
-    /// Too many failed again: of so many that were tried.
+    /// Too many events failed again, of the events whose outcome is known.
     Failed {
         failed: usize,
         of: usize,
     },
     Interrupted,
     TimedOut,
-    /// The lease is another's, or the plan was cancelled.
+    /// Another process has the lease, or the plan was cancelled.
     Lost,
 }
 
@@ -76,21 +77,21 @@ pub(super) struct Engine<'e> {
     pub(super) pace: Pace,
     pub(super) interrupt: Interrupt,
     pub(super) watch: Watch,
-    /// What became of each event.
+    /// The outcome of each event.
     pub(super) became: Vec<Became>,
-    /// How many were looked at.
+    /// Number of events that were handled.
     pub(super) next: usize,
-    /// Where this run began.
+    /// The position at which this run began.
     begun: usize,
-    /// Those that the plan had run again before.
+    /// Events that an earlier run of the plan has replayed.
     applied: BTreeSet<String>,
     renewed: Instant,
     looked: Instant,
-    /// The places of those that are tried first, while they are.
+    /// The positions of the canary events, while the canary runs.
     trying: Option<Range<usize>>,
-    /// Where the next look begins.
+    /// The position from which the next read of outcomes starts.
     look_from: usize,
-    /// Messages that could not be rung. The sweep rings for them.
+    /// Number of messages that could not be sent. The sweep sends them.
     pub(super) unrung: usize,
 }
 
@@ -104,7 +105,7 @@ impl<'e> Engine<'e> {
         watch: Watch,
     ) -> anyhow::Result<Self> {
         let next = lease.plan.next.min(events.len());
-        let planned = ledger.planned(&lease.plan.id).await?;
+        let planned = ledger.plans().planned(&lease.plan.id).await?;
         let applied = planned.iter().filter(|event| event.applied_at.is_some());
         let applied: BTreeSet<String> = applied.map(|event| event.key.pk()).collect();
         let before = |(place, event): (usize, &PlanEvent)| {
@@ -137,7 +138,7 @@ impl<'e> Engine<'e> {
         })
     }
 
-    /// Goes on with the plan until it ends.
+    /// Applies the plan from its checkpoint until it ends.
     pub(super) async fn run(&mut self) -> anyhow::Result<Stop> {
         self.watch.begin(self.events.len());
         if let Some(stop) = self.canary().await? {
@@ -181,7 +182,7 @@ impl<'e> Engine<'e> {
         failures(self.became.iter())
     }
 
-    /// A few first: only when they are done come the others.
+    /// Replays the canary events. The others follow only when these are done.
     async fn canary(&mut self) -> anyhow::Result<Option<Stop>> {
         let (from, tried) = (self.next, self.pace.canary);
         if tried == 0 || self.events.len() - from <= tried {
@@ -205,7 +206,7 @@ impl<'e> Engine<'e> {
         Ok(stop.or_else(|| self.too_many(1)))
     }
 
-    /// The next events, and a checkpoint behind them.
+    /// Replays the next events and writes a checkpoint.
     async fn batch(&mut self, size: usize) -> anyhow::Result<Option<Stop>> {
         let (from, to) = (self.next, self.events.len().min(self.next + size));
         let events = self.events.get(from..to).unwrap_or_default();
@@ -227,8 +228,9 @@ impl<'e> Engine<'e> {
         self.renew().await
     }
 
-    /// Runs one event again, and whether its message was rung. The first of a plan go among the
-    /// events of now, however old they are: somebody waits for them.
+    /// Replays one event. The second value tells whether its work message was sent. The first
+    /// events of a plan go to the main queue regardless of their age, because the operator waits
+    /// for them.
     async fn again(
         &self,
         event: &PlanEvent,
@@ -244,8 +246,8 @@ impl<'e> Engine<'e> {
             seen: event.epoch,
             new_effects: self.lease.plan.facts.new_effects,
         };
-        match self.ledger.replay(&event.key, &again, now).await? {
-            // Who was here before may have died in front of the bell.
+        match self.ledger.plans().replay(&event.key, &again, now).await? {
+            // An earlier run may have stopped before it sent the message, so send it in both cases.
             Replayed::Again | Replayed::Before => {
                 let bell = WorkMessage {
                     key: event.key.clone(),
@@ -263,7 +265,7 @@ impl<'e> Engine<'e> {
         }
     }
 
-    /// Waits for the outcome of each event from `from` on that is queued.
+    /// Waits for the outcomes of the queued events from `from` on.
     async fn outcomes(&mut self, from: usize) -> anyhow::Result<Option<Stop>> {
         let until = Instant::now() + self.pace.timeout;
         loop {
@@ -287,7 +289,7 @@ impl<'e> Engine<'e> {
         }
     }
 
-    /// Looks at what is not known to have come to an end.
+    /// Reads the outcomes of events that are not known to be finished.
     async fn look(&mut self) -> anyhow::Result<()> {
         let waiting =
             |(place, became): (usize, &Became)| (*became == Became::Waiting).then_some(place);
@@ -319,24 +321,27 @@ impl<'e> Engine<'e> {
 
     async fn renew(&mut self) -> anyhow::Result<Option<Stop>> {
         let until = UnixMillis::now() + LEASE;
-        let held = self.ledger.checkpoint_plan(&self.lease, self.next, until);
+        let held = self
+            .ledger
+            .plans()
+            .checkpoint_plan(&self.lease, self.next, until);
         let held = held.await?;
         self.renewed = Instant::now();
         Ok((!held).then_some(Stop::Lost))
     }
 
-    /// Whether more failed in this run than may, of those whose outcome is known.
+    /// Whether the failure rate of this run, over the known outcomes, exceeds the limit.
     fn too_many(&self, enough: usize) -> Option<Stop> {
         let of_this_run = self.became.get(self.begun..self.next).unwrap_or_default();
         let PlanOutcome { done, failed, .. } = count(of_this_run.iter());
         let of = done + failed;
-        // Behind the last one there is nothing to stop.
+        // After the last event there is nothing to stop.
         let left = self.next < self.events.len();
         (left && of >= enough && failed * 100 > of * self.pace.stop_at as usize)
             .then_some(Stop::Failed { failed, of })
     }
 
-    /// Half a second's worth, so that a slow rate stays even.
+    /// Events for half a second, so that a low rate stays even.
     fn batch_size(&self) -> usize {
         (self.pace.rate as usize / 2).clamp(1, 25)
     }

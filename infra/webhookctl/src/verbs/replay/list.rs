@@ -14,7 +14,7 @@ use crate::output::time::{clock, rfc3339};
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
-/// Plans that are read at the same time.
+/// Plans that are read concurrently.
 const AT_ONCE: usize = 16;
 
 #[derive(Serialize)]
@@ -41,19 +41,19 @@ pub(super) async fn log(
         .since
         .map_or(UnixMillis(0), |when| UnixMillis(when.millis(now.0)));
     let limit = args.limit as usize;
-    // Those of one person are found by reading all.
+    // To find the plans of one operator, all plans are read.
     let most = if args.by.is_some() {
         usize::MAX
     } else {
         limit + 1
     };
-    let ids = inbox.ledger.plan_ids(since, now, most).await?;
+    let ids = inbox.ledger.plans().plan_ids(since, now, most).await?;
     let plans: Vec<Option<Plan>> = stream::iter(ids)
-        .map(async |id| inbox.ledger.plan(&id).await)
+        .map(async |id| inbox.ledger.plans().plan(&id).await)
         .buffered(AT_ONCE)
         .try_collect()
         .await?;
-    // One that is not there was stopped while it was made.
+    // A plan without an item was interrupted while it was made.
     let plans = plans.into_iter().flatten();
     let by = |plan: &Plan| {
         args.by
@@ -74,8 +74,8 @@ pub(super) async fn log(
         items,
         next_cursor: None,
         truncated,
-        footer: truncated.then(|| format!("the newest {limit}; more with -n")),
-        empty: "Nothing was planned; plans are kept for 90 days.".to_owned(),
+        footer: truncated.then(|| format!("the newest {limit} plans; show more with -n")),
+        empty: "No plans; plans are kept for 90 days.".to_owned(),
         tip: Some("webhookctl replay show <PLAN>".to_owned()),
     })?;
     Ok(Exit::Done)
@@ -116,7 +116,7 @@ fn columns(now: i64) -> Vec<Column<'static, Line>> {
     ]
 }
 
-/// The time of one of today, the date of another.
+/// The time of day if it is today, otherwise the date.
 fn when(at: i64, now: i64) -> String {
     let text = clock(at, now);
     let end = if text.len() > 12 { 10 } else { 8 };

@@ -1,4 +1,4 @@
-//! `replay plan`: which events, frozen, and what would happen to each.
+//! `replay plan`: freezes a set of events and shows what would happen to each.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,24 +22,24 @@ use crate::output::{CliError, Exit, Printer};
 use crate::selection::{Selection, Want};
 use crate::target::Deployment;
 
-/// Events that are counted beyond those that may be selected, to say how many there are.
+/// Factor over `--max` up to which matching events are counted, to report how many there are.
 const COUNTED: usize = 10;
 
-/// Events that are looked at at the same time.
+/// Events that are read concurrently.
 const AT_ONCE: usize = 16;
 
-/// What a plan is to be made of.
+/// The input of a plan.
 pub(super) struct Asked {
     selection: Selection,
     reason: String,
     policy: Policy,
     max: usize,
     expires: Duration,
-    /// Whether the plan is printed; otherwise only what comes of it is.
+    /// Whether the plan is printed; otherwise only its result is.
     shown: bool,
 }
 
-/// What is decided about the selected events.
+/// The decisions about the selected events.
 pub(super) struct Judged {
     pub(super) rows: Vec<Row>,
     pub(super) events: Vec<PlanEvent>,
@@ -69,7 +69,7 @@ pub(super) async fn plan(
     if args.new_effect && args.mode != ReplayMode::Force {
         return Err(CliError::usage(
             "replay.new_effect",
-            "--new-effect makes happen again what has happened; that needs --mode force",
+            "--new-effect repeats effects that have happened; it requires --mode force",
         )
         .into());
     }
@@ -94,7 +94,7 @@ pub(super) async fn plan(
     Ok(Exit::Done)
 }
 
-/// Makes a plan and prints it; none when nothing would run again.
+/// Makes a plan and prints it. Returns `None` if no event would run again.
 pub(super) async fn made(
     asked: Asked,
     inbox: &Deployment,
@@ -108,7 +108,8 @@ pub(super) async fn made(
     let committed = judged.runs.get(&Runs::Committed).copied().unwrap_or(0);
     if committed > 0 && asked.reason.is_empty() {
         let message = format!(
-            "--mode force runs {} whose side effect is committed; that needs --reason and --confirm {}",
+            "--mode force runs {} whose side effect is committed; this requires --reason and \
+             --confirm {}",
             events(committed),
             judged.events.len()
         );
@@ -177,10 +178,10 @@ async fn selected(asked: &Asked, inbox: &Deployment) -> anyhow::Result<Vec<Row>>
     } else {
         (
             format!("{counted} events match"),
-            format!("narrow the selection, or say --max {count}"),
+            format!("narrow the selection, or pass --max {count}"),
         )
     };
-    let message = format!("{said}, --max is {}", asked.max);
+    let message = format!("{said}, but --max is {}", asked.max);
     let error = CliError::new("replay.too_many", Exit::Refused, message);
     Err(error.tip(tip).into())
 }
@@ -227,7 +228,7 @@ async fn judge(
     Ok(judged)
 }
 
-/// What has to be read beside a row; nothing if its source is not configured any more.
+/// Reads the facts that are not in the row; `None` if the source is no longer configured.
 async fn at_source(row: &Row, inbox: &Deployment) -> anyhow::Result<Option<AtSource>> {
     let Some(source) = inbox.config.source(row.key.source()) else {
         return Ok(None);
@@ -241,9 +242,10 @@ async fn at_source(row: &Row, inbox: &Deployment) -> anyhow::Result<Option<AtSou
     Ok(Some(AtSource { bodies, overtaken }))
 }
 
-/// What cannot be told counts as not overtaken: the processor decides in the end.
+/// If the order cannot be determined, the event counts as not overtaken: the processor makes the
+/// final decision.
 async fn is_overtaken(row: &Row, order: &Order, inbox: &Deployment) -> anyhow::Result<bool> {
-    // A deployment's bucket is not named here.
+    // The name of a deployment's bucket is not known here.
     if matches!(row.body_at, BodyAt::Bucket(_)) && inbox.local.is_none() {
         return Ok(false);
     }
@@ -252,26 +254,27 @@ async fn is_overtaken(row: &Row, order: &Order, inbox: &Deployment) -> anyhow::R
     };
     let place = order.place(row.key.source(), &row.headers, &body.0, row.received_at);
     match place {
-        Some(place) => inbox.ledger.is_overtaken(&place).await,
+        Some(place) => inbox.ledger.entities().is_overtaken(&place).await,
         None => Ok(false),
     }
 }
 
-/// Keeps it, under another name when its own is taken.
+/// Stores the plan. If its id is taken, generates another one.
 async fn keep(plan: &mut Plan, judged: &Judged, inbox: &Deployment) -> anyhow::Result<()> {
     for _ in 0..3 {
         let made = inbox
             .ledger
+            .plans()
             .make_plan(plan, &judged.events, &judged.left_out);
         if made.await? {
             return Ok(());
         }
         plan.id = plan_id()?;
     }
-    anyhow::bail!("no free name for the plan was found; nothing was planned")
+    anyhow::bail!("no unused plan id was found; nothing was planned")
 }
 
-/// What another plan selected.
+/// The selection of another plan.
 async fn like_that(
     inbox: &Deployment,
     like: &str,
@@ -279,14 +282,14 @@ async fn like_that(
 ) -> anyhow::Result<SelectionArgs> {
     let plan = named(inbox, like, now).await?;
     let unclear = |what: &str| {
-        let message = format!("what {} selected cannot be selected again: {what}", plan.id);
+        let message = format!("the selection of {} cannot be repeated: {what}", plan.id);
         CliError::new("replay.like", Exit::Refused, message)
-            .tip("say the selection again, without --like")
+            .tip("pass the selection again, without --like")
     };
     let mut line = vec!["selection".to_owned()];
     for (name, value) in plan.facts.selection.as_object().into_iter().flatten() {
         if name == "where" {
-            return Err(unclear("the values of --where are not kept").into());
+            return Err(unclear("the values of --where are not stored").into());
         }
         let values = value
             .as_array()
@@ -303,5 +306,5 @@ async fn like_that(
     let read = flags
         .try_get_matches_from(line)
         .and_then(|found| SelectionArgs::from_arg_matches(&found));
-    Ok(read.map_err(|_| unclear("this version does not know all of it"))?)
+    Ok(read.map_err(|_| unclear("this version does not support all of its options"))?)
 }

@@ -1,4 +1,4 @@
-//! `replay status`, `show` and `cancel`: where a plan stands, and all that is written down of it.
+//! `replay status`, `show` and `cancel`: the progress of a plan and its full record.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,17 +19,17 @@ use crate::output::time::rfc3339;
 use crate::output::{CliError, Column, Exit, List, Printer};
 use crate::target::Deployment;
 
-/// What came of a plan's events.
+/// The outcomes of a plan's events.
 pub(super) struct Seen {
     pub(super) outcome: PlanOutcome,
     pub(super) failures: Vec<Failure>,
 }
 
-/// What came of the events of a plan, from their rows as they are now. Also those behind the last
-/// checkpoint count, where a run was killed.
+/// Reads the outcomes of a plan's events from their current rows. Events after the last checkpoint
+/// also count, because a run can be killed after it replayed them.
 pub(super) async fn seen(inbox: &Deployment, plan: &Plan) -> anyhow::Result<Seen> {
-    let all = inbox.ledger.plan_order(&plan.id).await?;
-    let planned = inbox.ledger.planned(&plan.id).await?;
+    let all = inbox.ledger.plans().plan_order(&plan.id).await?;
+    let planned = inbox.ledger.plans().planned(&plan.id).await?;
     let applied = planned.iter().filter(|event| event.applied_at.is_some());
     let applied: BTreeSet<String> = applied.map(|event| event.key.pk()).collect();
     let is_applied = |event: &&shared::inbox::ledger::PlanEvent| applied.contains(&event.key.pk());
@@ -94,8 +94,8 @@ pub(super) async fn cancel(
         selection: plan.id.clone(),
         count: plan.count,
     };
-    inbox.ledger.log(&deed, now).await?;
-    let cancelled = inbox.ledger.cancel_plan(&plan.id, &by, now).await?;
+    inbox.ledger.operations().log(&deed, now).await?;
+    let cancelled = inbox.ledger.plans().cancel_plan(&plan.id, &by, now).await?;
     let plan = cancelled.unwrap_or(plan);
     if plan.state != PlanState::Cancelled {
         let message = format!(
@@ -105,7 +105,7 @@ pub(super) async fn cancel(
         return Err(CliError::new("replay.ended", Exit::Refused, message).into());
     }
     let text = format!(
-        "{} is cancelled: {} of {} were looked at, and what is queued still runs\n",
+        "{} is cancelled: {} of {} were handled; queued events still run\n",
         plan.id,
         plan.next,
         events(plan.count as u64)
@@ -119,7 +119,7 @@ pub(super) async fn cancel(
     Ok(Exit::Done)
 }
 
-/// An event that was selected and is not part of the plan.
+/// An event that was selected but is not part of the plan.
 #[derive(Serialize)]
 struct Line {
     id: String,
@@ -137,7 +137,7 @@ async fn left_out(
     now: UnixMillis,
     out: &mut Printer,
 ) -> anyhow::Result<Exit> {
-    let left = inbox.ledger.plan_left_out(&plan.id).await?;
+    let left = inbox.ledger.plans().plan_left_out(&plan.id).await?;
     let items = left.iter().map(|left| {
         let why = LeftOut::parse(&left.why);
         Line {
@@ -167,7 +167,7 @@ async fn left_out(
         next_cursor: None,
         truncated: false,
         footer: None,
-        empty: format!("{} leaves nothing out.", plan.id),
+        empty: format!("{} leaves out no events.", plan.id),
         tip: None,
     })?;
     Ok(Exit::Done)
@@ -176,10 +176,13 @@ async fn left_out(
 fn head(plan: &Plan, now: UnixMillis) -> String {
     let held = match &plan.lease {
         Some((_, until)) if plan.is_held(now) => {
-            let by = plan.runs.last().map_or("somebody", |run| short(&run.by));
-            format!(", {by} is at it until {}", rfc3339(until.0))
+            let by = plan
+                .runs
+                .last()
+                .map_or("another operator", |run| short(&run.by));
+            format!(", leased by {by} until {}", rfc3339(until.0))
         }
-        _ if plan.state == PlanState::Running => ", nobody is at it".to_owned(),
+        _ if plan.state == PlanState::Running => ", not being applied".to_owned(),
         _ => String::new(),
     };
     format!("{}  {}{held}\n", plan.id, plan.standing(now))
@@ -232,7 +235,7 @@ fn page(plan: &Plan, seen: &Seen, now: UnixMillis) -> String {
     let _ = writeln!(text, "  sha256    {}", facts.sha256);
     for run in &plan.runs {
         let to = run.to.map_or("never ended".to_owned(), rfc3339);
-        let end = run.end.as_deref().unwrap_or("killed, or at it");
+        let end = run.end.as_deref().unwrap_or("killed, or still running");
         let _ = writeln!(
             text,
             "  run       {} – {to} by {}, {}/s: {end}",

@@ -1,4 +1,4 @@
-//! `send --event`: a stored event once more, to this machine.
+//! `send --event`: sends a stored event again, to a program on this machine.
 
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::AuditAction;
@@ -16,12 +16,12 @@ use crate::samples::{Signed, Signer};
 use crate::target::Deployment;
 use crate::verbs::inbox::find;
 
-/// Where it goes, and how it is signed there.
+/// The target of a stored event, and how it is signed for the target.
 struct Way {
     target: Target,
-    /// `None`: it goes as it was kept.
+    /// `None`: the event is sent as stored.
     signing: Option<Signing>,
-    /// The same in words.
+    /// The description of the signing for the text output.
     said: String,
 }
 
@@ -34,7 +34,7 @@ pub(super) async fn again(
     let to = to.transpose()?;
     let inbox = Deployment::open(&global.target)?;
     if inbox.local.is_none() {
-        inbox.may_write("send a stored event, which is written down")?;
+        inbox.may_write("send a stored event, which is recorded in the audit log")?;
     }
     let stored = read(args, &inbox).await?;
     let way = match &to {
@@ -62,7 +62,7 @@ pub(super) async fn again(
     })
 }
 
-/// The event with its body.
+/// Reads the event with its body.
 async fn read(args: &SendArgs, inbox: &Deployment) -> anyhow::Result<Stored> {
     let wanted = args.event.as_deref().unwrap_or_default();
     let row = find(inbox, wanted).await?;
@@ -75,7 +75,7 @@ async fn read(args: &SendArgs, inbox: &Deployment) -> anyhow::Result<Stored> {
 }
 
 impl Way {
-    /// To the running local stack, with its own secret.
+    /// Sends to the running local stack, signed with its own secret.
     async fn to_dev(args: &SendArgs, global: &Global, stored: &Stored) -> anyhow::Result<Self> {
         let row = &stored.row;
         let names = match args.source.as_deref() {
@@ -88,7 +88,7 @@ impl Way {
                 format!("with secret {} of the local stack", secret.label())
             }
             Signer::KeyPair(_) => "with a key pair of the local stack".to_owned(),
-            Signer::Nobody => "by nobody: nothing is signed".to_owned(),
+            Signer::Nobody => "without a secret: the preset has no signature".to_owned(),
         };
         let signing = Signing::new(&target.verifier, target.signer.clone());
         Ok(Self {
@@ -98,7 +98,8 @@ impl Way {
         })
     }
 
-    /// To a program on this machine, with a secret of this machine or the one that is given.
+    /// Sends to a program on this machine, signed with a secret of this machine or with the given
+    /// one.
     fn to_address(
         args: &SendArgs,
         inbox: &Deployment,
@@ -118,7 +119,7 @@ impl Way {
             _ => Signing::local(source)?,
         };
         let said = match &signing {
-            Err(why) => format!("not signed again: {why}; sent as it was kept"),
+            Err(why) => format!("not signed again: {why}; sent as stored"),
             Ok(signing) => match &signing.file {
                 Some(file) if signing.is_key_pair() => format!(
                     "signed again with a key pair of this machine, public key in {}",
@@ -160,7 +161,7 @@ impl Way {
     }
 }
 
-/// Writes down in a deployment that the event was read, before it goes anywhere.
+/// Records in the audit log of a deployment that the event was read, before it is sent.
 async fn record(inbox: &Deployment, id: &str, url: &str, out: &mut Printer) -> anyhow::Result<()> {
     if inbox.local.is_some() {
         return Ok(());
@@ -168,11 +169,18 @@ async fn record(inbox: &Deployment, id: &str, url: &str, out: &mut Printer) -> a
     let deed = AuditAction {
         what: "send.event",
         who: who(inbox).await?,
-        why: format!("read, to be sent to {url}"),
+        why: format!("read to send it to {url}"),
         selection: id.to_owned(),
         count: 1,
     };
-    inbox.ledger.log(&deed, UnixMillis::now()).await?;
-    out.say(&format!("recorded in {} as a read", inbox.name));
+    inbox
+        .ledger
+        .operations()
+        .log(&deed, UnixMillis::now())
+        .await?;
+    out.say(&format!(
+        "recorded in the audit log of {} as a read",
+        inbox.name
+    ));
     Ok(())
 }

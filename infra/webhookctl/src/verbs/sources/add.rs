@@ -27,16 +27,16 @@ struct Added {
     source: String,
     preset: String,
     file: String,
-    /// Where the provider is to deliver to.
+    /// The URL that the provider must deliver to.
     url: String,
     /// The full name of the stored secret.
     secret: Option<String>,
     fingerprint: Option<String>,
-    /// What has to follow before it receives.
+    /// The next step before the source can receive webhooks.
     next: String,
 }
 
-/// The inbox to store in, with its catcher's secrets.
+/// The inbox, and the secrets of its catcher.
 struct Place {
     inbox: Deployment,
     store: Secrets,
@@ -63,7 +63,9 @@ pub(super) async fn add(
             Store::SecretsManager => "secrets-manager",
         }),
     })?;
-    let source = config.source(&args.source).context("it was added")?;
+    let source = config
+        .source(&args.source)
+        .context("find the added source")?;
     let scheme = source.verifier.preset.scheme(&source.verifier.variant);
     let needed =
         !args.no_secret && scheme.is_some_and(shared::webhook::preset::Scheme::needs_secret);
@@ -94,7 +96,8 @@ pub(super) async fn add(
         }
         _ => None,
     };
-    // Whoever cannot be named changes nothing; the secret comes before the source that needs it.
+    // The audit log comes first, so that every change names its operator. The secret is stored
+    // before the source that needs it.
     if let Some(place) = &place {
         let what = format!("{} of preset {}", source.name, args.preset);
         log(&place.inbox, "source.add", what).await?;
@@ -137,7 +140,7 @@ pub(super) async fn add(
 const FIRST: &str = "v1";
 
 enum Stored {
-    /// It was there, of a source that had this name.
+    /// The store already had a secret of this name.
     Before(Secret),
     Now(Secret),
 }
@@ -164,7 +167,7 @@ async fn put(place: &Place, name: &str, secret: &Secret) -> anyhow::Result<()> {
     Err(CliError::new(
         "sources.slot_taken",
         Exit::Busy,
-        "somebody has stored a secret of this name in the meantime; the file was not changed",
+        "another operator has stored a secret of this name; the file was not changed",
     )
     .into())
 }
@@ -183,13 +186,13 @@ fn check_preset(name: &str) -> Result<(), CliError> {
 pub(super) fn nowhere() -> CliError {
     CliError::usage(
         "sources.no_inbox",
-        "no inbox is named to store the secret in; nothing was written",
+        "no inbox is selected to store the secret in; nothing was written",
     )
-    .note("looked at: --table, MITT_TABLE, a dev that runs in this folder")
-    .tip("name the deployment, or change the file alone with --no-secret")
+    .note("checked: --table, MITT_TABLE, and a running `dev` in this folder")
+    .tip("name the deployment, or change only the file with --no-secret")
 }
 
-/// The `dev` that a command without another deployment is about.
+/// The running `dev`, unless the command names another deployment.
 pub(super) fn running(global: &Global) -> anyhow::Result<Option<Local>> {
     let local = global.target.context.as_deref() == Some("local");
     if !local && Chosen::is_named(&global.target)? {
@@ -200,11 +203,12 @@ pub(super) fn running(global: &Global) -> anyhow::Result<Option<Local>> {
 
 pub(super) fn next(local: bool) -> String {
     if local {
-        "Stop `dev` and start it again: it reads the sources when it starts. With --state DIR it keeps \
-         its secrets."
+        "Restart `dev`: it reads the sources only when it starts. With --state DIR it keeps its \
+         secrets."
             .to_owned()
     } else {
-        "Deploy it: the sources are built into the functions (sam build && sam deploy).".to_owned()
+        "Deploy the change: the sources are built into the functions (sam build && sam deploy)."
+            .to_owned()
     }
 }
 
@@ -213,7 +217,7 @@ fn told(added: &Added, source: &Source, stored: Option<&Stored>) -> String {
     if let (Some(name), Some(print), Some(stored)) = (&added.secret, &added.fingerprint, stored) {
         let said = match stored {
             Stored::Now(_) => "secret stored   ",
-            Stored::Before(_) => "secret was there",
+            Stored::Before(_) => "secret existed  ",
         };
         let _ = writeln!(text, "  ✓ {said}  {name}   {print}");
     }
@@ -222,8 +226,11 @@ fn told(added: &Added, source: &Source, stored: Option<&Stored>) -> String {
     let _ = writeln!(text, "Paste these at {} ({})", preset.name, preset.docs);
     let rows = [
         ("URL", added.url.as_str()),
-        ("Content type", "application/json, where it lets you choose"),
-        ("Secret", "the one that was stored"),
+        (
+            "Content type",
+            "application/json, if the provider lets you choose",
+        ),
+        ("Secret", "the stored secret"),
     ];
     let wanted = rows
         .iter()
@@ -246,5 +253,9 @@ pub(super) async fn log(
         selection,
         count: 0,
     };
-    inbox.ledger.log(&deed, UnixMillis::now()).await
+    inbox
+        .ledger
+        .operations()
+        .log(&deed, UnixMillis::now())
+        .await
 }

@@ -20,11 +20,11 @@ struct Told {
     by: String,
     reason: String,
     since: String,
-    /// Events that the next sweeps ring for.
+    /// Events for which the next sweeps send work messages.
     called_up: Option<u64>,
 }
 
-/// A pause as it is shown.
+/// A pause, for output.
 #[derive(Clone, Serialize)]
 pub(in crate::verbs) struct Pause {
     by: String,
@@ -39,7 +39,11 @@ impl Pause {
         inbox: &Deployment,
         source: &str,
     ) -> anyhow::Result<Option<Self>> {
-        let notice = inbox.ledger.flag(FlagKind::Pause(source)).await?;
+        let notice = inbox
+            .ledger
+            .operations()
+            .flag(FlagKind::Pause(source))
+            .await?;
         Ok(notice.map(|notice| Self {
             by: notice.who,
             reason: notice.why,
@@ -66,7 +70,7 @@ pub(super) async fn pause(
 ) -> anyhow::Result<Exit> {
     let reason = args.reason.trim();
     if reason.is_empty() {
-        return Err(CliError::usage("sources.reason", "say why: -m WHY").into());
+        return Err(CliError::usage("sources.reason", "a reason is missing: -m WHY").into());
     }
     let inbox = Deployment::open(&global.target)?;
     inbox.may_write("pause a source")?;
@@ -76,20 +80,21 @@ pub(super) async fn pause(
     let notice = OperatorFlag::new(&who, reason, "", now)?;
     if let FlagResult::AlreadySet(up) = inbox
         .ledger
+        .operations()
         .set_flag(FlagKind::Pause(source), &notice)
         .await?
     {
         return Err(CliError::new(
             "sources.paused",
             Exit::Refused,
-            format!("{source} is paused already"),
+            format!("{source} is already paused"),
         )
         .note(format!("by {} {}: {}", up.who, rfc3339(up.at.0), up.why))
         .tip(format!("webhookctl sources resume {source}"))
         .into());
     }
     let text = format!(
-        "{source} is paused: no event of it is begun from {} s on. Webhooks are received as ever.\n",
+        "{source} is paused: after {} s, no worker starts its events. Webhooks still arrive.\n",
         REREAD.as_secs()
     );
     out.document(
@@ -102,7 +107,7 @@ pub(super) async fn pause(
     Ok(Exit::Done)
 }
 
-/// Also where it is not paused: what a resumption left undone is done then.
+/// Resumes a source. On a source that is not paused, it completes an earlier interrupted resume.
 pub(super) async fn resume(
     args: SourcesResumeArgs,
     global: &Global,
@@ -113,7 +118,7 @@ pub(super) async fn resume(
     let source = &find(&inbox.config, &args.source)?.name;
     let about = FlagKind::Pause(source);
     let who = who(&inbox).await?;
-    let up = inbox.ledger.flag(about).await?;
+    let up = inbox.ledger.operations().flag(about).await?;
     if let Some(up) = &up {
         let why = args.reason.as_deref().unwrap_or_default();
         log(
@@ -125,18 +130,18 @@ pub(super) async fn resume(
             UnixMillis::now(),
         )
         .await?;
-        if !inbox.ledger.clear_flag(about, up).await? {
+        if !inbox.ledger.operations().clear_flag(about, up).await? {
             return Err(CliError::new(
                 "sources.paused_again",
                 Exit::Busy,
-                format!("somebody has paused {source} again in the meantime"),
+                format!("another operator has paused {source} again in the meantime"),
             )
             .tip(format!("webhookctl sources show {source}"))
             .into());
         }
-        // Until then somebody may still take it for paused, and drop what is rung for.
+        // Until then, a worker may use a cached pause and drop the work message.
         out.say(&format!(
-            "Resumed; everybody knows within {} s …",
+            "Resumed; waiting {} s until all workers know …",
             REREAD.as_secs()
         ));
         tokio::time::sleep(REREAD + std::time::Duration::from_secs(1)).await;
@@ -144,7 +149,8 @@ pub(super) async fn resume(
     let now = UnixMillis::now();
     let called = call_up(&inbox.ledger, source, now).await?;
     let text = format!(
-        "{source} is {}. {} events are due now: each sweep sends messages for as many as the queue takes.\n",
+        "{source} is {}. {} events are due now: each sweep sends messages for as many as the queue \
+        accepts.\n",
         if up.is_some() {
             "resumed"
         } else {
@@ -191,5 +197,5 @@ async fn log(
         selection: source.to_owned(),
         count: 0,
     };
-    inbox.ledger.log(&deed, now).await
+    inbox.ledger.operations().log(&deed, now).await
 }

@@ -1,4 +1,4 @@
-//! `sources show --reveal`: the secrets themselves.
+//! `sources show --reveal`: returns the values of secrets.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::identity::who;
 use crate::output::CliError;
 use crate::target::Deployment;
 
-/// The secrets by their labels. Nobody sees them who is not written down before.
+/// The secrets by their labels. The audit log records the operator before the secrets are returned.
 pub(super) async fn secrets(
     inbox: &Deployment,
     source: &str,
@@ -19,9 +19,9 @@ pub(super) async fn secrets(
     now: UnixMillis,
 ) -> anyhow::Result<BTreeMap<String, String>> {
     if why.trim().is_empty() {
-        return Err(CliError::usage("sources.reason", "say why: -m WHY").into());
+        return Err(CliError::usage("sources.reason", "a reason is missing: -m WHY").into());
     }
-    inbox.may_write("write down who sees a secret")?;
+    inbox.may_write("record the access to a secret")?;
     let deed = AuditAction {
         what: "secret.reveal",
         who: who(inbox).await?,
@@ -29,7 +29,7 @@ pub(super) async fn secrets(
         selection: source.to_owned(),
         count: live.len(),
     };
-    inbox.ledger.log(&deed, now).await?;
+    inbox.ledger.operations().log(&deed, now).await?;
     let secret = |secret: &Secret| (secret.label().to_owned(), secret.expose().to_owned());
     Ok(live.iter().map(secret).collect())
 }

@@ -22,7 +22,7 @@ use crate::target::{Deployment, ManagedSecret};
 use crate::verbs::quarantine::reach;
 use render::{begun, counts, early, ended, mismatch, pending, under_way_already};
 
-/// A secret as it is told of: never itself.
+/// A secret without its value, for output.
 #[derive(Serialize)]
 struct Told {
     slot: String,
@@ -40,12 +40,12 @@ struct Rotated {
     until: Option<String>,
 }
 
-/// What all three steps work on.
+/// The context of all three steps.
 struct Work<'w> {
     inbox: &'w Deployment,
     source: &'w Source,
     store: Secrets,
-    /// The secret, where it is kept in Secrets Manager.
+    /// The secret, if it is stored in Secrets Manager.
     managed: Option<ManagedSecret>,
     live: Live,
     who: String,
@@ -83,7 +83,7 @@ pub(super) async fn rotate(
         return Err(CliError::new(
             "sources.no_rotation",
             Exit::Refused,
-            format!("no rotation of {} is under way", source.name),
+            format!("no rotation of {} is in progress", source.name),
         )
         .tip(format!("webhookctl sources rotate-secret {}", source.name))
         .into());
@@ -119,7 +119,7 @@ impl Work<'_> {
             return Err(CliError::new(
                 "sources.same_secret",
                 Exit::Refused,
-                format!("{} accepts this secret already", source.name),
+                format!("{} already accepts this secret", source.name),
             )
             .tip(format!("webhookctl sources show {}", source.name))
             .into());
@@ -139,12 +139,15 @@ impl Work<'_> {
         };
         self.log("secret.rotate", &rotation).await?;
         let about = FlagKind::Rotation(&source.secret);
-        let doc = serde_json::to_string(&rotation).context("write a rotation down")?;
+        let doc = serde_json::to_string(&rotation).context("serialize the rotation")?;
         let notice = OperatorFlag::new(&self.who, &self.why, doc, self.now)?;
-        // Beside the first secret nothing has to end. The notice comes before the secret: of two
-        // operators at once one has the slot to himself.
+        // A first secret starts no overlap, so it needs no flag. The flag is set before the secret
+        // is stored, so that only one of two concurrent operators uses the slot.
         let first = self.live.is_empty();
-        if !first && let FlagResult::AlreadySet(notice) = ledger.set_flag(about, &notice).await? {
+        if !first
+            && let FlagResult::AlreadySet(notice) =
+                ledger.operations().set_flag(about, &notice).await?
+        {
             return Err(under_way_already(source, &rotation, &notice).into());
         }
         let put = match &self.managed {
@@ -152,12 +155,15 @@ impl Work<'_> {
             Some(managed) => managed.put(&version_id, &secret).await,
         };
         if !matches!(put, Ok(true)) {
-            ledger.clear_flag(about, &notice).await?;
+            ledger.operations().clear_flag(about, &notice).await?;
             put?;
             return Err(CliError::new(
                 "sources.slot_taken",
                 Exit::Busy,
-                format!("somebody has stored {} in the meantime", rotation.new),
+                format!(
+                    "another operator has stored {} in the meantime",
+                    rotation.new
+                ),
             )
             .into());
         }
@@ -173,15 +179,17 @@ impl Work<'_> {
         };
         out.document("sources.rotate", &rotated, &source.name, &begun(&rotated))?;
         out.say(&format!(
-            "Now change it at the provider, after {} s. `webhookctl sources show {}` tells which one arrives.",
+            "Wait {} s, then change the secret at the provider. `webhookctl sources show {}` shows \
+            which secret is in use.",
             REREAD.as_secs(),
             source.name
         ));
         Ok(Exit::Done)
     }
 
-    /// What stays accepted beside a new version, which takes the label of the previous one away: so
-    /// that may not be in use, and nobody else may be about to move the labels.
+    /// The secrets that stay accepted beside a new version. The new version takes the label from
+    /// the previous one, so the previous one must not be in use, and no other rotation may be in
+    /// progress.
     async fn may_move_labels(&self, confirmed: Option<&str>) -> anyhow::Result<Vec<&Secret>> {
         let name = &self.source.name;
         if let Some(confirmed) = confirmed
@@ -205,15 +213,15 @@ impl Work<'_> {
         if old > 0 && confirmed.is_none() {
             let said = counts(&previous, old, &current.join(", "), new);
             let tip = format!(
-                "wait until the provider uses the current one; to replace it all the same: \
-                 --confirm {name}"
+                "wait until the provider uses the current secret; to remove the previous one \
+                 anyway: --confirm {name}"
             );
             return Err(early(said, &tip).into());
         }
         Ok(stay)
     }
 
-    /// Whether nothing is refused that was accepted until now.
+    /// Fails if the removal of the old secrets could reject webhooks that are accepted now.
     async fn may_finish(&self, rotation: &Rotation, notice: &OperatorFlag) -> anyhow::Result<()> {
         let name = &self.source.name;
         let lately = self.evidence(self.now - LATELY).await?;
@@ -223,7 +231,8 @@ impl Work<'_> {
             return Err(early(
                 said,
                 &format!(
-                    "is the new secret saved at {}? To end it all the same: --finish --confirm {name}",
+                    "save the new secret at {}, then wait; or --finish --confirm {name} to finish \
+                    anyway",
                     self.source.verifier.preset.name
                 ),
             )
@@ -234,11 +243,11 @@ impl Work<'_> {
             return Err(CliError::new(
                 "sources.rotate_unproved",
                 Exit::Refused,
-                format!("{} has signed nothing yet", rotation.new),
+                format!("no webhook has been signed with {} yet", rotation.new),
             )
-            .note("nobody knows whether the provider uses it; without the old one its webhooks may be refused")
+            .note("without the old secret, webhooks may be rejected: the provider may still use it")
             .tip(format!(
-                "have the provider send one; to end it all the same: --finish --confirm {name}"
+                "let the provider send a webhook; to finish anyway: --finish --confirm {name}"
             ))
             .into());
         }
@@ -252,7 +261,7 @@ impl Work<'_> {
             let new_slot = std::slice::from_ref(&rotation.new);
             let said = counts(new_slot, new, &rotation.old.join(", "), old);
             let tip = format!(
-                "is the old secret back at {}? To end it all the same: --abort --confirm {}",
+                "save the old secret at {} again, then wait; or --abort --confirm {} to abort anyway",
                 self.source.verifier.preset.name, self.source.name
             );
             return Err(early(said, &tip).into());
@@ -312,7 +321,11 @@ impl Work<'_> {
             }
         }
         let about = FlagKind::Rotation(&source.secret);
-        self.inbox.ledger.clear_flag(about, notice).await?;
+        self.inbox
+            .ledger
+            .operations()
+            .clear_flag(about, notice)
+            .await?;
         let tell = |secrets: &[&Secret]| secrets.iter().map(|one| told(one.slot(), one)).collect();
         let rotated = Rotated {
             source: source.name.clone(),
@@ -339,21 +352,21 @@ impl Work<'_> {
             ),
             count: 0,
         };
-        self.inbox.ledger.log(&deed, self.now).await
+        self.inbox.ledger.operations().log(&deed, self.now).await
     }
 }
 
 fn scheme(source: &Source) -> anyhow::Result<&Scheme> {
     let verifier = &source.verifier;
     let scheme = verifier.preset.scheme(&verifier.variant);
-    let scheme = scheme.context("a source was checked")?;
+    let scheme = scheme.context("find the scheme of the source")?;
     if scheme.needs_secret() {
         return Ok(scheme);
     }
     Err(CliError::new(
         "sources.needs_no_secret",
         Exit::Refused,
-        format!("nothing that {} sends is proved with a secret", source.name),
+        format!("webhooks of {} are not verified with a secret", source.name),
     )
     .tip(format!("webhookctl sources presets {}", verifier.preset.id))
     .into())
@@ -367,7 +380,7 @@ fn is_called(secret: &Secret, label: &str) -> bool {
         .is_some_and(|(_, called)| called == label)
 }
 
-/// `v2` behind one secret, whatever that is called.
+/// The next slot: `v2` after one secret, regardless of its name.
 fn next_slot(live: &[Secret]) -> String {
     let numbers = live.iter().filter_map(|secret| {
         let number = secret.slot().strip_prefix('v')?;

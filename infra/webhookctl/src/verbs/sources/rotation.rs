@@ -1,4 +1,4 @@
-//! A rotation: which secret is new, which go, and which of them still arrive.
+//! A rotation: the new secret, the old secrets, and which of them are still in use.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,26 +13,26 @@ use shared::webhook::event::Via;
 use super::secrets;
 use crate::output::time::{duration, rfc3339};
 
-/// A secret that proved something in so long a time is in use.
+/// A secret that verified a webhook within this time is in use.
 pub(super) const LATELY: Duration = Duration::from_secs(600);
 
-/// No more events are looked at, the newest ones.
+/// At most this many events are read, the newest.
 const MOST: usize = 500;
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// What the notice of a rotation says.
+/// The document in the operator flag of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::verbs) struct Rotation {
     /// The slot of the new secret.
     pub(super) new: String,
-    /// The slots that were live when it began.
+    /// The slots that were live when the rotation began.
     pub(super) old: Vec<String>,
-    /// When somebody should end it, in milliseconds.
+    /// When an operator should end the rotation, in milliseconds.
     pub(super) until: i64,
 }
 
-/// The same for scripts.
+/// A rotation in the JSON output.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Told {
     new: String,
@@ -49,25 +49,25 @@ impl Rotation {
         }
     }
 
-    /// The rotation of a secret that is under way, and its notice.
+    /// The rotation of a secret that is in progress, and its operator flag.
     pub(in crate::verbs) async fn under_way(
         ledger: &Ledger,
         secret: &str,
     ) -> anyhow::Result<Option<(Self, OperatorFlag)>> {
-        let Some(notice) = ledger.flag(FlagKind::Rotation(secret)).await? else {
+        let Some(notice) = ledger.operations().flag(FlagKind::Rotation(secret)).await? else {
             return Ok(None);
         };
         let rotation = serde_json::from_str(&notice.doc)
-            .with_context(|| format!("what is noted of the rotation of {secret}"))?;
+            .with_context(|| format!("read the rotation of {secret}"))?;
         Ok(Some((rotation, notice)))
     }
 
-    /// Whether it should have ended.
+    /// Whether the rotation should have ended.
     pub(in crate::verbs) fn is_over(&self, now: UnixMillis) -> bool {
         self.until <= now.0
     }
 
-    /// `rotation ends in 19h`, or that it should have ended.
+    /// `rotation ends in 19h`, or how long ago it should have ended.
     pub(in crate::verbs) fn note(&self, now: UnixMillis) -> String {
         let seconds = (self.until - now.0) / 1000;
         if seconds > 0 {
@@ -77,7 +77,7 @@ impl Rotation {
         }
     }
 
-    /// What is said of a slot.
+    /// The role of a slot in the rotation.
     pub(super) fn part(&self, slot: &str) -> Option<String> {
         if slot == self.new {
             Some("new".to_owned())
@@ -89,7 +89,7 @@ impl Rotation {
     }
 }
 
-/// Which slots proved how many of the newest webhooks since a time.
+/// The number of recent webhooks that each slot verified.
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
     by_slot: BTreeMap<String, u64>,
@@ -97,7 +97,7 @@ pub(super) struct Evidence {
 }
 
 impl Evidence {
-    /// Of all sources with this secret.
+    /// Reads the newest events of all sources with this secret.
     pub(super) async fn since(
         ledger: &Ledger,
         config: &Config,
@@ -123,7 +123,7 @@ impl Evidence {
         Ok(evidence)
     }
 
-    /// How many of them these slots proved.
+    /// The number of webhooks that these slots verified.
     pub(super) fn of<'s>(&self, slots: impl IntoIterator<Item = &'s String>) -> u64 {
         let counts = slots.into_iter().map(|slot| self.by_slot.get(slot));
         counts.flatten().sum()

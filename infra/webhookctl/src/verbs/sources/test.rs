@@ -1,4 +1,4 @@
-//! `sources test`: one source through its real URL, from the signature to the outcome.
+//! `sources test`: tests a source through its real URL, from the signature to the outcome.
 
 mod certificate;
 mod step;
@@ -28,13 +28,13 @@ use crate::verbs::quarantine::reach;
 use crate::verbs::send::{post, target};
 use step::{Step, Tested, text};
 
-/// How long one answer may take: as long as the gateway waits.
+/// The timeout of one request, as long as that of the gateway.
 const ANSWER: Duration = Duration::from_secs(35);
 
-/// How long the event may take to come to its end.
+/// The time limit for the event to be settled.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The source from both ends: what its provider signs with, and what the inbox has stored.
+/// Both ends of a source: what its provider signs with, and what the inbox has stored.
 struct Ends<'e> {
     inbox: &'e Deployment,
     source: &'e Source,
@@ -46,7 +46,7 @@ struct Ends<'e> {
     stored: Vec<Secret>,
 }
 
-/// What somebody at the URL answered.
+/// An answer from the URL of the source.
 struct Answer {
     status: u16,
     took: Duration,
@@ -62,9 +62,11 @@ pub(super) async fn test(
     let source = find(&inbox.config, &args.source)?;
     let base = api_url(Some(&inbox), &args.api_at);
     if base.contains('<') {
-        return Err(CliError::usage("sources.no_url", "where does it receive?")
-            .tip("--api-url URL, the output ApiUrl of the stack")
-            .into());
+        return Err(
+            CliError::usage("sources.no_url", "the URL of the source is unknown")
+                .tip("pass --api-url URL, the output ApiUrl of the stack")
+                .into(),
+        );
     }
     let store = reach::store(&inbox, global, &args.secrets_at)?;
     let ends = Ends::find(&inbox, source, &store, &base).await?;
@@ -100,7 +102,7 @@ impl<'e> Ends<'e> {
     ) -> anyhow::Result<Self> {
         let verifier = &source.verifier;
         let scheme = verifier.preset.scheme(&verifier.variant);
-        let scheme = scheme.context("a source was checked")?;
+        let scheme = scheme.context("find the scheme of the source")?;
         let live = store.live(&source.secret, UnixMillis::now()).await?;
         let no_secret = || {
             CliError::failed(
@@ -132,7 +134,7 @@ impl<'e> Ends<'e> {
         })
     }
 
-    /// Whether the name is known and the certificate is one that senders accept, and for how long.
+    /// Checks DNS and the certificate: whether senders accept it, and how long it is valid.
     async fn reach(&self) -> Step {
         let host = self.url.split('/').nth(2).unwrap_or_default();
         match self.http.get(&self.url).send().await {
@@ -144,7 +146,8 @@ impl<'e> Ends<'e> {
         }
     }
 
-    /// A good request, its event, and the same once more. The event's id.
+    /// Sends a valid request, waits for its event, and sends the request again. Returns the id of
+    /// the event.
     async fn deliver(&self, steps: &mut Vec<Step>) -> anyhow::Result<Option<String>> {
         let draft = self.draft()?;
         let signed = self.sign(&draft, &self.signer)?;
@@ -165,7 +168,7 @@ impl<'e> Ends<'e> {
         self.log(&row).await?;
         steps.push(self.stored(&row, began.elapsed()).await?);
         if row.key.id().starts_with("at:") {
-            let why = "nothing in it names the event, so that each delivery is one of its own";
+            let why = "the request has no event id, so each delivery is a new event";
             steps.push(Step::skip("same again", why));
             return Ok(Some(row.id().as_str().to_owned()));
         }
@@ -175,7 +178,7 @@ impl<'e> Ends<'e> {
         let detail = if untouched {
             format!("{}, dropped as a duplicate", again.status)
         } else {
-            format!("{}, but the event was worked on again", again.status)
+            format!("{}, but the event was processed again", again.status)
         };
         steps.push(Step::of(
             "same again",
@@ -187,11 +190,15 @@ impl<'e> Ends<'e> {
 
     async fn stored(&self, row: &Row, took: Duration) -> anyhow::Result<Step> {
         let id = row.id();
-        let paused = self.inbox.ledger.flag(FlagKind::Pause(&self.source.name));
+        let paused = self
+            .inbox
+            .ledger
+            .operations()
+            .flag(FlagKind::Pause(&self.source.name));
         if row.is_open() && paused.await?.is_some() {
             return Ok(Step::pass(
                 "stored",
-                format!("{id}, waits: the source is paused"),
+                format!("{id}, waiting: the source is paused"),
             ));
         }
         let state = row.state.as_str();
@@ -204,11 +211,11 @@ impl<'e> Ends<'e> {
         Ok(Step::of("stored, done", done, detail))
     }
 
-    /// The row of the event when it has come to its end, or as it is after a while.
+    /// The row of the event when it is settled, or its state after [`PATIENCE`].
     async fn ended(&self, key: &EventKey, since: UnixMillis) -> anyhow::Result<Option<Row>> {
         let deadline = Instant::now() + PATIENCE;
         let paused = FlagKind::Pause(&self.source.name);
-        let waits = self.inbox.ledger.flag(paused).await?.is_some();
+        let waits = self.inbox.ledger.operations().flag(paused).await?.is_some();
         loop {
             let row = post::row(self.inbox, key, since).await?;
             let open = row.as_ref().is_none_or(Row::is_open);
@@ -224,11 +231,11 @@ impl<'e> Ends<'e> {
         if matches!(self.signer, Signer::Nobody) {
             return Ok(Step::skip(
                 NAME,
-                "nothing is signed, so that nothing can be forged",
+                "the provider signs nothing, so nothing can be forged",
             ));
         }
         let Ok(stranger) = Signer::random(self.scheme) else {
-            return Ok(Step::skip(NAME, "no other key can be made here"));
+            return Ok(Step::skip(NAME, "webhookctl cannot generate another key"));
         };
         let forged = self.sign(&self.draft()?, &stranger)?;
         let before = self.refused().await?;
@@ -242,7 +249,7 @@ impl<'e> Ends<'e> {
         let detail = if refused {
             format!("{}{kept}", answer.status)
         } else {
-            format!("{}: it was not refused", answer.status)
+            format!("{}: the request was not rejected", answer.status)
         };
         Ok(Step::of(NAME, refused, detail))
     }
@@ -254,7 +261,7 @@ impl<'e> Ends<'e> {
     }
 
     async fn large(&self) -> anyhow::Result<Step> {
-        // The size of what the gateway encodes is known to within two bytes.
+        // The catcher knows the size of a base64 body only to within two bytes.
         let size = self.source.max_body + 3;
         let large = Signed {
             url: self.signed_url.clone(),
@@ -284,7 +291,7 @@ impl<'e> Ends<'e> {
         draft.sign(preset, variant, signer, &self.signed_url, UnixMillis::now())
     }
 
-    /// What the catcher calls the event.
+    /// The event key that the catcher computes.
     fn key(&self, signed: &Signed) -> Option<EventKey> {
         let envelope = signed.envelope(UnixMillis::now());
         match self.source.verifier.verify(&envelope, &self.stored) {
@@ -307,7 +314,7 @@ impl<'e> Ends<'e> {
         let response = response.map_err(|error| {
             CliError::failed(
                 "sources.unreachable",
-                format!("{} cannot be reached: {}", self.url, said(error)),
+                format!("{} is unreachable: {}", self.url, said(error)),
             )
         })?;
         Ok(Answer {
@@ -316,7 +323,7 @@ impl<'e> Ends<'e> {
         })
     }
 
-    /// What a sender cannot write: that this event was a test.
+    /// Records in the audit log that this event was a test. A sender cannot write such an entry.
     async fn log(&self, row: &Row) -> anyhow::Result<()> {
         let deed = AuditAction {
             what: "source.test",
@@ -325,11 +332,15 @@ impl<'e> Ends<'e> {
             selection: row.key.to_string(),
             count: 1,
         };
-        self.inbox.ledger.log(&deed, UnixMillis::now()).await
+        self.inbox
+            .ledger
+            .operations()
+            .log(&deed, UnixMillis::now())
+            .await
     }
 }
 
-/// The pair that `dev` has made. That of a provider is the provider's alone.
+/// The key pair that `dev` has generated. Only the provider has the private key of a provider.
 async fn key_pair(
     inbox: &Deployment,
     source: &Source,
@@ -338,7 +349,7 @@ async fn key_pair(
         Some(local) => target::made_by_dev(local, &source.secret).await?,
         None => None,
     };
-    let why = "its provider signs with a private key that nobody else has";
+    let why = "only the provider has the private key";
     Ok(pair.ok_or_else(|| cannot(source, why))?)
 }
 
@@ -346,9 +357,9 @@ fn cannot(source: &Source, why: &str) -> CliError {
     CliError::new(
         "sources.cannot_sign",
         Exit::Refused,
-        format!("no test webhook of {} can be signed: {why}", source.name),
+        format!("cannot sign a test webhook of {}: {why}", source.name),
     )
-    .tip("have the provider send one; most have a button for it")
+    .tip("let the provider send a test webhook; most have a button for it")
 }
 
 fn said(error: reqwest::Error) -> String {

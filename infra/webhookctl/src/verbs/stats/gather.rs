@@ -1,8 +1,8 @@
-//! What is read, and within which bounds.
+//! Reads the data of `inbox stats`, within limits.
 //!
-//! Hours that are over are counted already; the hour that is open, and those that nobody has
-//! counted yet, are counted here. What is open or dead is in an index of its own. How long events
-//! take is asked of the newest few.
+//! Closed hours are already counted; this module counts the open hour and hours that are not
+//! counted yet. Open events and dead letters are in an index of their own. Processing times come
+//! from a sample of the newest events.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,30 +20,32 @@ use super::is_finer;
 use crate::cli::By;
 use crate::target::Deployment;
 
-/// Hours of a source that are counted here: a day, for an inbox whose hours nobody counts.
+/// Maximum number of hours of a source that are counted here: a day, for an inbox without hourly
+/// counts.
 const MOST_LIVE: usize = 26;
 
-/// Reads of each of the four parts of such an hour; one is about six thousand events.
+/// Reads of each of the four parts of such an hour; one read covers about six thousand events.
 const PAGES: usize = 2;
 
-/// Open events that are looked at, of each of the eight parts of the index.
+/// Maximum number of open events that are read, for each of the eight parts of the index.
 const OPEN: i32 = 250;
 
-/// Events that came a moment ago and are looked at, of each part of the index.
+/// Maximum number of events received a moment ago that are read, for each part of the index.
 const FRESH: usize = 1000;
 
-/// Dead letters that are counted, likewise, and those of them all that are looked at one by one.
+/// Maximum number of dead letters that are counted for each part of the index, and in total read
+/// one by one.
 const DEAD: i32 = 1000;
 const DEAD_READ: usize = 1000;
 
-/// Events of a source that are asked how long they took, and hours in which they are looked for.
+/// Sampled events of a source, and the number of hours that are searched for them.
 const SAMPLE: usize = 100;
 const SAMPLE_HOURS: usize = 4;
 
-/// Reads that are under way at the same time.
+/// Concurrent reads.
 const AT_ONCE: usize = 8;
 
-/// Events that came, by source and hour.
+/// Received events by source and hour.
 pub(super) type Arrivals = BTreeMap<(String, Hour), Arrived>;
 
 pub(super) struct Gathered {
@@ -51,22 +53,22 @@ pub(super) struct Gathered {
     pub(super) open: Waits,
     pub(super) dead: Waits,
     pub(super) samples: Vec<Sample>,
-    /// Sources of which a webhook is overdue.
+    /// Sources whose next webhook is overdue.
     pub(super) silent: BTreeSet<String>,
-    /// Whether some number is the least that it is.
+    /// Whether some count is only a minimum.
     pub(super) or_more: bool,
-    /// Hours of which nothing is known.
+    /// Number of hours without a count.
     pub(super) uncounted: usize,
     pub(super) spent: Cost,
 }
 
-/// Events that wait for a worker, or for a human.
+/// Events that wait for a worker or for an operator.
 #[derive(Default)]
 pub(super) struct Waits {
     pub(super) by_source: BTreeMap<String, u64>,
-    /// Those that were looked at.
+    /// The events that were read.
     pub(super) briefs: Vec<Brief>,
-    /// Whether there are more.
+    /// Whether more events exist.
     pub(super) or_more: bool,
 }
 
@@ -75,12 +77,12 @@ pub(super) struct Sample {
     pub(super) source: String,
     pub(super) kind: String,
     pub(super) received_at: UnixMillis,
-    /// How long it took, of one that is done.
+    /// The time from receipt to done, if the event is done.
     pub(super) lag: Option<Duration>,
 }
 
 impl Gathered {
-    /// For each source, since when its oldest open event has waited.
+    /// For each source, the time of receipt of its oldest open event.
     pub(super) fn oldest(&self) -> BTreeMap<&str, UnixMillis> {
         let mut oldest = BTreeMap::new();
         for brief in &self.open.briefs {
@@ -125,7 +127,7 @@ pub(super) async fn gather(
 
 async fn arrivals(inbox: &Deployment, chosen: &Chosen) -> anyhow::Result<(Arrivals, usize, Cost)> {
     let (first, last) = (Hour::of(chosen.from), Hour::of(chosen.to));
-    let (counted, mut spent) = inbox.ledger.hour_counts(first, last).await?;
+    let (counted, mut spent) = inbox.ledger.statistics().hour_counts(first, last).await?;
     let counted: BTreeMap<Hour, HourCount> = counted.into_iter().map(|c| (c.hour, c)).collect();
     let mut arrived = Arrivals::new();
     let mut live = Vec::new();
@@ -150,7 +152,11 @@ async fn arrivals(inbox: &Deployment, chosen: &Chosen) -> anyhow::Result<(Arriva
         wanted.extend(chosen.sources.iter().map(|source| (source, hour, span)));
     }
     let counting = wanted.into_iter().map(async |(source, hour, span)| {
-        let (came, cost) = inbox.ledger.arrived(source, span, PAGES).await?;
+        let (came, cost) = inbox
+            .ledger
+            .statistics()
+            .arrived(source, span, PAGES)
+            .await?;
         anyhow::Ok(((source.clone(), hour), came, cost))
     });
     let counting = stream::iter(counting).buffer_unordered(AT_ONCE);
@@ -162,15 +168,15 @@ async fn arrivals(inbox: &Deployment, chosen: &Chosen) -> anyhow::Result<(Arriva
     for came in arrived.values_mut().filter(|_| !chosen.all_kinds()) {
         came.kinds.retain(|kind, _| chosen.has_kind(kind));
         came.events = came.kinds.values().sum();
-        // The minutes are of all types.
+        // Per-minute counts include all types, so they do not apply to a selection.
         came.minutes.clear();
     }
-    // An hour in which nothing came is no line of its own.
+    // An hour without events has no row.
     arrived.retain(|_, came| came.events > 0);
     Ok((arrived, uncounted, spent))
 }
 
-/// What of an hour is in the span.
+/// The part of an hour that is inside the span.
 fn within(chosen: &Chosen, hour: Hour) -> (UnixMillis, UnixMillis) {
     let end = UnixMillis(hour.ends().0 - 1);
     (hour.begins().max(chosen.from), end.min(chosen.to))
@@ -182,19 +188,19 @@ async fn open(
     now: UnixMillis,
 ) -> anyhow::Result<(Waits, Cost)> {
     let ledger = &inbox.ledger;
-    let (mut keys, more, mut spent) = ledger.all_waiting(Waiting::Open, OPEN).await?;
+    let (mut keys, more, mut spent) = ledger.statistics().all_waiting(Waiting::Open, OPEN).await?;
     keys.retain(|key| chosen.has_source(key.source()));
     let sources: Vec<&str> = chosen.sources.iter().map(String::as_str).collect();
-    let fresh = ledger.recent_events(&sources, now, FRESH).await?;
+    let fresh = ledger.sweep().recent_events(&sources, now, FRESH).await?;
     spent += fresh.cost;
     keys.extend(fresh.open);
-    // It may have got its place in the other index meanwhile.
+    // An event can be in the `work` index by now, and so be found twice.
     keys.sort_unstable();
     keys.dedup();
     let more = more || fresh.or_more;
-    let (mut briefs, cost) = ledger.briefs(&keys).await?;
+    let (mut briefs, cost) = ledger.statistics().briefs(&keys).await?;
     spent += cost;
-    // What was settled since the index saw it waits no more.
+    // Events that were settled since the index was read are not open.
     let open = [State::Received, State::Processing, State::Failed];
     briefs.retain(|brief| open.contains(&brief.state) && chosen.has_kind(&brief.kind));
     Ok((Waits::new(briefs, more), spent))
@@ -202,7 +208,7 @@ async fn open(
 
 async fn dead(inbox: &Deployment, chosen: &Chosen, each: bool) -> anyhow::Result<(Waits, Cost)> {
     let ledger = &inbox.ledger;
-    let (mut keys, more, mut spent) = ledger.all_waiting(Waiting::Dead, DEAD).await?;
+    let (mut keys, more, mut spent) = ledger.statistics().all_waiting(Waiting::Dead, DEAD).await?;
     keys.retain(|key| chosen.has_source(key.source()));
     if !each {
         let mut waits = Waits::new(Vec::new(), more);
@@ -213,7 +219,7 @@ async fn dead(inbox: &Deployment, chosen: &Chosen, each: bool) -> anyhow::Result
     }
     let cut = keys.len() > DEAD_READ;
     keys.truncate(DEAD_READ);
-    let (mut briefs, cost) = ledger.briefs(&keys).await?;
+    let (mut briefs, cost) = ledger.statistics().briefs(&keys).await?;
     spent += cost;
     briefs.retain(|brief| brief.state == State::DeadLetter && chosen.has_kind(&brief.kind));
     Ok((Waits::new(briefs, more || cut), spent))
@@ -249,13 +255,14 @@ async fn samples(
             }
             let span = within(chosen, *hour);
             let (newest, cost) = ledger
+                .statistics()
                 .newest_of_hour(source, span, SAMPLE - keys.len())
                 .await?;
             spent += cost;
             keys.extend(newest);
         }
         keys.truncate(SAMPLE);
-        let (briefs, cost) = ledger.briefs(&keys).await?;
+        let (briefs, cost) = ledger.statistics().briefs(&keys).await?;
         spent += cost;
         let briefs = briefs.into_iter().filter(|b| chosen.has_kind(&b.kind));
         anyhow::Ok((briefs.map(Sample::of).collect::<Vec<_>>(), spent))
@@ -294,8 +301,8 @@ async fn silent(
         if !chosen.has_source(&source.name) {
             continue;
         }
-        let rhythm = inbox.ledger.rhythm(&source.name).await?;
-        // One consistent read of less than four kilobytes.
+        let rhythm = inbox.ledger.statistics().rhythm(&source.name).await?;
+        // One strongly consistent read of less than 4 KB.
         *spent += Cost {
             calls: 1,
             read_units: 1.0,

@@ -19,34 +19,34 @@ use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
-/// Rows that are read at once.
+/// Rows that are read concurrently.
 const AT_ONCE: usize = 16;
 
-/// The figures of a source and day. Where there is no data they are absent, never 0.
+/// The coverage of a source on one day. Fields without data are absent, never 0.
 #[derive(Serialize)]
 struct CoverageRow {
     source: String,
     /// `2026-11-20`, in UTC and by the provider's clock.
     day: String,
-    /// Minutes of it that a complete list was seen of.
+    /// Minutes of the day for which a complete list was read.
     counted_minutes: u64,
     seen: Option<u64>,
     webhook_only: Option<u64>,
     both: Option<u64>,
-    /// Of `both`, those that the sync had found first.
+    /// Events in `both` that the sync found first.
     webhook_late: Option<u64>,
     sync_only: Option<u64>,
-    /// Of `sync_only`, those that are named and have come by webhook since.
+    /// Named events in `sync_only` that have arrived by webhook since.
     came_since: Option<u64>,
     miss_rate_percent: Option<f64>,
-    /// From when it happened until the webhook came.
+    /// From the time of the event until its webhook arrived.
     webhook_delay_s: Option<DelayRow>,
-    /// From when it happened until the sync found what never came.
+    /// From the time of the event until the sync found it, for events without a webhook.
     sync_delay_s: Option<DelayRow>,
     note: Option<String>,
 }
 
-/// Seconds within which half, 95 % and all of them came. The first two are upper bounds.
+/// Seconds within which 50 %, 95 % and all of them arrived. The first two are upper bounds.
 #[derive(Serialize)]
 struct DelayRow {
     p50: u64,
@@ -74,14 +74,18 @@ pub(super) async fn coverage(
         let (Some(last), Some(first)) = (days.first(), days.last()) else {
             continue;
         };
-        let known = inbox.ledger.day_counts(name, *first, *last).await?;
+        let known = inbox
+            .ledger
+            .statistics()
+            .day_counts(name, *first, *last)
+            .await?;
         for day in &days {
             items.push(match known.iter().find(|known| known.day == *day) {
                 Some(count) if count.minutes > 0 => {
                     let since = came_since(&inbox.ledger, name, &count.counts.gaps).await?;
                     CoverageRow::new(name, count, since)
                 }
-                _ => CoverageRow::none(name, Some(*day), "no data: no complete list was seen"),
+                _ => CoverageRow::none(name, Some(*day), "no data: no complete list was read"),
             });
         }
     }
@@ -101,7 +105,7 @@ pub(super) async fn coverage(
         next_cursor: None,
         truncated: false,
         footer: Some(format!(
-            "{} of {} events were missed by webhook · days of UTC, by the provider's clock · {}",
+            "{} of {} events did not arrive by webhook · days in UTC, by the provider's clock · {}",
             thousands(missed),
             thousands(seen),
             inbox.name
@@ -112,22 +116,24 @@ pub(super) async fn coverage(
     Ok(Exit::Done)
 }
 
-/// Why there are no figures of a source, and never will be.
+/// Why a source never has coverage data.
 fn uncounted(source: &Source) -> Option<&'static str> {
     let Some(settings) = &source.sync else {
-        return Some("no data: it has no [source.sync]");
+        return Some("no data: the source has no [source.sync]");
     };
     if settings.list.kind == SyncKind::ChangeCursor {
-        return Some("no data: its list tells what has changed, and not which events there were");
+        return Some("no data: its list names changed objects, not events");
     }
     if settings.failed_only {
-        return Some("no data: failed_only looks at nothing that was delivered");
+        return Some("no data: failed_only does not list delivered events");
     }
     let once = settings.list.mark.is_some();
-    once.then_some("no data: its list names each event once, when it may still come")
+    once.then_some(
+        "no data: its list names each event only once, possibly before its webhook arrives",
+    )
 }
 
-/// How many of the gaps have come by webhook after they were counted.
+/// Number of gaps whose webhook arrived after they were counted.
 async fn came_since(ledger: &Ledger, source: &str, gaps: &[Gap]) -> anyhow::Result<u64> {
     let keys = gaps.iter();
     let keys = keys.filter_map(|gap| EventKey::from_pk(&format!("E#{source}#{}", gap.id)));
@@ -162,7 +168,7 @@ impl CoverageRow {
             sync_delay_s: DelayRow::of(&counts.by_sync),
             note: (day.compared < day.minutes).then(|| {
                 format!(
-                    "what is not in the list was looked for in {} of {} minutes",
+                    "webhooks were compared with the list in {} of {} minutes",
                     day.compared, day.minutes
                 )
             }),
@@ -299,7 +305,7 @@ mod tests {
         let none = CoverageRow::none(
             "a",
             Some(Day::of(DAY)),
-            "no data: no complete list was seen",
+            "no data: no complete list was read",
         );
         let json = serde_json::to_value(&none).unwrap();
         assert!(json["miss_rate_percent"].is_null() && json["sync_only"].is_null());

@@ -1,4 +1,4 @@
-//! What the ledger says of the sync of a source, and of its silence.
+//! The sync state of a source, and whether the source is silent.
 
 use std::fmt::Write as _;
 
@@ -13,26 +13,26 @@ use shared::sources::Source;
 
 use crate::output::time::{duration, rfc3339};
 
-/// The sync of a source now.
+/// The current sync state of a source.
 pub(in crate::verbs) struct Facts {
     pub(in crate::verbs) state: Option<SyncState>,
-    /// Since the beginning of yesterday.
+    /// Counts since the beginning of yesterday.
     pub(in crate::verbs) lately: Counts,
     pub(in crate::verbs) silence: Silence,
 }
 
-/// How the webhooks of a source come, and whether they do.
+/// The usual interval of a source's webhooks, and whether they still arrive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(in crate::verbs) struct Silence {
     pub(in crate::verbs) last_webhook_at: Option<String>,
-    /// How far apart webhooks usually are.
+    /// The usual interval between webhooks.
     pub(in crate::verbs) usually_s: Option<u64>,
-    /// After how long without one the source counts as silent.
+    /// The time without a webhook after which the source counts as silent.
     pub(in crate::verbs) quiet_after_s: Option<u64>,
-    /// For how long it has been silent, if it is.
+    /// For how long the source has been silent, if it is.
     pub(in crate::verbs) silent_s: Option<u64>,
     pub(in crate::verbs) why: Option<Why>,
-    /// Up to when webhooks were looked for.
+    /// The time until which webhooks were checked.
     pub(in crate::verbs) as_of: Option<String>,
 }
 
@@ -44,15 +44,15 @@ impl Facts {
     ) -> anyhow::Result<Self> {
         let name = &source.name;
         let state = match &source.sync {
-            Some(_) => ledger.sync_state(name).await?,
+            Some(_) => ledger.sync().sync_state(name).await?,
             None => None,
         };
-        let rhythm = ledger.rhythm(name).await?;
+        let rhythm = ledger.statistics().rhythm(name).await?;
         let today = Day::of(now);
         let last = rhythm.last.map_or(today, Day::of);
-        // The figures since the last webhook say why it is silent; a week of them is enough.
+        // The counts since the last webhook explain the silence; a week of them is enough.
         let from = last.min(today.before(1)).max(today.before(7));
-        let days = ledger.day_counts(name, from, today).await?;
+        let days = ledger.statistics().day_counts(name, from, today).await?;
         let mut lately = Counts::default();
         for day in days.iter().filter(|day| day.day >= today.before(1)) {
             lately.merge(day.counts.clone());
@@ -70,7 +70,7 @@ impl Facts {
 }
 
 impl Silence {
-    /// As of the watch's last look: what came since then nobody has looked for.
+    /// The silence as of the last check. Webhooks that arrived later were not checked yet.
     fn of(source: &Source, rhythm: &ArrivalGaps, why: Option<Why>, now: UnixMillis) -> Self {
         let looked = rhythm.looked.unwrap_or(now).min(now);
         let silent = match rhythm.judge(source.quiet_after, looked) {
@@ -89,23 +89,23 @@ impl Silence {
         }
     }
 
-    /// `silent 36m20s, usually every 4m`; nothing for a source that is not.
+    /// `silent 36m20s, usually every 4m`; `None` if the source is not silent.
     pub(in crate::verbs) fn note(&self) -> Option<String> {
         let mut note = format!("silent {}", said(self.silent_s?));
         if let Some(usually) = self.usually_s {
             let _ = write!(note, ", usually every {}", said(usually));
         }
         match self.why {
-            Some(Why::NothingHappened) => note += "; nothing happened there",
+            Some(Why::NothingHappened) => note += "; no events occurred at the provider",
             Some(Why::NotArriving(events)) => {
-                let _ = write!(note, "; {events} events or more did not arrive");
+                let _ = write!(note, "; at least {events} events did not arrive");
             }
             Some(Why::Unknown) | None => {}
         }
         Some(note)
     }
 
-    /// `every 4m; silent after 12m`, or why nobody knows.
+    /// `every 4m; silent after 12m`, or that the interval is not known yet.
     pub(in crate::verbs) fn rhythm(&self) -> String {
         let usually = match self.usually_s {
             Some(seconds) => format!("every {}", said(seconds)),
@@ -118,7 +118,7 @@ impl Silence {
     }
 }
 
-/// The word for where a sync stands.
+/// The word for the state of a sync.
 pub(in crate::verbs) fn standing(
     state: Option<&SyncState>,
     configured: bool,
@@ -143,7 +143,7 @@ pub(in crate::verbs) fn said(seconds: u64) -> String {
     duration(i64::try_from(seconds).unwrap_or(i64::MAX))
 }
 
-/// `4.92 %`, or that there was nothing.
+/// `4.9 %`, or `no events`.
 pub(in crate::verbs) fn percent(rate: Option<f64>) -> String {
     rate.map_or("no events".to_owned(), |rate| format!("{rate:.1} %"))
 }
@@ -170,7 +170,7 @@ mod tests {
             ("late", state(None, None, false)),
             ("paused", state(Some(900), None, true)),
             ("running", state(Some(900), Some(1000), true)),
-            // Whoever held it is dead.
+            // The lease has expired, so its holder has stopped.
             ("ok", state(Some(900), Some(-1000), false)),
         ] {
             assert_eq!(standing(Some(&state), true, NOW), expected, "{state:?}");
@@ -190,8 +190,8 @@ mod tests {
         };
         let note = |why| silence(why).note().unwrap();
         assert_eq!(note(Why::Unknown), "silent 36m20s, usually every 4m");
-        assert!(note(Why::NothingHappened).ends_with("; nothing happened there"));
-        assert!(note(Why::NotArriving(3)).ends_with("; 3 events or more did not arrive"));
+        assert!(note(Why::NothingHappened).ends_with("; no events occurred at the provider"));
+        assert!(note(Why::NotArriving(3)).ends_with("; at least 3 events did not arrive"));
         assert_eq!(silence(Why::Unknown).rhythm(), "every 4m; silent after 12m");
         assert_eq!(Silence::default().note(), None);
         assert_eq!(Silence::default().rhythm(), "not known yet");

@@ -16,24 +16,24 @@ use crate::output::time::rfc3339;
 use crate::output::{Column, Exit, List, Printer};
 use crate::target::Deployment;
 
-/// An event that only the sync found, or a span that it cannot find anything of.
+/// An event that only the sync found, or a time span that the sync cannot list.
 #[derive(Serialize)]
 struct GapRow {
     source: String,
     /// `event` or `unreachable`.
     kind: &'static str,
     happened_at: String,
-    /// The end of a span.
+    /// The end of a time span.
     until: Option<String>,
     event_id: Option<String>,
     #[serde(rename = "type")]
     event_type: Option<String>,
     found_at: Option<String>,
-    /// Seconds from when it happened until the sync found it.
+    /// Seconds from the time of the event until the sync found it.
     late_s: Option<u64>,
-    /// When it came by webhook after all.
+    /// When the webhook arrived later, if it did.
     webhook_at: Option<String>,
-    /// Where the event stands now; none for a span, or where its row is gone.
+    /// The current state of the event; `None` for a time span, or if the row no longer exists.
     status: Option<String>,
     #[serde(skip)]
     at: i64,
@@ -52,14 +52,19 @@ pub(super) async fn gaps(
     let mut items = Vec::new();
     let (mut named, mut missed) = (0, 0);
     for source in super::sources(&inbox, &args.source)? {
-        let lost = inbox.ledger.lost(source).await?.into_iter();
+        let lost = inbox.ledger.sync().lost(source).await?.into_iter();
         let lost = lost.filter(|lost| span.touches(lost.from, lost.to));
         items.extend(lost.map(|lost| GapRow::span(source, lost)));
         let days = span.days();
         let (Some(last), Some(first)) = (days.first(), days.last()) else {
             continue;
         };
-        for day in inbox.ledger.day_counts(source, *first, *last).await? {
+        for day in inbox
+            .ledger
+            .statistics()
+            .day_counts(source, *first, *last)
+            .await?
+        {
             let gaps = day.counts.gaps.iter();
             let gaps: Vec<&Gap> = gaps.filter(|gap| span.has(gap.happened)).collect();
             named += gaps.len() as u64;
@@ -74,8 +79,8 @@ pub(super) async fn gaps(
     let truncated = missed > named;
     let footer = if truncated {
         format!(
-            "{} of {} missed events since {since}; the others are in the inbox, received by \
-             backup_sync",
+            "{} of {} missed events since {since}; the others are in the inbox, with via \
+            backup_sync",
             thousands(named),
             thousands(missed)
         )
@@ -97,16 +102,16 @@ pub(super) async fn gaps(
         truncated,
         footer: Some(footer),
         empty: format!(
-            "No gap is known since {since}. `webhookctl sync coverage` says how much of that time \
-             was looked at."
+            "No known gaps since {since}. `webhookctl sync coverage` shows how much of that time \
+            was checked."
         ),
         tip: Some("webhookctl inbox inspect SOURCE:EVENT-ID --full".to_owned()),
     })?;
     Ok(Exit::Done)
 }
 
-/// How many events of a day in the span were missed. Of a day that is not wholly in it, only those
-/// that are named can be told.
+/// Number of missed events of a day. If the span covers only a part of the day, only the named
+/// events can be counted.
 fn missed_of(day: Day, span: Span, missed: u64, named: usize) -> u64 {
     let whole = span.from <= day.begins() && day.ends() <= span.to;
     let today = span.from <= day.begins() && day == Day::of(span.to);
@@ -127,12 +132,13 @@ impl GapRow {
             webhook_at: None,
             status: None,
             at: lost.from.0,
-            webhook: Some("out of reach".to_owned()),
+            webhook: Some("cannot be listed".to_owned()),
         }
     }
 
     async fn event(ledger: &Ledger, source: &str, gap: &Gap) -> anyhow::Result<Self> {
-        // The id is that of the key already, and stays what it is when a key is made of it.
+        // The stored id is already the id of the event key, and stays unchanged when a key is made
+        // of it.
         let key = EventKey::from_pk(&format!("E#{source}#{}", gap.id));
         let row = match &key {
             Some(key) => ledger.event(key).await?,
@@ -197,7 +203,7 @@ mod tests {
         let whole = span(day.begins(), day.ends());
         assert_eq!(missed_of(day, whole, 900, 50), 900);
         assert_eq!(missed_of(day, span(noon, day.ends()), 900, 7), 7);
-        // It is still going on.
+        // The day is not over yet.
         assert_eq!(missed_of(day, span(day.begins(), noon), 900, 50), 900);
     }
 }

@@ -169,16 +169,19 @@ async fn a_list_that_breaks_off_is_no_report() {
         .unwrap();
     let error = world.run("stripe-main").await.unwrap_err();
     assert!(
-        error.contains("the key \"stripe-main\" may not do that"),
+        error.contains("API key \"stripe-main\" is invalid or lacks a permission"),
         "{error}"
     );
     assert!(
         !error.contains(API_KEY) && !error.contains("rk_test"),
         "{error}"
     );
-    let reports = world
-        .ledger
-        .reports("stripe-main", "subscriptions", 9, UnixMillis::now());
+    let reports = world.ledger.provider_reports().reports(
+        "stripe-main",
+        "subscriptions",
+        9,
+        UnixMillis::now(),
+    );
     assert!(reports.await.unwrap().is_empty());
     world.end().await;
 }
@@ -189,21 +192,34 @@ async fn only_one_run_is_at_it_and_one_that_was_killed_holds_nobody_up_for_long(
     world.both("sub_1").await;
     let now = UnixMillis::now();
     let minutes = std::time::Duration::from_secs(300);
-    let lease = world
-        .ledger
-        .reconcile_lease("stripe-main", "subscriptions", "me", now, minutes);
+    let lease = world.ledger.provider_reports().reconcile_lease(
+        "stripe-main",
+        "subscriptions",
+        "me",
+        now,
+        minutes,
+    );
     let lease = lease.await.unwrap().unwrap();
     assert!(world.run("stripe-main").await.unwrap().is_empty());
     assert!(world.stripe.requests().is_empty());
-    world.ledger.reconcile_release(lease).await.unwrap();
+    world
+        .ledger
+        .provider_reports()
+        .reconcile_release(lease)
+        .await
+        .unwrap();
     // A page that cannot be read is asked for again.
     world.stripe.at(1, |_| Some("<html>".into_response()));
     assert_eq!(world.report().await["counts"]["agree"], 1);
     // One that died long ago.
     let then = UnixMillis(now.0 - 600_000);
-    let lease = world
-        .ledger
-        .reconcile_lease("stripe-main", "subscriptions", "dead", then, minutes);
+    let lease = world.ledger.provider_reports().reconcile_lease(
+        "stripe-main",
+        "subscriptions",
+        "dead",
+        then,
+        minutes,
+    );
     assert!(lease.await.unwrap().is_some());
     assert_eq!(world.report().await["counts"]["agree"], 1);
     world.end().await;

@@ -233,9 +233,20 @@ async fn what_happened_in_the_dark_is_asked_for_afterwards() {
     assert_eq!(looked(&world).await, ["good"; 4]);
     // All was well six hours ago, for the last time; the syncs since then saw nothing.
     let now = UnixMillis::now();
-    let mut status = world.ledger.endpoint("stripe-main").await.unwrap().unwrap();
+    let mut status = world
+        .ledger
+        .provider_reports()
+        .endpoint("stripe-main")
+        .await
+        .unwrap()
+        .unwrap();
     status.checked_at = UnixMillis(now.0 - 6 * 3_600_000);
-    world.ledger.note_endpoint(&status).await.unwrap();
+    world
+        .ledger
+        .provider_reports()
+        .note_endpoint(&status)
+        .await
+        .unwrap();
     sync().await;
     hooks.inner().stripe[0]["status"] = json!("disabled");
     assert_eq!(looked(&world).await[3], "disabled");

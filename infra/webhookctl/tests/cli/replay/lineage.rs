@@ -78,9 +78,11 @@ async fn an_event_that_came_too_late_names_the_newest_of_its_entity() {
 
     let version = Version::read("6", Compare::Number).unwrap();
     let cart = Entity::new("carts", "c1");
-    let raised = world
-        .ledger
-        .advance_version(&cart, &version, &newest, UnixMillis::now());
+    let raised =
+        world
+            .ledger
+            .entities()
+            .advance_version(&cart, &version, &newest, UnixMillis::now());
     assert_eq!(raised.await.unwrap(), VersionCheck::Newest);
     let (event, text) = inspected(&world, &old).await;
     assert_eq!(event["superseded_by"], "carts:evt_00006");

@@ -65,7 +65,7 @@ async fn a_plan_counts_by_what_will_happen_and_changes_nothing() {
         "  will run again   6   no side effect committed",
         "  left out         1   already done   (include with --mode force;",
         "  left out         2   side effect unknown   (include with --mode guarded;",
-        "  left out         1   somebody is at work on it",
+        "  left out         1   a worker is processing it",
         "  types           order.paid 6",
         "  takes           about 1s at 10/s",
         "s old: is its cause gone?",
@@ -99,7 +99,7 @@ async fn what_is_asked_for_wrongly_is_not_planned() {
     }
     let many = world.webhookctl(&["replay", "plan", "--max", "3"]).await;
     assert!(
-        told(&many).contains("5 events match, --max is 3"),
+        told(&many).contains("5 events match, but --max is 3"),
         "{}",
         told(&many)
     );
@@ -198,6 +198,7 @@ async fn what_a_newer_event_has_overtaken_is_left_out() {
     let key = EventKey::new("carts", "evt_00006");
     let raised = world
         .ledger
+        .entities()
         .advance_version(&cart, &newest, &key, UnixMillis::now());
     assert_eq!(raised.await.unwrap(), VersionCheck::Newest);
     let plan = world.plan(&["-s", "carts", "--mode", "force"]).await;

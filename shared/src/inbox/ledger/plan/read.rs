@@ -1,5 +1,6 @@
 //! Plans as they are read: by their id, a prefix of it, or the newest first.
 
+use super::Plans;
 use anyhow::Context as _;
 use aws_sdk_dynamodb::types::AttributeValue;
 
@@ -9,16 +10,16 @@ use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::{Item, Ledger, item};
 use crate::webhook::event::EventKey;
 
-impl Ledger {
+impl Plans<'_> {
     /// A plan by its whole id.
-    pub async fn plan(&self, id: &str) -> anyhow::Result<Option<Plan>> {
+    pub async fn plan(self, id: &str) -> anyhow::Result<Option<Plan>> {
         let row = self.get(&pk(id), "M").await?;
         row.map(|row| plan(&row)).transpose()
     }
 
     /// The ids of the plans that were made from `since` until `now`, newest first, at most `limit`.
     pub async fn plan_ids(
-        &self,
+        self,
         since: UnixMillis,
         now: UnixMillis,
         limit: usize,
@@ -55,24 +56,24 @@ impl Ledger {
     }
 
     /// The events of a plan in its order.
-    pub async fn plan_order(&self, id: &str) -> anyhow::Result<Vec<PlanEvent>> {
+    pub async fn plan_order(self, id: &str) -> anyhow::Result<Vec<PlanEvent>> {
         let lines = self.plan_lines(id, "C#").await?;
         lines.iter().map(|line| event(line)).collect()
     }
 
     /// What was selected and is not part of it, and why.
-    pub async fn plan_left_out(&self, id: &str) -> anyhow::Result<Vec<PlanLeftOut>> {
+    pub async fn plan_left_out(self, id: &str) -> anyhow::Result<Vec<PlanLeftOut>> {
         let lines = self.plan_lines(id, "L#").await?;
         lines.iter().map(|line| left_out(line)).collect()
     }
 
-    async fn plan_lines(&self, id: &str, kind: &str) -> anyhow::Result<Vec<String>> {
+    async fn plan_lines(self, id: &str, kind: &str) -> anyhow::Result<Vec<String>> {
         let items = self.plan_items(id, kind).await?;
         let texts = items.iter().filter_map(|chunk| item::text(chunk, "e"));
         Ok(texts.flat_map(str::lines).map(str::to_owned).collect())
     }
 
-    async fn plan_items(&self, id: &str, kind: &str) -> anyhow::Result<Vec<Item>> {
+    async fn plan_items(self, id: &str, kind: &str) -> anyhow::Result<Vec<Item>> {
         let (mut items, mut place) = (Vec::new(), None);
         loop {
             let answer = self

@@ -1,5 +1,6 @@
 //! A plan is made: its events first, itself last.
 
+use super::Plans;
 use std::fmt::Write as _;
 
 use super::{KEEP_PLAN, Plan, PlanEvent, PlanLeftOut, pk, text};
@@ -23,10 +24,10 @@ pub(super) fn left_out_line(left: &PlanLeftOut) -> String {
     format!("{} {} {}", left.why, left.received_at.0, left.key.pk())
 }
 
-impl Ledger {
+impl Plans<'_> {
     /// Keeps a plan; `false` when there is one of this id already.
     pub async fn make_plan(
-        &self,
+        self,
         plan: &Plan,
         events: &[PlanEvent],
         left_out: &[PlanLeftOut],
@@ -59,7 +60,7 @@ impl Ledger {
     }
 
     async fn put_chunks(
-        &self,
+        self,
         id: &str,
         kind: char,
         lines: &[String],

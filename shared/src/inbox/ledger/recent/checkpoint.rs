@@ -1,5 +1,6 @@
 //! How far the sweep has gone, and what it saw of the hours that are not checked yet.
 
+use crate::inbox::ledger::SweepStore;
 use std::collections::{BTreeMap, BTreeSet};
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -143,15 +144,15 @@ impl Checksum {
     }
 }
 
-impl Ledger {
+impl SweepStore<'_> {
     /// How far the sweep has gone; `None` before its first time.
-    pub async fn sweep_checkpoint(&self) -> anyhow::Result<Option<SweepCheckpoint>> {
+    pub async fn sweep_checkpoint(self) -> anyhow::Result<Option<SweepCheckpoint>> {
         let item = self.get(PK, SK).await?;
         Ok(item.as_ref().and_then(SweepCheckpoint::read))
     }
 
     /// Stores where the sweep of an inbox begins, unless another sweep has begun, and returns it.
-    pub async fn begin_sweep_checkpoint(&self, now: UnixMillis) -> anyhow::Result<SweepCheckpoint> {
+    pub async fn begin_sweep_checkpoint(self, now: UnixMillis) -> anyhow::Result<SweepCheckpoint> {
         let marks = SweepCheckpoint::new(now);
         let absent = ("attribute_not_exists(pk)", Item::new());
         self.put("store where the sweep begins", marks.write(), Some(absent))
@@ -161,7 +162,7 @@ impl Ledger {
 
     /// Notes how far it has gone. Of two sweeps at once either may be last: what it notes was all
     /// looked at.
-    pub async fn store_sweep_checkpoint(&self, marks: &SweepCheckpoint) -> anyhow::Result<()> {
+    pub async fn store_sweep_checkpoint(self, marks: &SweepCheckpoint) -> anyhow::Result<()> {
         self.put("note how far the sweep has gone", marks.write(), None)
             .await?;
         Ok(())

@@ -1,4 +1,4 @@
-//! What can be wrong with a `[[sync]]` table.
+//! Checks of a `[[sync]]` table.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ impl Sync {
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         ensure!(
             self.docs.starts_with("https://"),
-            "docs is the https:// page that documents the list"
+            "docs must be the https:// URL of the list's documentation"
         );
         ensure!(
             self.id.0.is_empty() != self.composite.is_empty(),
-            "either id or composite says what names an event"
+            "set either id or composite to identify an event"
         );
         let times = self.time.iter().flat_map(|time| &time.at.0);
         let named = self.id.0.iter().chain(&self.composite).chain(times);
@@ -25,10 +25,10 @@ impl Sync {
                     at,
                     Location::Item(_) | Location::Const(_) | Location::BodySha256
                 ),
-                "{at}: what an item says is in item:, const: or body:sha256"
+                "{at}: values of an item must be in item:, const: or body:sha256"
             );
         }
-        self.check_span().context("the span")?;
+        self.check_span().context("time span")?;
         self.check_body()?;
         self.check_page().context("page")?;
         if let Auth::Exchange { url, .. } = &self.auth {
@@ -42,33 +42,33 @@ impl Sync {
         if let Some(time) = &self.time {
             ensure!(
                 !time.at.0.is_empty() && !minutes(time.unit),
-                "time says where an item has its time, as s, ms or rfc3339"
+                "time needs at least one location, and the unit s, ms or rfc3339"
             );
         }
         ensure!(
             self.mark.is_none() || (!self.filters() && self.sorted == Sorted::No),
-            "a list with a mark goes on from there: no {{since}}, no order"
+            "a list with a mark continues at the mark; remove {{since}} and sorted"
         );
         ensure!(
             self.mark.is_none() || self.kind == SyncKind::ChangeCursor,
-            "a mark goes with kind = \"change-cursor\""
+            "mark needs kind = \"change-cursor\""
         );
         ensure!(
             self.mark.is_some()
                 || self.filters()
                 || self.time.is_some()
                 || self.retention_days.is_some(),
-            "the request has no {{since}} and items have no time: the whole list is read each \
-             time, so it needs an end, retention_days"
+            "the request has no {{since}} and the items have no time, so each run reads the whole \
+             list; set retention_days to limit it"
         );
         ensure!(
             self.sorted == Sorted::No || self.time.is_some(),
-            "an order needs the time of items"
+            "sorted needs the time of the items"
         );
         let until = self.request.mentions("{until}");
         ensure!(
             !until || !minutes(self.since.unit),
-            "{{until}} cannot be written in minutes-ago"
+            "{{until}} cannot have the unit minutes-ago"
         );
         Ok(())
     }
@@ -76,24 +76,24 @@ impl Sync {
     fn check_body(&self) -> anyhow::Result<()> {
         ensure!(
             self.no_body.is_none() || matches!(self.no_body, Some(Location::Item(_))),
-            "no_body is an item: location"
+            "no_body must be an item: location"
         );
         match &self.body {
             None | Some(Location::Item(_)) => {}
             Some(Location::Json(_)) => ensure!(
                 self.fetch.is_some(),
-                "body = \"json:…\" is a part of what fetch brings; without fetch it is item:…"
+                "body = \"json:…\" is a part of the fetched document; add fetch, or use item:…"
             ),
-            Some(other) => bail!("body = \"{other}\": a body is in item: or json:"),
+            Some(other) => bail!("body = \"{other}\": a body must be in item: or json:"),
         }
         ensure!(
             self.redeliver.is_none() || self.time.is_some(),
-            "redeliver needs the time of a delivery: without it, each run would ask again"
+            "redeliver needs the time of a delivery: without it, each run would repeat the request"
         );
         ensure!(
             self.kind == SyncKind::DeliveryLog
                 || (self.redeliver.is_none() && self.delivered.is_none()),
-            "redeliver and delivered go with kind = \"delivery-log\""
+            "redeliver and delivered need kind = \"delivery-log\""
         );
         Ok(())
     }
@@ -106,23 +106,23 @@ impl Sync {
         if let Some(Put::Body(_)) = put {
             ensure!(
                 self.request.body.is_some(),
-                "a token goes into the body, and the request has none"
+                "page.to is in the body, but the request has no body"
             );
         }
         if let Page::NextUrl { next, .. } = &self.page {
             ensure!(
                 !matches!(next, Next::Last(_)),
-                "a URL of the next page is in json: or rel:"
+                "the URL of the next page must be in json: or rel:"
             );
         }
         if let Page::Cursor { next, .. } = &self.page {
             ensure!(
                 !matches!(next, Next::Rel(_)),
-                "rel: leads to a URL; the style is next-url"
+                "rel: is the location of a URL; use style = \"next-url\""
             );
         }
         if let Page::Offset { size, .. } | Page::Number { size, .. } = &self.page {
-            ensure!(*size > 0, "size is how many items a full page has");
+            ensure!(*size > 0, "size must be the number of items of a full page");
         }
         Ok(())
     }
@@ -133,19 +133,19 @@ impl Sync {
         for request in lists.into_iter().flatten() {
             ensure!(
                 !request.mentions("{item:"),
-                "{{item:…}} goes with fetch and redeliver: {}",
+                "{{item:…}} is allowed only in fetch and redeliver: {}",
                 request.url
             );
         }
         let ones = [self.fetch.as_ref(), self.redeliver.as_ref()];
         for request in lists.into_iter().chain(ones).flatten() {
             self.check_request(request)
-                .with_context(|| format!("the request {}", request.url))?;
+                .with_context(|| format!("request {}", request.url))?;
         }
         Ok(())
     }
 
-    /// Every place that the key is sent to.
+    /// All URLs of requests that contain the secret.
     pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
         let begin = self.mark.as_ref().and_then(|mark| mark.begin.as_ref());
         let ones = [begin, self.fetch.as_ref(), self.redeliver.as_ref()];
@@ -160,14 +160,14 @@ impl Sync {
             .chain(token)
     }
 
-    /// Whether a field stands anywhere. One that is a part of the address does not where the
-    /// address was set.
+    /// Whether any template contains the field. A field of the URL does not count if the URL was
+    /// replaced.
     pub(super) fn uses(&self, name: &str) -> bool {
         self.texts()
             .any(|text| fields_in(text).any(|field| field == name))
     }
 
-    /// Every text that a field may stand in.
+    /// All texts that can contain a field.
     fn texts(&self) -> Box<dyn Iterator<Item = &str> + '_> {
         let begin = self.mark.as_ref().and_then(|mark| mark.begin.as_ref());
         let requests = [Some(&self.request), begin, self.fetch.as_ref()];
@@ -197,42 +197,42 @@ impl Sync {
             for name in fields_in(text) {
                 ensure!(
                     self.fields.contains_key(name),
-                    "{{field:{name}}} is not among its fields"
+                    "{{field:{name}}} is not declared in fields"
                 );
             }
         }
         if let Some(body) = &request.body {
-            // What is put into strings changes nothing about its being JSON.
+            // Placeholders are inside strings, so filling them in keeps the body valid JSON.
             let filled = fill_text(body, "0", "0", true);
             let json: Result<BTreeMap<String, serde_json::Value>, _> =
                 serde_json::from_str(&filled);
-            json.context("its body is no JSON object")?;
+            json.context("the body is not a JSON object")?;
         }
         Ok(())
     }
 }
 
 impl Sync {
-    /// The key goes to this host.
+    /// Checks the host of a URL, because the host receives the secret.
     fn check_host(&self, url: &str) -> anyhow::Result<()> {
-        let (_, after) = url.split_once("://").context("it is no URL")?;
+        let (_, after) = url.split_once("://").context("invalid URL")?;
         let host = after.split('/').next().unwrap_or_default();
         for name in fields_in(host) {
             let field = self.fields.get(name);
             ensure!(
                 field.is_none_or(|field| field.allow.is_some()),
-                "field {name} is a part of the host: it needs an allow"
+                "field {name} is part of the host, so it needs an allow pattern"
             );
         }
         ensure!(
             !host.contains("{item:"),
-            "an item does not choose the host that is asked"
+            "an item must not choose the host of a request"
         );
         Ok(())
     }
 }
 
-/// The names of the fields that stand in a text.
+/// The names of the fields in a text.
 fn fields_in(text: &str) -> impl Iterator<Item = &str> {
     text.split("{field:").skip(1).filter_map(|after| {
         let (name, _) = after.split_once('}')?;
@@ -246,7 +246,7 @@ mod tests {
 
     use crate::webhook::preset::Preset;
 
-    /// A preset whose sync has this in place of that.
+    /// A preset whose sync has `to` in place of `from`.
     fn with(from: &str, to: &str) -> anyhow::Result<Preset> {
         const SYNC: &str = "kind = \"delivery-log\"\ndocs = \"https://acme.test\"\nchecked = \"2026-11\"\n\
             auth = { kind = \"bearer\" }\nid = [\"item:id\"]\ntime = { at = [\"item:at\"] }\n\
@@ -269,7 +269,7 @@ mod tests {
     fn what_is_wrong_with_a_sync_is_said() {
         with("id", "id").unwrap();
         for (from, to, said) in [
-            ("id = [\"item:id\"]\n", "", "what names an event"),
+            ("id = [\"item:id\"]\n", "", "to identify an event"),
             ("item:id", "json:id", "item:, const: or body:sha256"),
             (
                 "time = { at = [\"item:at\"] }",
@@ -278,18 +278,22 @@ mod tests {
             ),
             ("{since}", "all", "an order"),
             ("json:next", "rel:next", "next-url"),
-            ("json:next", "next", "names no next page"),
-            ("body:after", "after", "no place of a request"),
-            (", body = '{\"q\":\"{since}\"}'", "", "goes into the body"),
-            ("'{\"q\":\"{since}\"}'", "'[]'", "no JSON object"),
+            ("json:next", "next", "use json:a.b"),
+            ("body:after", "after", "use query:NAME"),
+            (
+                ", body = '{\"q\":\"{since}\"}'",
+                "",
+                "the request has no body",
+            ),
+            ("'{\"q\":\"{since}\"}'", "'[]'", "not a JSON object"),
             (", allow = '^[a-z]+$'", "", "part of the host"),
             (
                 "https://{field:site}.acme.test/{item:id}",
                 "https://{item:id}",
-                "does not choose the host",
+                "must not choose the host",
             ),
-            ("{field:hook}", "{field:hok}", "{field:hok} is not among"),
-            ("{field:hook}", "{item:id}", "goes with fetch and redeliver"),
+            ("{field:hook}", "{field:hok}", "{field:hok} is not declared"),
+            ("{field:hook}", "{item:id}", "only in fetch and redeliver"),
             (
                 "delivery-log",
                 "event-log\"\ndelivered = \"item:s",
@@ -308,7 +312,7 @@ mod tests {
             ("fields.hook", "fiels.hook", "`fields`"),
             ("{ kind = \"bearer\" }", "{ kind = \"beerer\" }", "`bearer`"),
         ] {
-            // Without an order, a list that cannot be asked for a time is read whole.
+            // A list without a start time needs no `sorted`: a run reads all of it.
             let text = with(from, to);
             if said == "an order" {
                 text.unwrap();

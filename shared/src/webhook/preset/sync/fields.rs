@@ -1,4 +1,4 @@
-//! What a source says about the list that is asked for: whose hook, which account.
+//! The fields that a source sets for its list, such as the id of a webhook or an account.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::request::escaped;
 use super::{Auth, Request, Sync};
 
-/// What needs no escape in a path. <https://www.rfc-editor.org/rfc/rfc3986#section-2.3>
+/// Escapes all but the unreserved characters. <https://www.rfc-editor.org/rfc/rfc3986#section-2.3>
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -19,26 +19,26 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
 
 const PATH: &AsciiSet = &SEGMENT.remove(b'/');
 
-/// A value that the source gives.
+/// A value that the source sets.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Field {
-    /// What it is, for the person who has to write it.
+    /// A description for the operator who sets the value.
     pub what: String,
     pub default: Option<String>,
-    /// The whole value has this form.
+    /// The pattern for the whole value.
     #[serde(default, deserialize_with = "crate::webhook::preset::scheme::regex")]
     pub allow: Option<Regex>,
 }
 
 impl Sync {
-    /// The same with the values of a source in place of `{field:NAME}`.
+    /// Replaces each `{field:NAME}` with the value of a source.
     pub fn filled(&self, given: &BTreeMap<String, String>) -> anyhow::Result<Self> {
         for name in given.keys() {
             let known: Vec<_> = self.fields.keys().map(String::as_str).collect();
             ensure!(
                 self.fields.contains_key(name),
-                "it takes no field {name:?}; it takes: {}",
+                "unknown field {name:?}; known fields: {}",
                 known.join(", ")
             );
         }
@@ -49,7 +49,7 @@ impl Sync {
                     continue;
                 }
                 bail!(
-                    "field {name} is missing: {}; write it as fields = {{ {name} = \"…\" }}",
+                    "field {name} is missing: {}; add fields = {{ {name} = \"…\" }}",
                     field.what
                 );
             };
@@ -102,18 +102,18 @@ impl Field {
     fn check(&self, value: &str) -> anyhow::Result<()> {
         ensure!(
             (1..=300).contains(&value.len()) && !value.chars().any(char::is_control),
-            "it is 1 to 300 characters on one line: {}",
+            "the value must have 1 to 300 characters on one line: {}",
             self.what
         );
         ensure!(
             !value.split('/').any(|part| matches!(part, "." | ".." | "")),
-            "it leads to another place of the API: {}",
+            "the value would change the path of the request: {}",
             self.what
         );
         if let Some(allow) = &self.allow {
             ensure!(
                 allow.is_match(value),
-                "it does not look like {}: {}",
+                "the value does not match {}: {}",
                 allow.as_str(),
                 self.what
             );

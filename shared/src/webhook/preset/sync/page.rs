@@ -1,4 +1,4 @@
-//! How a list goes on.
+//! Pagination of a list.
 
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
@@ -6,37 +6,38 @@ use serde::Deserialize;
 use super::Request;
 use crate::base::json_path::JsonPath;
 
-/// How the next page is asked for.
+/// How to request the next page.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, tag = "style", rename_all = "kebab-case")]
 pub enum Page {
-    /// One answer holds everything.
+    /// One response contains everything.
     #[default]
     Once,
-    /// A token of the answer goes into the next request. The list ends when `more` says so or,
-    /// without it, when there is no token.
+    /// A token of the response goes into the next request. The list ends when the value at `more`
+    /// says so. Without `more`, it ends when there is no token.
     Cursor {
         to: Put,
         next: Next,
         more: Option<JsonPath>,
-        /// There is always a token; a page of no items is the last.
+        /// The response always has a token; a page without items is the last one.
         #[serde(default)]
         until_empty: bool,
     },
     /// The `Link` header names the next page. <https://www.rfc-editor.org/rfc/rfc8288>
     LinkHeader,
-    /// The answer names the whole URL of the next page.
+    /// The response contains the whole URL of the next page.
     NextUrl {
         next: Next,
         more: Option<JsonPath>,
-        /// There is always a next page; an empty one is the last.
+        /// The response always has a next page; an empty page is the last one.
         #[serde(default)]
         until_empty: bool,
     },
-    /// How many items to pass over. A page of fewer than `size` is the last. Only for lists that
-    /// new items do not push on: newest first, or with a span.
+    /// The number of items to skip. A page with fewer than `size` items is the last one. Use it
+    /// only for lists in which new items cannot make the sync skip others: newest first, or with a
+    /// time span.
     Offset { to: Put, size: u64 },
-    /// The number of the page. A page of fewer than `size` is the last.
+    /// The number of the page. A page with fewer than `size` items is the last one.
     Number {
         to: Put,
         size: u64,
@@ -45,7 +46,7 @@ pub enum Page {
     },
 }
 
-/// Where a token is put: `query:NAME`, or `body:PATH` in the JSON of the request.
+/// The location of a token in a request: `query:NAME`, or `body:PATH` in the JSON body.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Put {
@@ -53,30 +54,31 @@ pub enum Put {
     Body(JsonPath),
 }
 
-/// Where the next page is named.
+/// Where a response names the next page.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Next {
     /// `last:PATH`: in the last item.
     Last(JsonPath),
-    /// `json:PATH`: in the answer.
+    /// `json:PATH`: in the response.
     Answer(JsonPath),
-    /// `rel:PATH`: in a list of links of the answer, the `href` of the one whose `rel` is `next`.
+    /// `rel:PATH`: in a list of links of the response, the `href` of the link whose `rel` is
+    /// `next`.
     Rel(JsonPath),
 }
 
-/// What a run leaves for the next one: the token, or the URL, that the list goes on from.
+/// The position at which the next run continues: a token, or a URL.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mark {
-    /// In the answer that ends a run.
+    /// The location of the mark in the last response of a run.
     pub at: JsonPath,
-    /// Asked before the first run, for a mark that leads to what changes from now on. Without it,
+    /// The request before the first run, for a mark that returns only later changes. Without it,
     /// the first run reads the list from its beginning.
     pub begin: Option<Request>,
-    /// The status of the answer to it, where that is not a 2xx.
+    /// The status of the response to `begin`, if it is not a 2xx.
     pub begin_status: Option<u16>,
-    /// Answers by which the provider says that a mark leads nowhere any more.
+    /// The statuses by which the provider says that a mark is no longer valid.
     pub refused: Vec<u16>,
 }
 
@@ -86,10 +88,10 @@ impl Put {
             Some(("query", name)) if !name.is_empty() => Ok(Self::Query(name.to_owned())),
             Some(("body", path)) => {
                 let path = JsonPath::parse(path).filter(|path| !path.is_many());
-                let path = path.with_context(|| format!("{text:?} has no good path"))?;
+                let path = path.with_context(|| format!("invalid path in {text:?}"))?;
                 Ok(Self::Body(path))
             }
-            _ => bail!("{text:?} is no place of a request; it is like query:NAME or body:a.b"),
+            _ => bail!("invalid location {text:?}; use query:NAME or body:a.b"),
         }
     }
 }
@@ -98,12 +100,12 @@ impl Next {
     fn parse(text: &str) -> anyhow::Result<Self> {
         let (place, path) = text.split_once(':').unwrap_or_default();
         let path = JsonPath::parse(path).filter(|path| !path.is_many());
-        let path = path.with_context(|| format!("{text:?} has no good path"));
+        let path = path.with_context(|| format!("invalid path in {text:?}"));
         match place {
             "last" => Ok(Self::Last(path?)),
             "json" => Ok(Self::Answer(path?)),
             "rel" => Ok(Self::Rel(path?)),
-            _ => bail!("{text:?} names no next page; it is like json:a.b, last:id or rel:links"),
+            _ => bail!("invalid location {text:?}; use json:a.b, last:id or rel:links"),
         }
     }
 }

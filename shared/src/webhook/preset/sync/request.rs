@@ -1,4 +1,4 @@
-//! The requests of a sync, as templates.
+//! Templates for the requests of a sync.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ pub enum Method {
     Get,
     Post,
     Put,
-    /// No preset uses it.
+    /// No preset uses this method.
     #[serde(skip)]
     Patch,
 }
 
-/// One request. In its URL, its query and its body stand `{field:NAME}`, what the source says;
-/// `{since}` and `{until}`, the span that is asked for; and in requests for one item
-/// `{item:PATH}`, a value of it.
+/// One request. Its URL, query and body can contain `{field:NAME}`, a value of the source, and
+/// `{since}` and `{until}`, the requested time span. Requests for one item can contain
+/// `{item:PATH}`, a value of the item.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -32,30 +32,31 @@ pub struct Request {
     pub url: String,
     #[serde(default)]
     pub query: BTreeMap<String, String>,
-    /// JSON. What is put in is put into strings of it.
+    /// JSON. Placeholders are inside its strings.
     pub body: Option<String>,
 }
 
-/// How the provider knows us by the secret.
+/// How a request authenticates with the secret.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, tag = "kind", rename_all = "kebab-case")]
 pub enum Auth {
     /// `Authorization: Bearer <secret>`
     Bearer {},
-    /// Templates in which `{secret}` stands for the secret.
+    /// Templates in which `{secret}` is replaced with the secret.
     Basic { user: String, password: String },
-    /// A header of this name: the prefix, then the secret.
+    /// A header with this name. Its value is the prefix, followed by the secret.
     Header {
         name: String,
         #[serde(default)]
         prefix: String,
     },
-    /// A parameter of the query.
+    /// A query parameter.
     Query { name: String },
-    /// A token that is signed with the secret, the private key of a GitHub App.
+    /// A token signed with the secret, which is the private key of a GitHub App.
     GithubApp { issuer: String },
-    /// A bearer token that lives for an hour or so and is had for the secret. `form` is posted to
-    /// `url`; `{secret}` stands for the secret in it, and in the password of `user`.
+    /// A bearer token that is valid for about an hour and that the provider returns for the secret.
+    /// Mitt posts `form` to `url`. `{secret}` in the form is replaced with the secret, which is
+    /// also the password of `user`.
     /// <https://www.rfc-editor.org/rfc/rfc6749#section-4.4>
     Exchange {
         url: String,
@@ -69,14 +70,14 @@ impl Request {
         self.texts().any(|part| part.contains(text))
     }
 
-    /// Everything that placeholders may stand in.
+    /// All texts that can contain placeholders.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
         let texts = self.query.values().chain(&self.body).map(String::as_str);
         std::iter::once(self.url.as_str()).chain(texts)
     }
 }
 
-/// Puts the span into a template. `body` says that it stands in a JSON text.
+/// Fills the time span into a template. `body` means that the template is JSON.
 pub fn fill_text(text: &str, since: &str, until: &str, body: bool) -> String {
     let write = |value: &str| {
         if body {
@@ -89,7 +90,7 @@ pub fn fill_text(text: &str, since: &str, until: &str, body: bool) -> String {
         .replace("{until}", &write(until))
 }
 
-/// Puts values of an item into a URL: each is one segment of a path, whatever is in it.
+/// Fills values of an item into a URL. Each value becomes one segment of the path.
 pub fn fill_item(text: &str, item: &[u8]) -> anyhow::Result<String> {
     let mut filled = String::new();
     let mut rest = text;
@@ -97,10 +98,10 @@ pub fn fill_item(text: &str, item: &[u8]) -> anyhow::Result<String> {
         let (path, after) = after
             .split_once('}')
             .context("a placeholder is not closed")?;
-        let at = JsonPath::parse(path).with_context(|| format!("{path:?} is no path"))?;
+        let at = JsonPath::parse(path).with_context(|| format!("invalid path {path:?}"))?;
         let value = at
             .scalar(item)
-            .map_err(|_| anyhow!("{path} of an item cannot be read"))?
+            .map_err(|_| anyhow!("cannot read {path} of an item"))?
             .filter(|value| !matches!(value.as_str(), "" | "." | ".."))
             .with_context(|| format!("an item has no {path}"))?;
         filled += before;
@@ -110,7 +111,7 @@ pub fn fill_item(text: &str, item: &[u8]) -> anyhow::Result<String> {
     Ok(filled + rest)
 }
 
-/// As it stands between the quotes of a JSON string.
+/// Escapes a value for use between the quotes of a JSON string.
 pub(super) fn escaped(value: &str) -> String {
     let quoted = serde_json::Value::from(value).to_string();
     quoted[1..quoted.len() - 1].to_owned()

@@ -1,4 +1,4 @@
-//! The times of a list, and the span that is asked for.
+//! The times of a list, and the requested time span.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::base::clock::UnixMillis;
 use crate::webhook::preset::Locations;
 
-/// When an item happened.
+/// The time of an item.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimeAt {
@@ -16,13 +16,14 @@ pub struct TimeAt {
     pub unit: TimeUnit,
 }
 
-/// How `{since}` and `{until}` are written.
+/// The format of `{since}` and `{until}`.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Since {
     #[serde(default)]
     pub unit: TimeUnit,
-    /// The provider leaves out what happened at that very time: a unit earlier is asked for.
+    /// The provider excludes items of exactly the start time, so the request starts one unit
+    /// earlier.
     #[serde(default)]
     pub exclusive: bool,
 }
@@ -30,17 +31,17 @@ pub struct Since {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TimeUnit {
-    /// Seconds since 1970; a list may have a fraction.
+    /// Seconds since 1970; a list can have fractions.
     #[default]
     S,
     Ms,
     Rfc3339,
-    /// Only for `{since}`: how many minutes ago, rounded up.
+    /// Only for `{since}`: the number of minutes before now, rounded up.
     MinutesAgo,
 }
 
 impl TimeUnit {
-    /// Reads a time of an item.
+    /// Parses a time of an item.
     pub fn read(self, text: &str) -> Option<UnixMillis> {
         match self {
             Self::S => {
@@ -81,7 +82,7 @@ impl TimeUnit {
 }
 
 impl Since {
-    /// `{since}`: the earliest time that is asked for.
+    /// `{since}`: the start of the requested time span.
     pub fn from(self, at: UnixMillis, now: UnixMillis) -> String {
         let at = if self.exclusive {
             at - self.unit.one()
@@ -91,7 +92,7 @@ impl Since {
         self.unit.written(at, now)
     }
 
-    /// `{until}`: never before `at`.
+    /// `{until}`: the end of the requested time span, never before `at`.
     pub fn until(self, at: UnixMillis, now: UnixMillis) -> String {
         self.unit.written(at + self.unit.one(), now)
     }

@@ -1,4 +1,4 @@
-//! Signatures under a certificate that the request names by URL.
+//! Verifies signatures with a certificate whose URL is in the request.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use webpki::{EndEntityCert, KeyUsage, ring as algs};
 use crate::base::clock::UnixMillis;
 use crate::webhook::verify::{Reason, Rejected, Trust};
 
-/// What may sign a certificate.
+/// The signature algorithms that are allowed in a certificate chain.
 static CHAIN: &[&dyn SignatureVerificationAlgorithm] = &[
     algs::RSA_PKCS1_2048_8192_SHA256,
     algs::RSA_PKCS1_2048_8192_SHA384,
@@ -23,28 +23,29 @@ static CHAIN: &[&dyn SignatureVerificationAlgorithm] = &[
     algs::ECDSA_P384_SHA384,
 ];
 
-/// RSA with SHA-256, as PayPal and version 2 of Amazon SNS sign.
+/// RSA with SHA-256: used by PayPal and by version 2 of Amazon SNS.
 pub(super) use algs::RSA_PKCS1_2048_8192_SHA256 as RSA_SHA256;
 
-/// RSA with SHA-1, which version 1 of Amazon SNS still is. For nothing else.
+/// RSA with SHA-1: used by version 1 of Amazon SNS. Do not use it for anything else.
 pub(super) static RSA_SHA1: &dyn SignatureVerificationAlgorithm = &RsaSha1;
 
-/// The longest URL of a certificate: it is kept, and those of providers have about a hundred bytes.
+/// The longest URL of a certificate, because the URL is stored. URLs of providers have about 100
+/// bytes.
 const LONGEST_URL: usize = 256;
 
 /// A signed request.
 pub(super) struct Signed<'s> {
-    /// Where the certificate comes from; the caller has checked that it may.
+    /// The URL of the certificate. The caller has checked that it is allowed.
     pub(super) url: &'s str,
-    /// The names of which the certificate must have one.
+    /// The allowed names. The certificate must have one of them.
     pub(super) names: &'s [&'s str],
     pub(super) alg: &'static dyn SignatureVerificationAlgorithm,
     pub(super) signature: &'s [u8],
     pub(super) now: UnixMillis,
 }
 
-/// Whether one of the messages was signed with the certificate: its index. The certificate must
-/// lead to a trusted root, be in time, and have the name.
+/// Returns the index of the message that was signed with the certificate. The certificate must have
+/// a trusted root and an allowed name, and must be valid at the time of receipt.
 pub(super) fn signed(
     trust: &Trust,
     signed: &Signed<'_>,
@@ -88,9 +89,9 @@ pub(super) fn signed(
     index.ok_or(Rejected(Reason::BadSignature))
 }
 
-/// The host of an https URL that is nothing but host and a plain path: no user, port, query or
-/// escape, in which another host could hide; and no empty segment, `.` or `..`, by which one document
-/// would have any number of names.
+/// Splits an https URL that consists only of a host and a plain path. Rejects a user, port, query
+/// or escape, because these can hide another host. Rejects empty segments, `.` and `..`, because
+/// they give one document any number of names.
 pub(super) fn host_and_path(url: &str) -> Option<(&str, &str)> {
     let after = url.strip_prefix("https://")?;
     if url.len() > LONGEST_URL {

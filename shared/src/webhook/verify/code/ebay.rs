@@ -1,8 +1,8 @@
-//! eBay: a header of base64 JSON that names a key, and ECDSA on P-256 over the SHA-1 of the body.
+//! eBay: a header with base64 JSON that names a key, and ECDSA on P-256 over the SHA-1 of the body.
 //! <https://developer.ebay.com/api-docs/commerce/notification/overview.html>
 //!
-//! SHA-1 is the provider's choice. Who can make two bodies of one hash still needs eBay to sign
-//! the first of them.
+//! The provider chose SHA-1. An attacker with two bodies of the same hash still needs a signature
+//! of eBay for the first one.
 
 use p256::ecdsa::signature::hazmat::PrehashVerifier as _;
 use p256::ecdsa::{Signature, VerifyingKey};
@@ -16,7 +16,7 @@ use crate::webhook::verify::jwt::is_kid;
 use crate::webhook::verify::prove::Proof;
 use crate::webhook::verify::{Reason, Rejected, Trust, Wanted};
 
-/// The longest header that is read.
+/// The longest accepted header, in bytes.
 const LONGEST: usize = 4096;
 
 /// The `SubjectPublicKeyInfo` of a P-256 key up to its uncompressed point.
@@ -34,7 +34,7 @@ struct Named {
     digest: Option<String>,
 }
 
-/// The name of the key takes the place of a secret's label.
+/// Verifies the request. The proof contains the key id instead of a secret's label.
 pub(in crate::webhook::verify) fn prove(
     trust: &Trust,
     envelope: &Envelope,
@@ -67,7 +67,7 @@ pub(in crate::webhook::verify) fn prove(
     })
 }
 
-/// The key to fetch.
+/// The public key to fetch.
 pub(in crate::webhook::verify) fn wanted(envelope: &Envelope) -> Option<Wanted> {
     named(envelope).ok().map(|named| Wanted::Key(named.kid))
 }
@@ -85,7 +85,8 @@ fn named(envelope: &Envelope) -> Result<Named, Rejected> {
     named.ok_or(Rejected(Reason::MalformedSignature))
 }
 
-/// Two numbers of at most 32 bytes each. The library's own reader would need more of it.
+/// Parses two numbers of at most 32 bytes each. The DER parser of the library needs another
+/// feature.
 fn of_der(der: &[u8]) -> Option<Signature> {
     let [0x30, len, rest @ ..] = der else {
         return None;
@@ -105,7 +106,8 @@ fn number(der: &[u8]) -> Option<([u8; 32], &[u8])> {
     };
     let (digits, rest) = rest.split_at_checked(usize::from(*len))?;
     let digits = match digits {
-        // A zero stands where the first bit would be a sign otherwise, and nowhere else.
+        // A leading zero is valid only if the first bit of the number would otherwise be a sign
+        // bit.
         [0, first, ..] if *first >= 0x80 => digits.get(1..)?,
         [first, ..] if *first == 0 || *first >= 0x80 => return None,
         digits => digits,

@@ -15,16 +15,16 @@ use crate::webhook::verify::key::signed_by;
 use crate::webhook::verify::prove::Key;
 use crate::webhook::verify::{Reason, Rejected};
 
-/// What has to be signed, in this order. A request that lists less is not proven by it.
+/// The signed parts, in this order. A request that signs fewer parts is rejected.
 pub(crate) const SIGNED: &str = "(request-target) host date digest";
 
-/// The date may be this far from ours, in seconds.
+/// The accepted difference between the date and the current time, in seconds.
 const WINDOW: u64 = 300;
 
-/// The longest date that is read.
+/// The longest accepted date, in bytes.
 const LONGEST_DATE: usize = 40;
 
-/// The public key whose owner has signed.
+/// Finds the public key whose owner has signed the request.
 pub(in crate::webhook::verify) fn prove<'s>(
     kind: &Kind,
     envelope: &Envelope,
@@ -55,7 +55,7 @@ pub(in crate::webhook::verify) fn prove<'s>(
     Ok(secret)
 }
 
-/// How Keygen calls this kind of key.
+/// Keygen's name for this kind of key.
 pub(crate) fn algorithm(kind: &Kind) -> &'static str {
     match kind {
         Kind::Ed25519 => "ed25519",
@@ -64,13 +64,13 @@ pub(crate) fn algorithm(kind: &Kind) -> &'static str {
     }
 }
 
-/// The header `digest` of a request.
+/// The value of the `digest` header of a request.
 pub(crate) fn digest(envelope: &Envelope) -> String {
     let digest = STANDARD.encode(Sha256::digest(&envelope.body));
     format!("sha-256={digest}")
 }
 
-/// What is signed.
+/// The signed message.
 pub(crate) fn message(envelope: &Envelope, date: &str, digest: &str) -> String {
     format!(
         "(request-target): {} {}\nhost: {}\ndate: {date}\ndigest: {digest}",
@@ -87,7 +87,7 @@ fn header<'e>(envelope: &'e Envelope, name: &str) -> Result<&'e str, Rejected> {
     value.ok_or(Rejected(Reason::MissingHeader))
 }
 
-/// A parameter of the signature header, without its quotes. Two of one name are an error.
+/// A parameter of the signature header, without quotes. Fails for a repeated parameter.
 fn parameter<'h>(header: &'h str, name: &str) -> Result<Option<&'h str>, ()> {
     let pairs = header.split(',').filter_map(|pair| pair.split_once('='));
     let mut values = pairs.filter(|(key, _)| key.trim() == name);
@@ -98,7 +98,7 @@ fn parameter<'h>(header: &'h str, name: &str) -> Result<Option<&'h str>, ()> {
     Ok(first.map(|(_, value)| value.trim().trim_matches('"')))
 }
 
-/// The host without a port: nothing that a sender says, but what the operator has configured.
+/// The host without its port. It comes from the configured URL, not from the request's headers.
 fn host(url: &str) -> &str {
     let after = url.split_once("://").map_or(url, |(_, after)| after);
     let authority = after.split(['/', '?', '#']).next().unwrap_or_default();
@@ -117,7 +117,7 @@ fn time(date: &str) -> Option<i64> {
     Some(time.as_second())
 }
 
-/// Both ends of the window are inside it.
+/// Both limits of the window are inclusive.
 fn in_time(at: i64, now: UnixMillis) -> Result<(), Rejected> {
     if at.abs_diff(now.secs()) <= WINDOW {
         Ok(())

@@ -1,7 +1,7 @@
-//! PayPal: a certificate from a header, and a message that holds the CRC-32 of the body.
+//! PayPal: a certificate from a header, and a message that contains the CRC-32 of the body.
 //! <https://developer.paypal.com/api/rest/webhooks/rest/>
 //!
-//! Anybody can make another body with the same CRC-32: what is proven is the origin.
+//! Anybody can make another body with the same CRC-32, so the signature proves only the origin.
 
 use super::certificate::{self, RSA_SHA256, Signed, host_and_path};
 use crate::webhook::envelope::Envelope;
@@ -17,7 +17,7 @@ const NAMES: [&str; 2] = [
     "messageverificationcerts.sandbox.paypal.com",
 ];
 
-/// The webhook whose id is part of the signed message: ids take the place of secrets.
+/// Finds the webhook whose id is in the signed message. Webhook ids take the place of secrets.
 pub(in crate::webhook::verify) fn prove<'s>(
     scheme: &Scheme,
     trust: &Trust,

@@ -1,5 +1,5 @@
-//! Plivo's third version: the URL with its query in order, the fields of the form in order, and a
-//! number that is used once. <https://www.plivo.com/docs/voice/concepts/signature-validation>
+//! Plivo's signature version 3: the URL with its sorted query, the sorted fields of the form, and a
+//! nonce. <https://www.plivo.com/docs/voice/concepts/signature-validation>
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::webhook::verify::candidates::candidates;
 use crate::webhook::verify::prove::{Key, Owner};
 use crate::webhook::verify::{Reason, Rejected, mac};
 
-/// The account, or its main account, whose token has signed.
+/// Finds the token that signed the request: that of the account, or of its main account.
 pub(in crate::webhook::verify) fn prove<'s>(
     scheme: &Scheme,
     envelope: &Envelope,
@@ -29,7 +29,7 @@ pub(in crate::webhook::verify) fn prove<'s>(
     Ok(Owner::new(scheme, owner, &message))
 }
 
-/// What is signed.
+/// The signed message.
 pub(crate) fn message(envelope: &Envelope, nonce: &str) -> Vec<u8> {
     let (url, query) = envelope.url.split_once('?').unwrap_or((&envelope.url, ""));
     let query = query.split('#').next().unwrap_or_default();
@@ -55,7 +55,7 @@ pub(crate) fn message(envelope: &Envelope, nonce: &str) -> Vec<u8> {
     message
 }
 
-/// Fields by name, and those of one name by value.
+/// Sorts fields by name, and fields with the same name by value.
 fn sorted(fields: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut by_name: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
     for (name, value) in fields {

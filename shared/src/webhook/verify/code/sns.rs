@@ -1,8 +1,8 @@
 //! Amazon SNS: a certificate from the body, and a message of fixed fields in a fixed order.
 //! <https://docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html>
 //!
-//! AWS signs for anybody's topic: which topics may send is the operator's list, kept where other
-//! sources have their secrets.
+//! AWS signs for the topics of any customer. The operator lists the allowed topics, in the place of
+//! secrets.
 
 use serde::Deserialize;
 
@@ -33,7 +33,7 @@ struct Notice {
     signing_cert_url: Option<String>,
 }
 
-/// The topic that has sent.
+/// Finds the topic that sent the request.
 pub(in crate::webhook::verify) fn prove<'s>(
     scheme: &Scheme,
     trust: &Trust,
@@ -64,7 +64,7 @@ pub(in crate::webhook::verify) fn prove<'s>(
     let mut allowed = topics.iter().filter(|(_, key)| same(key, topic.as_bytes()));
     match (verdict, allowed.next()) {
         (Ok(_), Some(topic)) => Ok(Owner::new(scheme, topic, &[text.into()])),
-        // Nothing is fetched for a topic that may not send.
+        // Nothing is fetched for a topic that is not allowed.
         (Ok(_) | Err(Rejected(Reason::NotFetched)), None) => Err(Rejected(Reason::TopicNotAllowed)),
         (Err(rejected), _) => Err(rejected),
     }
@@ -78,7 +78,7 @@ pub(in crate::webhook::verify) fn wanted(envelope: &Envelope) -> Option<Wanted> 
         .then_some(Wanted::Certificate(url))
 }
 
-/// The URL that confirms a subscription, of a notice that was verified.
+/// The URL that confirms a subscription, from a verified notice.
 pub(in crate::webhook::verify) fn confirmation(body: &[u8]) -> Option<String> {
     let notice = read(body).ok()?;
     let url = notice.subscribe_url?;
@@ -92,7 +92,7 @@ fn read(body: &[u8]) -> Result<Notice, Rejected> {
     serde_json::from_slice(body).map_err(|_| Rejected(Reason::MalformedBody))
 }
 
-/// What is signed: the names of the fields and their values, each on a line.
+/// The signed text: the names of the fields and their values, each on its own line.
 fn text(notice: &Notice) -> Result<String, Rejected> {
     let kind = notice.kind.as_deref().unwrap_or_default();
     let subject = ("Subject", &notice.subject);
@@ -118,7 +118,7 @@ fn text(notice: &Notice) -> Result<String, Rejected> {
     };
     let mut text = String::new();
     for (name, value) in fields {
-        // Only the message may have more than one line, or one field could be read as two.
+        // Only the message may have more than one line; otherwise one field could be read as two.
         let line = value.as_deref().unwrap_or_default();
         let named = *name == "MessageId" && kind == "Notification" && value.is_some();
         if *name != "Message" && line.contains('\n') || named && !is_uuid(line) {
@@ -133,7 +133,7 @@ fn text(notice: &Notice) -> Result<String, Rejected> {
     Ok(text)
 }
 
-/// How SNS names a message.
+/// The format of SNS message ids.
 fn is_uuid(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(at, b)| match at {
@@ -148,7 +148,7 @@ fn cert_host(url: &str) -> Option<&str> {
     (pem && is_sns(host)).then_some(host)
 }
 
-/// `sns.<region>.amazonaws.com`. A bucket of S3 that is called "sns" is no region.
+/// `sns.<region>.amazonaws.com`. The host of an S3 bucket named "sns" does not have this form.
 fn is_sns(host: &str) -> bool {
     let host = host.strip_suffix(".cn").unwrap_or(host);
     let region = host

@@ -1,12 +1,12 @@
-//! What the verification reads beside the body, and whether it is there.
+//! The values outside the body that verification reads, and whether a request has them.
 
 use crate::webhook::envelope::Envelope;
 use crate::webhook::preset::{Code, Kind, Location, Part, Scheme};
 use crate::webhook::verify::Verifier;
 
 impl Verifier {
-    /// The headers that the verification reads and that the request does not have. Of several
-    /// names for one value, the first.
+    /// The headers that verification reads and that the request lacks. If a value can have several
+    /// header names, returns the first.
     pub fn absent_headers(&self, envelope: &Envelope) -> Vec<String> {
         let Some(scheme) = self.preset.scheme(&self.variant) else {
             return Vec::new();
@@ -35,7 +35,7 @@ impl Verifier {
         absent
     }
 
-    /// Whether the URL of the request decides, so that another one leads to another verdict.
+    /// Whether the URL of the request can change the result of verification.
     pub fn reads_url(&self) -> bool {
         let Some(scheme) = self.preset.scheme(&self.variant) else {
             return false;
@@ -47,16 +47,16 @@ impl Verifier {
         in_jwt || signs_url(scheme) || locations(scheme).iter().any(query)
     }
 
-    /// What the verification needs and no stored event has, as a few words: events keep neither
-    /// credentials nor every header.
+    /// A short description of what verification needs but stored events lack, such as credentials:
+    /// Mitt does not store them, nor all headers.
     pub fn never_kept(&self) -> Option<&'static str> {
         let scheme = self.preset.scheme(&self.variant)?;
         let other_headers =
             |part: &Part| matches!(part, Part::SignedHeaders(_) | Part::SignedHeadersKv(_));
         match &scheme.kind {
-            Kind::Token => Some("the token that the sender showed"),
-            Kind::Basic => Some("the password that the sender showed"),
-            Kind::Jwt => Some("the signed token that the sender showed"),
+            Kind::Token => Some("the token that the sender sent"),
+            Kind::Basic => Some("the password that the sender sent"),
+            Kind::Jwt => Some("the signed token that the sender sent"),
             Kind::Code(Code::PayPal) => Some("the header that names the certificate"),
             _ if scheme.message.any(&other_headers) => Some("all headers that the sender signed"),
             _ => None,
@@ -74,7 +74,7 @@ pub(super) fn signs_url(scheme: &Scheme) -> bool {
     })
 }
 
-/// Where the verification looks, outside of optional parts.
+/// The locations that verification reads, except those in optional parts.
 fn locations(scheme: &Scheme) -> Vec<Location> {
     let mut locations = Vec::new();
     match (&scheme.kind, &scheme.jwt) {

@@ -1,20 +1,20 @@
-//! The signed message, in pieces that may be shown and others that may not.
+//! The signed message, in pieces with different visibility.
 
 use crate::webhook::envelope::is_credential;
 use crate::webhook::preset::{Location, Part, Scheme, Template};
 use crate::webhook::verify::Rejected;
 use crate::webhook::verify::message::{Context, message};
 
-/// What was signed.
+/// The signed message.
 pub struct Message {
-    /// As the preset writes it.
+    /// The template in the notation of presets.
     pub template: String,
     pub pieces: Vec<Piece>,
 }
 
-/// A stretch of the message.
+/// A piece of the message.
 pub struct Piece {
-    /// The placeholder that it stands for, or the literal.
+    /// The placeholder or literal of the template.
     pub part: String,
     pub bytes: Vec<u8>,
     pub show: Show,
@@ -24,11 +24,11 @@ pub struct Piece {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Show {
     Everybody,
-    /// It is of the body, or of headers that may hold anything: only who asks for it.
+    /// A part of the body, or a header with any content: shown only on request.
     WhoAsks,
-    /// It is the URL, whose query may hold anything.
+    /// The URL, whose query can have any content.
     Url,
-    /// It is the secret.
+    /// The secret: never shown.
     Nobody,
 }
 
@@ -38,7 +38,7 @@ impl Message {
     }
 }
 
-/// The message that the verification hashes, taken apart.
+/// The message that verification hashes, split into its pieces.
 pub(super) fn read(scheme: &Scheme, context: &Context<'_>) -> Result<Message, Rejected> {
     let mut pieces = Vec::new();
     append(&mut pieces, scheme, &scheme.message.0, context)?;

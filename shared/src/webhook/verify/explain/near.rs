@@ -1,7 +1,8 @@
-//! The near miss: the one change that makes a refused request hold.
+//! The near miss: the one change with which a rejected request would be valid.
 //!
-//! Each guess is a changed request, secret or scheme that the verification itself is run on. The
-//! usual causes come first, and the first that holds is the answer: no two of them hold by chance.
+//! Each guess changes the request, the secret or the scheme, and runs the real verification. The
+//! most frequent causes are first, and the first match is the result: a match by chance is not
+//! possible.
 
 mod body;
 mod json;
@@ -15,7 +16,7 @@ use crate::webhook::preset::Scheme;
 use crate::webhook::secret::Secret;
 use crate::webhook::verify::{Arrival, Reason, Rejected};
 
-/// A secret that is not in use for the source, and whose it is.
+/// A secret that the source does not use, and its owner.
 #[derive(Clone, Debug)]
 pub struct Other {
     pub of: Of,
@@ -24,28 +25,28 @@ pub struct Other {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Of {
-    /// The source itself: an older or a newer one, or the one of a test mode.
+    /// The source itself: an older or newer secret, or the one of a test mode.
     Itself,
-    /// Another source, by its name.
+    /// Another source, by name.
     Source(String),
-    /// No source: the name that it is stored under.
+    /// No source: the name under which the secret is stored.
     Nobody(String),
 }
 
-/// What would have made the request hold.
+/// The change with which the request would be valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NearMiss {
-    /// The cause in one word, for scripts.
+    /// The cause as one word, for scripts.
     pub cause: &'static str,
-    /// What it means and what to do, in a sentence.
+    /// A sentence with the cause and the fix.
     pub text: String,
-    /// The label of the secret that fits.
+    /// The label of the secret that matches.
     pub secret: Option<String>,
 }
 
 impl Verifier {
-    /// The first change that makes a refused request hold; `None` when none of the usual ones
-    /// does, or nothing was refused.
+    /// The first change with which a rejected request is valid. `None` if no usual change helps, or
+    /// if the request was not rejected.
     pub fn near_miss(
         &self,
         envelope: &Envelope,
@@ -59,7 +60,7 @@ impl Verifier {
             scheme,
             envelope,
             secrets,
-            // What holds already can only be made to hold wholly.
+            // A request with a valid signature needs a change that makes all of it valid.
             needed: held(&verdict)?,
         };
         if let Err(Rejected(Reason::TimestampTooOld | Reason::TimestampInFuture)) = verdict {
@@ -79,15 +80,15 @@ impl Verifier {
     }
 }
 
-/// How far a request has come.
+/// How much of a request is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Held {
-    /// The signature holds, whatever else does not.
+    /// The signature is valid, but another check fails.
     Signature,
     Wholly,
 }
 
-/// What would be further than this verdict; nothing is further than an accepted request.
+/// The next level after this verdict. `None` for an accepted request.
 fn held(verdict: &Result<Arrival, Rejected>) -> Option<Held> {
     match reached(verdict) {
         None => Some(Held::Signature),
@@ -100,7 +101,7 @@ fn reached(verdict: &Result<Arrival, Rejected>) -> Option<Held> {
     match verdict {
         Ok(Arrival::Event(_)) => Some(Held::Wholly),
         Ok(Arrival::Handshake(reply)) => (reply.status < 300).then_some(Held::Wholly),
-        // These are found out after the signature.
+        // Verification checks these after the signature.
         Err(Rejected(
             Reason::TimestampTooOld
             | Reason::TimestampInFuture
@@ -113,7 +114,7 @@ fn reached(verdict: &Result<Arrival, Rejected>) -> Option<Held> {
     }
 }
 
-/// A refused request, and how far a change has to bring it.
+/// A rejected request, and the level that a change must reach.
 struct Search<'s> {
     verifier: &'s Verifier,
     scheme: &'s Scheme,
@@ -122,7 +123,7 @@ struct Search<'s> {
     needed: Held,
 }
 
-/// That a change makes the request hold, and the label of the secret that fits then.
+/// A successful change, with the label of the secret that matches.
 struct Hit(Option<String>);
 
 impl Search<'_> {

@@ -1,4 +1,4 @@
-//! The steps where a message is signed.
+//! The steps for schemes with a signed message.
 
 use std::borrow::Cow;
 
@@ -82,7 +82,7 @@ fn at(scheme: &Scheme, place: Place<'_>, secrets: &[Secret]) -> Steps {
     }
 }
 
-/// The group that the verdict is about: one that holds and is in time, one that holds, or the
+/// The group that decides the verdict: a valid one in the time window, else a valid one, else the
 /// first.
 fn deciding(scheme: &Scheme, place: Place<'_>, groups: &[Group], keys: &[Key<'_>]) -> usize {
     let judged: Vec<_> = groups
@@ -102,7 +102,7 @@ fn deciding(scheme: &Scheme, place: Place<'_>, groups: &[Group], keys: &[Key<'_>
     found.or_else(|| judged.iter().position(holds)).unwrap_or(0)
 }
 
-/// The form of the URL under which a secret proves the message, or the first one.
+/// The form of the URL with which a secret proves the message, else the first form.
 fn form(scheme: &Scheme, place: Place<'_>, group: &Group, keys: &[Key<'_>]) -> String {
     let forms = url::forms(scheme, &place.envelope.url);
     let proves = |form: &&String| {
@@ -113,7 +113,7 @@ fn form(scheme: &Scheme, place: Place<'_>, group: &Group, keys: &[Key<'_>]) -> S
     found.cloned().unwrap_or_default()
 }
 
-/// The time as the verification reads it. It does not read one that neither counts nor is signed.
+/// The timestamp as verification reads it. `None` if it is neither checked nor signed.
 fn time(scheme: &Scheme, place: Place<'_>, group: Option<&Group>) -> Option<Time> {
     let ts = scheme.ts.as_ref()?;
     let beside = matches!(ts.from, Location::Sig(_));
@@ -138,7 +138,7 @@ fn time(scheme: &Scheme, place: Place<'_>, group: Option<&Group>) -> Option<Time
     })
 }
 
-/// A group of signatures and all that its message is made of, but the secret.
+/// A group of signatures with all inputs of its message, except the secret.
 struct Beside<'b> {
     scheme: &'b Scheme,
     place: Place<'b>,
@@ -178,7 +178,7 @@ impl<'b> Beside<'b> {
             .map_err(|Rejected(reason)| reason)
     }
 
-    /// What the verification hashes.
+    /// The message that verification hashes.
     fn hashed<'c>(&'c self, key: &'c [u8]) -> Result<Vec<Cow<'c, [u8]>>, Rejected> {
         let message = message(self.scheme, &self.context(key))?;
         if let Some(regex) = &self.scheme.reject_message_regex {
@@ -187,7 +187,7 @@ impl<'b> Beside<'b> {
         Ok(message)
     }
 
-    /// The first signature that this key proves, from zero on.
+    /// The index of the first signature that this key proves.
     fn holding(&self, key: &[u8]) -> Option<usize> {
         if self.scheme.message.needs_timestamp() && self.ts.is_none() {
             return None;
@@ -215,7 +215,7 @@ impl<'b> Beside<'b> {
         }
     }
 
-    /// What the secret gives. A public key gives nothing.
+    /// The signature that a secret gives. `None` for a public key.
     fn given(&self, key: &[u8]) -> Option<String> {
         let scheme = self.scheme;
         let message = self.hashed(key).ok()?;

@@ -1,4 +1,4 @@
-//! The bytes changed on the way.
+//! Guesses that the body was changed in transit.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use crate::webhook::event::Sha;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// Line ends and what stands before the text.
+/// Tries other line endings, trailing white space and a byte order mark.
 pub(super) fn ends(search: &Search<'_>) -> Option<NearMiss> {
     let body = &search.envelope.body[..];
     let bare = body.trim_ascii_end();
@@ -18,44 +18,48 @@ pub(super) fn ends(search: &Search<'_>) -> Option<NearMiss> {
         (
             "body_newline",
             body.strip_suffix(b"\n").unwrap_or(body).to_vec(),
-            "without the newline at its end: something added it, an editor or `echo` for one; pass \
-             on the bytes as they came",
+            "without the trailing newline: an editor, `echo` or another program added it; forward \
+             the body unchanged",
         ),
         (
             "body_newline",
             bare.to_vec(),
-            "without the white space at its end: something added it; pass on the bytes as they came",
+            "without the trailing white space: another program added it; forward the body \
+             unchanged",
         ),
         (
             "body_newline",
             added(b"\n"),
-            "with a newline at its end: something cut it off; pass on the bytes as they came",
+            "with a trailing newline: another program removed it; forward the body unchanged",
         ),
         (
             "body_newline",
             added(b"\r\n"),
-            "with CR and LF at its end: something cut them off; pass on the bytes as they came",
+            "with trailing CR and LF: another program removed them; forward the body unchanged",
         ),
         (
             "body_crlf",
             unix.clone(),
-            "with LF in place of CR LF: something changed the line ends; pass it on as binary",
+            "with LF instead of CR LF: another program changed the line endings; forward the body \
+             as binary",
         ),
         (
             "body_crlf",
             replaced(&unix, b"\n", b"\r\n"),
-            "with CR LF in place of LF: something changed the line ends; pass it on as binary",
+            "with CR LF instead of LF: another program changed the line endings; forward the body \
+             as binary",
         ),
         (
             "body_bom",
             body.strip_prefix(BOM).unwrap_or(body).to_vec(),
-            "without the byte order mark before it: something added it; write the file as UTF-8 \
+            "without the leading byte order mark: another program added it; save the file as UTF-8 \
              without one",
         ),
         (
             "body_bom",
             [BOM, body].concat(),
-            "with a byte order mark before it: something cut it off; pass on the bytes as they came",
+            "with a leading byte order mark: another program removed it; forward the body \
+             unchanged",
         ),
     ];
     guesses.into_iter().find_map(|(cause, changed, text)| {
@@ -67,7 +71,7 @@ pub(super) fn ends(search: &Search<'_>) -> Option<NearMiss> {
     })
 }
 
-/// The same document, as other programs write it.
+/// Tries the same JSON document as other programs write it.
 pub(super) fn json(search: &Search<'_>) -> Option<NearMiss> {
     let body = &search.envelope.body;
     let mut seen = HashSet::from([Sha::of(body)]);
@@ -78,8 +82,8 @@ pub(super) fn json(search: &Search<'_>) -> Option<NearMiss> {
         }
         let hit = search.with_body(changed)?;
         let text = format!(
-            "the same JSON {style}: something before us parsed the body and wrote it again; pass \
-             on the bytes as they came"
+            "the same JSON {style}: a proxy or another program parsed the body and wrote it again; \
+             forward the body unchanged"
         );
         Some(hit.means("json_rewritten", text))
     })

@@ -1,12 +1,12 @@
-//! Writes a JSON document in other ways. Names, values and their order stay; only white space and
-//! escapes change.
+//! Writes a JSON document in other styles. Only white space and escapes change; names, values and
+//! their order stay.
 
 use std::fmt::{self, Write as _};
 use std::sync::LazyLock;
 
 use serde::de::IgnoredAny;
 
-/// A document that would grow larger is not worth it.
+/// The largest document to write, in bytes. Larger ones are not worth the time.
 const LARGEST: usize = 8 * 1024 * 1024;
 
 /// How a document is written.
@@ -14,7 +14,7 @@ const LARGEST: usize = 8 * 1024 * 1024;
 pub(super) struct Style {
     layout: Layout,
     slash: Form,
-    /// Characters beyond ASCII.
+    /// Non-ASCII characters.
     other: Form,
     /// `<`, `>` and `&`.
     html: Form,
@@ -34,11 +34,11 @@ enum Form {
     AsIs,
     Plain,
     Escaped,
-    /// Escaped, with upper-case digits.
+    /// Escaped with upper-case hex digits.
     Upper,
 }
 
-/// Every layout with what common encoders escape: PHP, Python, Go, Ruby, .NET.
+/// Each layout, combined with what common encoders escape: PHP, Python, Go, Ruby, .NET.
 pub(super) static STYLES: LazyLock<Vec<Style>> = LazyLock::new(|| {
     use Form::{AsIs, Escaped, Plain, Upper};
     let layouts = [
@@ -95,8 +95,8 @@ impl fmt::Display for Style {
         };
         let other = match self.other {
             Form::AsIs => None,
-            Form::Plain => Some("other than ASCII not escaped"),
-            Form::Escaped | Form::Upper => Some("other than ASCII escaped"),
+            Form::Plain => Some("non-ASCII not escaped"),
+            Form::Escaped | Form::Upper => Some("non-ASCII escaped"),
         };
         let html = match self.html {
             Form::AsIs => None,
@@ -110,7 +110,7 @@ impl fmt::Display for Style {
     }
 }
 
-/// The document in this style; `None` when it is none, or would grow too large.
+/// Writes the document in this style. `None` if it is not JSON, or would become too large.
 pub(super) fn rewritten(body: &[u8], style: &Style) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(body).ok()?;
     serde_json::from_str::<IgnoredAny>(text).ok()?;
@@ -136,7 +136,7 @@ pub(super) fn rewritten(body: &[u8], style: &Style) -> Option<Vec<u8>> {
     Some(writer.out.into_bytes())
 }
 
-/// The bytes up to the closing quotation mark; the document is known to be good.
+/// The length up to the closing quotation mark. The document is already known to be valid.
 fn end_of_string(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
@@ -216,7 +216,7 @@ impl Writer<'_> {
         }
     }
 
-    /// What was written, or what it means in the form of this style.
+    /// Writes a character as it was written, or in the form of this style.
     fn character(&mut self, meant: Option<char>, written: &str) {
         let (c, form) = match meant {
             Some('/') => ('/', self.style.slash),
@@ -230,7 +230,7 @@ impl Writer<'_> {
             Form::Escaped | Form::Upper if c == '/' => self.out.push_str("\\/"),
             Form::Escaped | Form::Upper => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
-                    // A string takes all that is written.
+                    // Writing to a `String` cannot fail.
                     let _ = match form {
                         Form::Upper => write!(self.out, "\\u{unit:04X}"),
                         _ => write!(self.out, "\\u{unit:04x}"),
@@ -241,8 +241,8 @@ impl Writer<'_> {
     }
 }
 
-/// The character that an escape stands for, where another form could stand for it as well, and the
-/// bytes that it takes.
+/// The character that an escape means, if it has another form as well, and the length of the escape
+/// in bytes.
 fn unescaped(text: &str) -> (Option<char>, usize) {
     if text.starts_with("\\/") {
         return (Some('/'), 2);
@@ -310,7 +310,7 @@ mod tests {
                 assert_eq!(written(from, Layout::AsIs, [form; 3]), to);
             }
         }
-        // What no other form can stand for stays as it is.
+        // Characters with only one form stay unchanged.
         let fixed = r#"["\u0000 \n \ud83d \\ \" \u0022"]"#;
         assert_eq!(written(fixed, Layout::AsIs, [Form::Plain; 3]), fixed);
     }

@@ -1,12 +1,12 @@
-//! The sender signs in another way than the preset says.
+//! Guesses that the sender signs in another way than the preset requires.
 
 use super::{Held, NearMiss, Search};
 use crate::webhook::preset::{Encoding, Hash, Kind, Location, Part, Scheme, Template, Unit};
 
-/// More headers with signatures than this, no sender has.
+/// The maximum number of signature headers to try.
 const MOST_HEADERS: usize = 16;
 
-/// The body by itself, where the time or the URL would have to be signed too.
+/// Tries the body alone, for schemes that also sign the timestamp or the URL.
 pub(super) fn body_alone(search: &Search<'_>) -> Option<NearMiss> {
     let scheme = search.scheme;
     let template = Template::default();
@@ -22,8 +22,8 @@ pub(super) fn body_alone(search: &Search<'_>) -> Option<NearMiss> {
         ..scheme.clone()
     })?;
     let text = format!(
-        "the signature is over the body alone, and this preset wants {}: the sender uses an older \
-         or another scheme; set it to the documented one, or choose the preset that fits",
+        "the signature covers only the body, but this preset requires {}: the sender uses an older \
+         or another scheme; configure the documented scheme there, or choose a matching preset",
         scheme.message
     );
     Some(hit.means("body_alone", text))
@@ -39,8 +39,8 @@ pub(super) fn unit(search: &Search<'_>) -> Option<NearMiss> {
             scheme.ts.as_mut()?.unit = unit;
             let hit = search.with_scheme(scheme)?;
             let text = format!(
-                "the timestamp is in {}, and this preset reads {}: have the sender write it so, or \
-                 choose the preset that fits",
+                "the timestamp is in {}, but this preset expects {}: change the format at the \
+                 sender, or choose a matching preset",
                 name(unit),
                 name(ts.unit)
             );
@@ -48,7 +48,7 @@ pub(super) fn unit(search: &Search<'_>) -> Option<NearMiss> {
         })
 }
 
-/// An old header beside the one that counts, or an old hash in it.
+/// Tries SHA-1, in the header of the scheme and in older headers.
 pub(super) fn sha1(search: &Search<'_>) -> Option<NearMiss> {
     let scheme = search.scheme;
     if scheme.kind != Kind::Hmac || scheme.hash == Hash::Sha1 {
@@ -78,14 +78,14 @@ pub(super) fn sha1(search: &Search<'_>) -> Option<NearMiss> {
             let wanted = names.first().map_or("", String::as_str);
             let text = if names.iter().any(|known| known == name) {
                 format!(
-                    "the signature in {name} is right, but made with SHA-1: have the sender sign \
-                     with {}",
+                    "the signature in {name} is valid, but made with SHA-1: configure the sender \
+                     to sign with {}",
                     hash(scheme.hash)
                 )
             } else {
                 format!(
-                    "the SHA-1 signature in {name} is right, but {wanted} is what counts: a proxy \
-                     drops that header, or the sender is too old to send it"
+                    "the SHA-1 signature in {name} is valid, but this preset reads {wanted}: a \
+                     proxy removes that header, or the sender is too old to send it"
                 )
             };
             return Some(hit.means("sha1_only", text));
@@ -94,7 +94,7 @@ pub(super) fn sha1(search: &Search<'_>) -> Option<NearMiss> {
     None
 }
 
-/// Hex in place of base64, or the prefix left out.
+/// Tries other encodings and prefixes of the signature.
 pub(super) fn encoding(search: &Search<'_>) -> Option<NearMiss> {
     let scheme = search.scheme;
     if matches!(scheme.kind, Kind::Token | Kind::Basic | Kind::Jwt) {
@@ -124,8 +124,8 @@ pub(super) fn encoding(search: &Search<'_>) -> Option<NearMiss> {
                 reads = format!("{reads} {}", prefixed(&known.prefix));
             }
             let text = format!(
-                "the signature is right, but written {said}, and this preset reads it {reads}: \
-                 have the sender write it so, or choose the preset that fits"
+                "the signature is valid, but written {said}, and this preset expects it {reads}: \
+                 change the format at the sender, or choose a matching preset"
             );
             return Some(hit.means("signature_encoding", text));
         }
@@ -133,7 +133,7 @@ pub(super) fn encoding(search: &Search<'_>) -> Option<NearMiss> {
     None
 }
 
-/// The other ways of signing that the preset knows and the operator did not select.
+/// Tries the other variants of the preset.
 pub(super) fn variant(search: &Search<'_>) -> Option<NearMiss> {
     let verifier = search.verifier;
     let proving = |scheme: &&Scheme| !matches!(scheme.kind, Kind::None | Kind::FetchBack);
@@ -146,8 +146,8 @@ pub(super) fn variant(search: &Search<'_>) -> Option<NearMiss> {
         };
         let hit = search.with_scheme(other)?;
         let text = format!(
-            "it is signed as the variant {:?} of {}, and the source has {:?}: select that variant \
-             in the configuration, or have the provider sign as the other",
+            "the request is signed as variant {:?} of {}, but the source selects {:?}: select the \
+             first in the configuration, or configure the second at the provider",
             scheme.variant, verifier.preset.id, verifier.variant
         );
         Some(hit.means("other_variant", text))

@@ -1,10 +1,10 @@
-//! The request is right, the secret is another one or written in another way.
+//! Guesses that the secret is another one, or is stored in another form.
 
 use super::{Held, NearMiss, Of, Other, Search};
 use crate::webhook::preset::{KeyForm, KeySource, Kind, Scheme};
 use crate::webhook::secret::Secret;
 
-/// What providers write before a secret.
+/// Prefixes that providers write before a secret.
 const PREFIXES: [&str; 2] = ["v1,whsec_", "whsec_"];
 
 pub(super) fn others(search: &Search<'_>, others: &[Other]) -> Option<NearMiss> {
@@ -21,23 +21,23 @@ pub(super) fn others(search: &Search<'_>, others: &[Other]) -> Option<NearMiss> 
             Of::Itself => (
                 "other_secret",
                 format!(
-                    "signed with another secret of {source}, {}, that is not in use: put it into \
-                     a slot of its own beside the others",
+                    "signed with another secret of {source}, {}, that is not in use: store it in \
+                     its own slot, in addition to the others",
                     other.secret.label()
                 ),
             ),
             Of::Source(name) => (
                 "other_source",
                 format!(
-                    "this is signed for {name}: the provider posts to the URL of {source} what \
-                     belongs to {name}, or the two secrets are stored the wrong way round"
+                    "the request is signed for {name}: the provider sends webhooks of {name} to \
+                     the URL of {source}, or the secrets of the two sources are swapped"
                 ),
             ),
             Of::Nobody(name) => (
                 "unused_secret",
                 format!(
                     "signed with the secret stored as {name}, which no source uses: store it under \
-                     the name that {source} reads, or name it in the configuration"
+                     the name that {source} reads, or set its name in the configuration"
                 ),
             ),
         };
@@ -53,27 +53,27 @@ pub(super) fn spaces(search: &Search<'_>) -> Option<NearMiss> {
         let hit = search.with_secrets(&[again(secret, bare)]);
         let hit = hit.map(|hit| {
             let text = "the secret is stored with white space around it: store it again without, \
-                        for example with `printf %s` in place of `echo`";
+                        for example with `printf %s` instead of `echo`";
             hit.means("secret_space", text)
         });
         hit.or_else(|| {
             let bare = secret.expose().trim_matches(quotes);
             let hit = search.with_secrets(&[again(secret, bare)])?;
             let text =
-                "the secret is stored with quotation marks around it: store it again without";
+                "the secret is stored with quotation marks around it: store it again without them";
             Some(hit.means("secret_quotes", text))
         })
     })
 }
 
-/// How a text becomes a key, and how that is said.
+/// How a text is decoded to a key, and the description of it.
 const FORMS: [(KeyForm, &str); 3] = [
     (KeyForm::Utf8, "taken as text, not decoded"),
     (KeyForm::Base64, "decoded from base64"),
     (KeyForm::Hex, "decoded from hex"),
 ];
 
-/// Texts with a prefix and without, each taken as it is and decoded.
+/// Tries the secret with and without a prefix, both as text and decoded.
 pub(super) fn forms(search: &Search<'_>) -> Option<NearMiss> {
     if !is_shared(search.scheme) {
         return None;
@@ -90,14 +90,14 @@ pub(super) fn forms(search: &Search<'_>) -> Option<NearMiss> {
                     format!("{said} and {decoded}")
                 };
                 let advice = advice(search.scheme.key, said, form);
-                let text = format!("the secret fits when it is {how}: {advice}");
+                let text = format!("the secret matches if it is {how}: {advice}");
                 Some(hit.means("secret_form", text))
             })
         })
     })
 }
 
-/// The value as it is, with each prefix, and without the one that it has.
+/// The value unchanged, without the prefix that it has, and otherwise with `whsec_`.
 fn texts(value: &str) -> Vec<(String, &'static str)> {
     let mut texts = vec![(value.to_owned(), "")];
     for prefix in PREFIXES {
@@ -113,26 +113,26 @@ fn texts(value: &str) -> Vec<(String, &'static str)> {
 
 fn advice(expected: KeyForm, said: &str, form: KeyForm) -> String {
     let reads = match expected {
-        KeyForm::Utf8 => "this preset takes it as it is, prefix included",
+        KeyForm::Utf8 => "this preset uses it unchanged, including the prefix",
         KeyForm::Base64 => "this preset decodes it from base64",
         KeyForm::Hex => "this preset decodes it from hex",
-        KeyForm::Whsec => "this preset decodes what follows whsec_ from base64",
-        KeyForm::WhsecOrUtf8 => "this preset decodes it from base64 if whsec_ stands before it",
-        _ => "this preset reads it otherwise",
+        KeyForm::Whsec => "this preset decodes the text after whsec_ from base64",
+        KeyForm::WhsecOrUtf8 => "this preset decodes it from base64 if it starts with whsec_",
+        _ => "this preset decodes it in another way",
     };
     let then = match (said.is_empty(), form) {
         (false, KeyForm::Utf8) if expected == KeyForm::Utf8 => {
             "store it exactly as the provider shows it"
         }
         _ => {
-            "store it in the form that the preset reads, or choose a preset or a parameter that fits"
+            "store it in the form that the preset expects, or choose a matching preset or parameter"
         }
     };
     format!("{reads}; {then}")
 }
 
 fn each(search: &Search<'_>, near: impl Fn(&Secret) -> Option<NearMiss>) -> Option<NearMiss> {
-    // A signature that holds leaves nothing to guess about the secret.
+    // If the signature is already valid, the secret is right.
     if search.needed == Held::Wholly {
         return None;
     }
@@ -150,7 +150,7 @@ fn keyed(scheme: &Scheme, key: KeyForm) -> Scheme {
     }
 }
 
-/// Whether sender and receiver know the same secret, which is not a public key.
+/// Whether sender and receiver share a secret. A public key is not shared in this sense.
 fn is_shared(scheme: &Scheme) -> bool {
     match &scheme.kind {
         Kind::Hmac | Kind::Hash | Kind::Token => true,

@@ -1,21 +1,22 @@
-//! The provider signed another URL than the one the request came to.
+//! Guesses that the provider signed another URL than the one of the request.
 
 use super::super::absent::signs_url;
 use super::{NearMiss, Search};
 use crate::webhook::envelope::Envelope;
 
-/// A sender may name as many as it likes, and each multiplies the guesses.
+/// The maximum number of hosts to try. A sender can name any number, and each multiplies the
+/// guesses.
 const MOST_HOSTS: usize = 4;
 
-/// The parts of a URL that change on the way.
+/// The parts of a URL that proxies change.
 #[derive(Clone)]
 struct Parts<'u> {
     scheme: &'u str,
     host: &'u str,
-    /// With its colon.
+    /// With the colon.
     port: String,
     path: String,
-    /// With its question mark.
+    /// With the question mark.
     query: &'u str,
 }
 
@@ -47,7 +48,7 @@ impl<'u> Parts<'u> {
     }
 }
 
-/// Where the port begins, with its colon.
+/// The index of the port, including its colon.
 fn port_at(authority: &str) -> usize {
     let digits = |port: &str| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
     match authority.rfind(':') {
@@ -56,7 +57,7 @@ fn port_at(authority: &str) -> usize {
     }
 }
 
-/// What may have been otherwise with one part: how it is said, and how it is done.
+/// The alternatives for one part of the URL, each with its description.
 type Choice<'u> = Vec<(String, Change<'u>)>;
 type Change<'u> = Box<dyn Fn(&mut Parts<'u>) + 'u>;
 
@@ -68,7 +69,7 @@ pub(super) fn url(search: &Search<'_>) -> Option<NearMiss> {
     let given = Parts::read(&envelope.url)?;
     let hosts = hosts(envelope);
     let choices = choices(&given, &hosts, envelope);
-    // The fewer changes, the likelier.
+    // URLs with fewer changes are more likely.
     let mut guesses = combined(&choices);
     guesses.sort_by_key(Vec::len);
     let mut seen = vec![envelope.url.clone()];
@@ -88,15 +89,15 @@ pub(super) fn url(search: &Search<'_>) -> Option<NearMiss> {
         })?;
         let said: Vec<&str> = changes.iter().map(|(said, _)| said.as_str()).collect();
         let text = format!(
-            "the provider signed the URL {}: give it the public URL that it posts to, letter by \
-             letter, and have nothing on the way rewrite it",
+            "the provider signed the URL {}: configure the exact public URL at the provider, and \
+             make sure that no proxy rewrites it",
             said.join(" and ")
         );
         Some(hit.means("other_url", text))
     })
 }
 
-/// Names that a proxy passes on, each with its header.
+/// The host names that a proxy passes on, each with its header.
 fn hosts(envelope: &Envelope) -> Vec<(&'static str, String)> {
     let mut hosts = Vec::new();
     for name in ["x-forwarded-host", "x-original-host", "host"] {
@@ -168,7 +169,7 @@ fn option<'u>(
     (said.into(), Box::new(change))
 }
 
-/// One of each choice or none, in every way.
+/// All combinations of at most one alternative for each part.
 fn combined<'c, 'u>(choices: &'c [Choice<'u>]) -> Vec<Vec<&'c (String, Change<'u>)>> {
     choices.iter().fold(vec![Vec::new()], |all, options| {
         let with = |chosen: &Vec<_>, option| {
