@@ -7,6 +7,7 @@
 
 pub mod accept;
 pub mod fetch_back;
+pub(crate) mod item;
 pub mod keyring;
 pub mod ledger;
 pub mod outcome;

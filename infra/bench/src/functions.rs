@@ -1,4 +1,4 @@
-//! The programs that are measured, and the events that they get.
+//! The measured programs, and their events.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use simulation::wire::sqs::{Message, Name};
 
 use crate::runtime::Program;
 use crate::stores::{SOURCE, Stores};
-use crate::webhook::{SECRET, Shape, Webhook};
+use cost::bench::webhook::{SECRET, Shape, Webhook};
 
-/// Bytes of a webhook's body.
+/// The size of a webhook's body in bytes.
 pub(crate) const SIZE: usize = 2_048;
 
-/// A folder for what comes and goes with a measurement.
+/// A temporary folder for the files of a measurement.
 pub(crate) struct Bench {
     folder: PathBuf,
     processes: AtomicU64,
@@ -43,8 +43,8 @@ impl Bench {
         self.processes.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A program in the environment that the template gives to a function, with one source whose
-    /// events go to a destination over HTTP.
+    /// A program with the environment that the template gives to a function. It has one source
+    /// whose events are sent to a destination over HTTP.
     pub(crate) fn program(
         &self,
         name: &'static str,
@@ -67,7 +67,7 @@ impl Bench {
             ("MITT_SECRETS_PATH", "/mitt/ingress".to_owned()),
             ("MITT_INGRESS_PATH", "/mitt/ingress".to_owned()),
             ("MITT_SOURCES_FILE", sources),
-            // For those that read no Parameter Store.
+            // For programs that do not read Parameter Store.
             ("SIGNING_SECRET", SECRET.to_owned()),
             ("AWS_ENDPOINT_URL", stores.url.clone()),
             ("AWS_REGION", "eu-central-1".to_owned()),
@@ -96,7 +96,7 @@ impl Bench {
         })
     }
 
-    /// One of the functions that are deployed.
+    /// One of the deployed functions.
     pub(crate) fn function(
         &self,
         folder: &Path,
@@ -114,10 +114,10 @@ impl Drop for Bench {
     }
 }
 
-/// The certificates that programs trust, which they read when they start.
+/// The root certificates, which programs read at their start.
 const ROOTS: &str = "roots.pem";
 
-/// Those of Mozilla, as Lambda's system has them.
+/// The root certificates of Mozilla, as on Lambda.
 fn roots() -> String {
     let certificates = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter();
     let certificates = certificates.map(|certificate| {
@@ -138,18 +138,19 @@ fn sources_for(url: &str) -> String {
     )
 }
 
-/// A webhook as the HTTP API hands it on. The same number makes the same one, signed now.
+/// A webhook in the format of the HTTP API. The same number gives the same webhook, with a current
+/// signature.
 pub(crate) fn webhook(number: u64) -> anyhow::Result<String> {
     const EVENT: &str = include_str!("../../events/catcher-stripe.json");
     let webhook = Webhook::new(number, SIZE, Shape::Documented);
-    let mut event: Value = serde_json::from_str(EVENT).context("the sample event")?;
+    let mut event: Value = serde_json::from_str(EVENT).context("parse the sample event")?;
     event["headers"]["stripe-signature"] = webhook.signature()?.into();
     event["headers"]["content-length"] = SIZE.to_string().into();
     event["body"] = String::from_utf8(webhook.body)?.into();
     Ok(event.to_string())
 }
 
-/// The id of the event in a webhook.
+/// The event id in a webhook.
 pub(crate) fn event_id(number: u64) -> anyhow::Result<String> {
     let webhook = Webhook::new(number, SIZE, Shape::Documented);
     let event: Value = serde_json::from_slice(&webhook.body)?;
@@ -157,7 +158,7 @@ pub(crate) fn event_id(number: u64) -> anyhow::Result<String> {
     Ok(id.to_owned())
 }
 
-/// Messages as the event source mapping hands them on.
+/// Messages in the format of the event source mapping.
 pub(crate) fn batch(messages: &[Message]) -> String {
     let now = UnixMillis::now().0.to_string();
     let records = messages.iter().map(|message| {

@@ -1,14 +1,11 @@
-//! `make bench`: what the functions cost, beside other ways to write them. `make budgets`: the counts
-//! alone, which repeat.
+//! `make bench`: the cost of the functions, compared with other implementations. `make budgets`:
+//! only the counts, which are repeatable.
 
 mod again;
 mod count;
 mod flow;
 mod functions;
 mod http;
-#[expect(dead_code, reason = "the count of costs needs more of it")]
-#[path = "../../cost/src/bench/machine.rs"]
-mod machine;
 mod page;
 mod profile;
 mod race;
@@ -16,21 +13,8 @@ mod report;
 mod runtime;
 mod stats;
 mod stores;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the report of costs needs more of it")
-)]
-#[path = "../../cost/src/report/table.rs"]
-mod table;
 mod targets;
 mod units;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the count of costs needs more of it")
-)]
-#[expect(unreachable_pub, reason = "the count of costs shows it")]
-#[path = "../../cost/src/bench/webhook.rs"]
-mod webhook;
 mod work;
 
 use std::path::{Path, PathBuf};
@@ -43,8 +27,8 @@ use race::Runner;
 use report::Measured;
 use work::Job;
 
-/// Rounds of the measurement of times: with half of them, what is slowest moves by a fifth from run to
-/// run.
+/// Rounds of the time measurement. With half as many rounds, the slowest times differ by a fifth
+/// between runs.
 const ROUNDS: usize = 41;
 
 const USAGE: &str = "figures FUNCTIONS VALGRIND, profile CATCHER VALGRIND, or table FUNCTIONS VALGRIND NODE-BUNDLE PYTHON \
@@ -53,7 +37,7 @@ const USAGE: &str = "figures FUNCTIONS VALGRIND, profile CATCHER VALGRIND, or ta
 #[expect(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "printing is its job"
+    reason = "the program prints its results"
 )]
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -92,24 +76,24 @@ fn run(arguments: &[String]) -> anyhow::Result<String> {
     }
 }
 
-/// Where things are.
+/// The locations of the inputs.
 struct Around<'a> {
     /// The folder with the functions and the floor.
     functions: &'a Path,
     valgrind: &'a str,
-    /// The catcher's job for Node.js, in one file.
+    /// The bundled catcher for Node.js.
     bundle: &'a str,
-    /// The interpreter that has the dependencies.
+    /// The Python interpreter with the dependencies.
     python: &'a str,
 }
 
 struct Options {
     rounds: usize,
-    /// What the scale bench has printed.
+    /// The output of the scale bench.
     scale: Option<PathBuf>,
-    /// The catcher with the names of its functions.
+    /// The catcher with its symbols.
     named: Option<PathBuf>,
-    /// A page whose generated part is written anew.
+    /// A page whose generated part is rewritten.
     page: Option<PathBuf>,
 }
 
@@ -172,7 +156,7 @@ fn measured(around: &Around<'_>, options: &Options) -> anyhow::Result<Measured> 
         flow: flow::run(&bench, around.functions)?,
         scale: scale
             .transpose()
-            .context("read what the scale bench said")?,
+            .context("read the output of the scale bench")?,
         profile: profile.transpose()?,
         samples: runners
             .iter()
@@ -198,11 +182,11 @@ fn runners(around: &Around<'_>) -> [Runner; 6] {
     ]
 }
 
-/// As `infra/package.py` packs it.
+/// Zips like `infra/package.py`.
 const ZIP: &str = "import sys, zipfile; zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED, \
                    compresslevel=9).write(sys.argv[2], 'bootstrap')";
 
-/// What is deployed of each program, as it is and zipped.
+/// The size of each deployed program, uncompressed and zipped.
 fn sizes(bench: &Bench, around: &Around<'_>) -> anyhow::Result<Vec<(&'static str, u64, u64)>> {
     let names = ["catcher", "processor", "backup-sync", "floor"];
     let mut files = names

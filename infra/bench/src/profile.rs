@@ -1,8 +1,8 @@
-//! Where the catcher's instructions, bytes and memory go, by what they belong to.
+//! Breaks down the catcher's instructions, size and memory by owner.
 //!
-//! Callgrind says what each function executed itself. A release has no names of functions, so that this is
-//! measured on the same program with them. What the linker's optimisation has moved into another function
-//! counts there.
+//! Callgrind counts the instructions of each function itself. A release has no function names, so
+//! the measurement uses the same program with symbols. Code that the linker's optimization has
+//! inlined counts for the function that contains it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,10 +15,10 @@ use crate::functions::Bench;
 use crate::runtime::Running;
 use crate::stats::figure;
 use crate::stores::Stores;
-use crate::table::Table;
 use crate::work::catch;
+use cost::report::table::Table;
 
-/// What code belongs to, and how the names of its crates begin; in C, those of its functions.
+/// The owners of code, and the prefixes of their crates, or of their functions in C.
 const OWNERS: [(&str, &[&str]); 12] = [
     ("Mitt", &["catcher", "shared"]),
     (
@@ -104,7 +104,7 @@ const LOADER: &str = "loading the executable";
 const C: &str = "allocation, copies and the rest of libc";
 const OTHER: &str = "other";
 
-/// Something by its owner.
+/// Quantities by owner.
 type Shares = BTreeMap<&'static str, f64>;
 
 /// `program` is the catcher with its symbols.
@@ -129,7 +129,7 @@ pub(crate) fn text(bench: &Bench, program: &Path, valgrind: &str) -> anyhow::Res
     Ok(format!("{instructions}\n{code}\n{memory}\n{faults}"))
 }
 
-/// The dearest first, with the sums last.
+/// The largest first, and the sums last.
 fn table(what: &str, columns: &[&str], shares: &[Shares]) -> String {
     let head = [what].into_iter().chain(columns.iter().copied());
     let mut table = Table::new(head.map(str::to_owned));
@@ -151,7 +151,7 @@ fn table(what: &str, columns: &[&str], shares: &[Shares]) -> String {
     table.to_string()
 }
 
-/// What each owner executed from the start of the process to its end.
+/// The instructions of each owner from start to end of the process.
 fn executed(
     bench: &Bench,
     program: &Path,
@@ -171,7 +171,7 @@ fn executed(
         catch(&mut running, number)?;
     }
     running.end()?;
-    let profile = std::fs::read_to_string(&out).context("read what callgrind wrote")?;
+    let profile = std::fs::read_to_string(&out).context("read the output of callgrind")?;
     Ok(by_owner(&profile))
 }
 
@@ -186,7 +186,7 @@ fn by_owner(profile: &str) -> Shares {
         } else if let Some(name) = line.strip_prefix("fn=") {
             owner = owner_of(object, name);
         } else if line.starts_with("calls=") {
-            // The next line is what the callee cost, which has lines of its own.
+            // The next line is the cost of the callee, which has its own lines.
             of_callee = true;
         } else if line.starts_with(|c: char| c.is_ascii_digit()) && !std::mem::take(&mut of_callee)
         {
@@ -214,8 +214,8 @@ fn owner_of(object: &str, function: &str) -> &'static str {
     owner(function)
 }
 
-/// By the first crate of a name that is not the standard library: `drop_in_place` of a type, or a
-/// method of `Vec` of it, is a part of that type's crate.
+/// The owner of the first crate in a name that is not the standard library: `drop_in_place` of a
+/// type, or a method of a `Vec` of it, belongs to that type's crate.
 fn owner(function: &str) -> &'static str {
     let owned = |word: &str| {
         let mut owners = OWNERS.iter();
@@ -235,7 +235,7 @@ fn owner(function: &str) -> &'static str {
     fallback.or_else(|| owned(function)).unwrap_or(OTHER)
 }
 
-/// Bytes of the executable by owner: its code, and the rest by section.
+/// The bytes of the executable by owner: its code, and the rest by section.
 fn code(program: &Path) -> anyhow::Result<Shares> {
     let symbols = said(
         Command::new("nm")
@@ -267,7 +267,7 @@ fn code(program: &Path) -> anyhow::Result<Shares> {
                 continue;
             }
             ".rodata" => "constants and texts",
-            ".eh_frame" | ".eh_frame_hdr" | ".gcc_except_table" => "what a panic needs to unwind",
+            ".eh_frame" | ".eh_frame_hdr" | ".gcc_except_table" => "tables for unwinding a panic",
             ".data" | ".data.rel.ro" | ".rela.dyn" | ".got" | ".relr.dyn" => {
                 "tables of functions and their relocations"
             }
@@ -290,7 +290,7 @@ fn said(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What of the memory is what.
+/// The resident memory by type.
 fn memory(bench: &Bench, program: &Path) -> anyhow::Result<Shares> {
     let stores = Stores::start()?;
     let command = vec![program.display().to_string()];
@@ -302,7 +302,7 @@ fn memory(bench: &Bench, program: &Path) -> anyhow::Result<Shares> {
     Ok(resident(&running.mappings()?, &name))
 }
 
-/// Each is a trip into the kernel for a page of memory or of the executable.
+/// The page faults; each enters the kernel for a page of memory or of the executable.
 fn faults(bench: &Bench, program: &Path) -> anyhow::Result<String> {
     let stores = Stores::start()?;
     let command = vec![program.display().to_string()];
@@ -319,7 +319,7 @@ fn faults(bench: &Bench, program: &Path) -> anyhow::Result<String> {
     Ok(table.to_string())
 }
 
-/// Reads `/proc/PID/smaps`.
+/// Parses `/proc/PID/smaps`.
 fn resident(mappings: &str, program: &str) -> Shares {
     let mut shares = Shares::new();
     let mut owner = OTHER;
@@ -333,10 +333,12 @@ fn resident(mappings: &str, program: &str) -> Shares {
             [range, mode, _, _, _, rest @ ..] if range.contains('-') => {
                 owner = match (*mode, rest.first()) {
                     ("r-xp", Some(file)) if file.ends_with(program) => {
-                        "code of the executable that was used"
+                        "loaded code of the executable"
                     }
-                    (_, Some(file)) if file.ends_with(program) => "its constants and tables",
-                    (_, Some(file)) if file.starts_with('/') => "libc and its like",
+                    (_, Some(file)) if file.ends_with(program) => {
+                        "constants and tables of the executable"
+                    }
+                    (_, Some(file)) if file.starts_with('/') => "libc and other libraries",
                     _ => "heap, stack and zeroed memory",
                 };
             }

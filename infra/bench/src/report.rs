@@ -1,4 +1,4 @@
-//! The tables.
+//! The report with its tables.
 
 use std::fmt::Write as _;
 
@@ -7,24 +7,24 @@ use crate::count::Figures;
 use crate::flow::Flow;
 use crate::race::{NAMES, Sample, megabytes};
 use crate::stats::{Range, figure, median};
-use crate::table::Table;
 use crate::targets::Target;
+use cost::report::table::Table;
 
-/// All that was measured.
+/// All measurements.
 pub(crate) struct Measured {
     pub(crate) figures: Figures,
-    /// Instructions of the floor: start, first, warm.
+    /// Instructions of the floor: start, first and later invocations.
     pub(crate) floor: [f64; 3],
-    /// By the names of the programs.
+    /// Samples by program name.
     pub(crate) samples: Vec<(&'static str, Vec<Sample>)>,
-    /// Those of each other program at the catcher's job.
+    /// Ratios of each other implementation to the catcher.
     pub(crate) ratios: Vec<(&'static str, Vec<Range>)>,
-    /// Bytes of what is deployed, and zipped.
+    /// The bytes of each deployed program, uncompressed and zipped.
     pub(crate) sizes: Vec<(&'static str, u64, u64)>,
     pub(crate) flow: Flow,
-    /// What the scale bench has printed.
+    /// The output of the scale bench.
     pub(crate) scale: Option<String>,
-    /// Where the catcher's instructions, bytes and memory go.
+    /// The breakdown of the catcher's instructions, size and memory.
     pub(crate) profile: Option<String>,
 }
 
@@ -34,9 +34,9 @@ impl Measured {
         let mut section = |title: &str, body: &str| writeln!(text, "### {title}\n\n{body}");
         section("Counts", &self.counts())?;
         section("Instructions, millions", &self.instructions())?;
-        section("Times of this machine, medians", &self.times())?;
+        section("Times on this machine, medians", &self.times())?;
         section(
-            "Times the catcher's, medians of paired ratios",
+            "Compared with the catcher, medians of paired ratios",
             &self.compared(),
         )?;
         section("Sizes, MB", &self.sizes())?;
@@ -49,7 +49,7 @@ impl Measured {
         }
         section("Targets", &self.targets()?)?;
         if let Some(profile) = &self.profile {
-            section("Where the catcher's go", profile)?;
+            section("Breakdown of the catcher", profile)?;
         }
         Ok(text)
     }
@@ -114,7 +114,7 @@ impl Measured {
     }
 
     fn sizes(&self) -> String {
-        let mut table = Table::new(["", "as it is", "zipped"].map(str::to_owned));
+        let mut table = Table::new(["", "uncompressed", "zipped"].map(str::to_owned));
         for (name, bytes, zipped) in &self.sizes {
             let cells = [*bytes, *zipped].map(|size| figure(megabytes(size)));
             table.row([(*name).to_owned()].into_iter().chain(cells));
@@ -126,8 +126,8 @@ impl Measured {
         let flow = &self.flow;
         let mut table = Table::new(["", "figure"].map(str::to_owned));
         let mut row = |what: &str, value: f64| table.row([what.to_owned(), figure(value)]);
-        row("webhooks answered in a second", flow.caught);
-        row("events done in a second", flow.done);
+        row("webhooks answered per second", flow.caught);
+        row("events done per second", flow.done);
         row("from 2xx to effect, ms, median", flow.alone_p50);
         row("from 2xx to effect, ms, p99", flow.alone_p99);
         let (deliveries, events) = (flow.deliveries, flow.events);
@@ -135,14 +135,14 @@ impl Measured {
     }
 
     fn targets(&self) -> anyhow::Result<String> {
-        let mut table = Table::new(["", "is", "target", ""].map(str::to_owned));
+        let mut table = Table::new(["", "measured", "target", ""].map(str::to_owned));
         for target in Target::ALL {
             table.row(target.row(self)?);
         }
         Ok(table.to_string())
     }
 
-    /// A measure of a program.
+    /// A measurement of a program.
     pub(crate) fn time(&self, program: &str, name: &str) -> Option<f64> {
         let (_, samples) = self.samples.iter().find(|(known, _)| *known == program)?;
         Some(measure(
@@ -157,7 +157,7 @@ impl Measured {
         Some(ranges.get(at)?.median)
     }
 
-    /// What another run is compared with.
+    /// The figures for the comparison with another run.
     pub(crate) fn repeatable(&self) -> Repeatable {
         let ratios = self.ratios.iter().flat_map(|(program, ranges)| {
             let named = NAMES.iter().zip(ranges);

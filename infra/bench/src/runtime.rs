@@ -14,13 +14,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use shared::base::clock::UnixMillis;
 
 use crate::http::{self, Request, Response};
-use crate::machine;
+use cost::bench::machine;
 
-/// How a function is run.
+/// How a program is started.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) name: &'static str,
-    /// The executable, and what comes before and after it.
+    /// The executable with its arguments, and with a wrapper before it if there is one.
     pub(crate) command: Vec<String>,
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) log: PathBuf,
@@ -32,7 +32,7 @@ pub(crate) struct Running {
     child: Child,
     work: Sender<String>,
     told: Receiver<Told>,
-    /// From its start until it asked for its first event.
+    /// The time from its start to its request for the first event.
     pub(crate) init: Duration,
 }
 
@@ -41,14 +41,14 @@ pub(crate) struct Answer {
     pub(crate) took: Duration,
 }
 
-/// What the process said, and when.
+/// A message of the process, with its time.
 enum Told {
     Ready(Instant),
     Answered(Instant, Vec<u8>),
     Failed(String),
 }
 
-/// Longer than anything takes, even under valgrind.
+/// Longer than any step takes, even under valgrind.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Running {
@@ -58,7 +58,7 @@ impl Running {
         let (tell, told) = channel();
         let api = Mutex::new((given, tell));
         let address = http::serve(move |request| answer(&api, request))?;
-        let log = File::create(&program.log).context("make a log")?;
+        let log = File::create(&program.log).context("create the log file")?;
         let (first, rest) = program.command.split_first().context("no command")?;
         let started = Instant::now();
         let child = Command::new(first)
@@ -83,12 +83,12 @@ impl Running {
         Ok(running)
     }
 
-    /// Gives it an event, and returns when it waits for the next one.
+    /// Sends an event, and returns when the process waits for the next one.
     pub(crate) fn invoke(&mut self, event: String) -> anyhow::Result<Answer> {
         let began = Instant::now();
-        self.work.send(event).context("give an event")?;
+        self.work.send(event).context("send an event")?;
         let Told::Answered(at, body) = self.hear()? else {
-            bail!("{} asked for an event twice", self.name);
+            bail!("{} requested an event twice", self.name);
         };
         self.ready()?;
         Ok(Answer {
@@ -97,7 +97,7 @@ impl Running {
         })
     }
 
-    /// Processor time so far, when it has come to rest.
+    /// Processor time so far, when the process is idle.
     pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
         let mut before = machine::cpu(self.child.id())?;
         for _ in 0..100 {
@@ -111,33 +111,37 @@ impl Running {
         Ok(before)
     }
 
-    /// The most memory that it ever had, in bytes.
+    /// The peak memory in bytes.
     pub(crate) fn peak_memory(&self) -> anyhow::Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
-        let kilobytes: u64 = kilobytes.context("no peak is known")?.parse()?;
+        let kilobytes: u64 = kilobytes
+            .context("no peak memory in the process status")?
+            .parse()?;
         Ok(kilobytes * 1024)
     }
 
-    /// Its memory as the kernel lists it.
+    /// The memory mappings in the format of the kernel.
     pub(crate) fn mappings(&self) -> anyhow::Result<String> {
         let mappings = std::fs::read_to_string(format!("/proc/{}/smaps", self.child.id()));
-        mappings.context("read what memory it has")
+        mappings.context("read the memory mappings")
     }
 
-    /// How often the kernel had to give it a page that it did not read from a disk.
+    /// Number of minor page faults: pages that the kernel provided without reading from a disk.
     pub(crate) fn page_faults(&self) -> anyhow::Result<u64> {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
-        // The name of the program, in brackets, may hold anything.
+        // The program name in brackets can contain any character.
         let fields = stat
             .rsplit_once(')')
             .map(|(_, fields)| fields.split_whitespace());
         let faults = fields.and_then(|mut fields| fields.nth(7));
-        Ok(faults.context("no page faults are known")?.parse()?)
+        Ok(faults
+            .context("no page faults in the process statistics")?
+            .parse()?)
     }
 
-    /// Ends it once it rests; what it wrote.
+    /// Ends the process when it is idle. Returns its output.
     pub(crate) fn end(mut self) -> anyhow::Result<String> {
         self.cpu()?;
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
@@ -149,7 +153,7 @@ impl Running {
     fn ready(&mut self) -> anyhow::Result<Instant> {
         match self.hear()? {
             Told::Ready(at) => Ok(at),
-            _ => bail!("{} answered what was not asked", self.name),
+            _ => bail!("{} sent an unexpected answer", self.name),
         }
     }
 
@@ -161,7 +165,13 @@ impl Running {
                 Ok(told) => return Ok(told),
                 Err(_) => {
                     let ended = self.child.try_wait()?;
-                    let written = || format!("{} ended or hangs:\n{}", self.name, self.written());
+                    let written = || {
+                        format!(
+                            "{} ended or does not respond:\n{}",
+                            self.name,
+                            self.written()
+                        )
+                    };
                     ensure!(ended.is_none() && Instant::now() < until, written());
                 }
             }
@@ -182,7 +192,7 @@ impl Drop for Running {
 
 fn answer(api: &Mutex<(Receiver<String>, Sender<Told>)>, request: &Request) -> Option<Response> {
     let now = Instant::now();
-    // One process asks one thing at a time.
+    // The process sends one request at a time.
     let api = api.lock().ok()?;
     let (given, tell) = &*api;
     let path = request.path.strip_prefix("/2018-06-01/runtime/")?;

@@ -1,5 +1,5 @@
-//! DynamoDB, SQS and Parameter Store in memory, and a destination, on one port of this machine; and
-//! what they were asked.
+//! In-memory DynamoDB, SQS and Parameter Store, and a destination, on one local port. Counts their
+//! requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,16 +14,16 @@ use simulation::wire::sqs::{Message, Name, Queues, VISIBILITY_MS};
 
 use crate::http::{self, Request, Response};
 use crate::units;
-use crate::webhook::SECRET;
+use cost::bench::webhook::SECRET;
 
-/// What the sender and the destination are called, where their secrets are kept.
+/// The names of the sender and of the destination, under which their secrets are stored.
 const SECRETS: [&str; 2] = [SOURCE, "destination"];
 
 pub(crate) const SOURCE: &str = "stripe-main";
 
 #[derive(Clone)]
 pub(crate) struct Stores {
-    /// Of all of them: requests say whom they are for.
+    /// The URL of all services: requests name their service.
     pub(crate) url: String,
     inner: Arc<Mutex<Inner>>,
 }
@@ -33,12 +33,12 @@ struct Inner {
     queues: Queues,
     dice: Dice,
     tally: Tally,
-    /// When each event had its effect, by its id.
+    /// The time of each event's effect, by event id.
     effects: HashMap<String, Instant>,
     untaught: Vec<String>,
 }
 
-/// What was asked since somebody looked.
+/// Counts since the last call of `take_tally`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) table: u64,
@@ -72,7 +72,7 @@ impl Stores {
         std::mem::take(&mut locked(&self.inner).tally)
     }
 
-    /// Messages that are there, as the mapping would receive them.
+    /// Receives messages, as the event source mapping would.
     pub(crate) fn receive(&self, most: usize) -> Vec<Message> {
         let inner = &mut *locked(&self.inner);
         let work_messages = inner.queues.get(Name::Work);
@@ -94,7 +94,7 @@ impl Stores {
         locked(&self.inner).effects.contains_key(id)
     }
 
-    /// Events whose state row says that they are done.
+    /// Events whose state row has the state `done`.
     pub(crate) fn done(&self) -> usize {
         let inner = locked(&self.inner);
         let rows = inner.table.state_rows().into_iter();
@@ -104,12 +104,13 @@ impl Stores {
         rows.filter(|(_, item)| state(item)).count()
     }
 
-    /// What was asked for that these stores do not know: a figure would mean nothing.
+    /// Fails if the stores received an unsupported request, because the figures would be
+    /// meaningless.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         let inner = locked(&self.inner);
         anyhow::ensure!(
             inner.untaught.is_empty(),
-            "the stores were asked for what they do not know: {}",
+            "the stores received unsupported requests: {}",
             inner.untaught.join(", ")
         );
         Ok(())
@@ -170,7 +171,7 @@ impl Inner {
         let asked: Value = serde_json::from_slice(body).unwrap_or_default();
         let path = asked["Path"].as_str().unwrap_or_default();
         let path = path.trim_end_matches('/');
-        // The path of one secret, or of all.
+        // The path of one secret, or of all secrets.
         let is_one = SECRETS
             .iter()
             .any(|name| path.ends_with(&format!("/{name}")));
@@ -208,7 +209,7 @@ impl Inner {
     }
 }
 
-/// The answer with the digest of the message, which SQS gives and some clients compare.
+/// The answer with the MD5 of the message, which SQS returns and some clients compare.
 fn with_digest(answer: &str, request: &[u8]) -> String {
     let request: Value = serde_json::from_slice(request).unwrap_or_default();
     let mut answer: Value = serde_json::from_str(answer).unwrap_or_default();

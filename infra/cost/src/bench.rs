@@ -1,12 +1,12 @@
-//! The real functions at work on the local stack, and everything that AWS would bill on the way.
+//! Runs the real functions on the local stack, and counts everything that AWS would bill.
 
 mod destination;
-mod machine;
+pub mod machine;
 mod proxy;
 mod rows;
 mod run;
 mod stand;
-mod webhook;
+pub mod webhook;
 
 pub use rows::{Kept, Rows};
 pub use run::{Case, Counted, Rest, count, rest};

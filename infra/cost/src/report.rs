@@ -1,7 +1,7 @@
-//! The tables, in Markdown that reads well in a terminal.
+//! The report: Markdown tables that are also readable in a terminal.
 
 mod page;
-mod table;
+pub mod table;
 
 use std::fmt::Write as _;
 
@@ -16,11 +16,11 @@ use crate::prices::Prices;
 pub use page::replaced;
 use table::{Table, usd};
 
-/// Everything that was found out.
+/// All results.
 pub struct Found {
     pub cases: Vec<Priced>,
     pub idle: Bill,
-    /// The idle month under the parameters of the target.
+    /// The bill of an idle month with the parameters of the target.
     pub least: Bill,
 }
 
@@ -41,7 +41,7 @@ impl Priced {
     }
 }
 
-/// What a target says of a figure.
+/// A measured cost and its target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     pub what: &'static str,
@@ -71,10 +71,10 @@ impl Found {
         million.into_iter().chain([idle]).collect()
     }
 
-    /// What a person reads, and what the page has of it.
+    /// The report as Markdown, for the terminal and for the page.
     pub fn text(&self, deployed: &Deployed, prices: &Prices) -> anyhow::Result<String> {
         let mut text = format!(
-            "List prices of {} as of {}, in US$, without anything that is free.\n",
+            "List prices of {} as of {}, in US$, without the free tier.\n",
             prices.region, prices.as_of
         );
         let _ = write!(text, "\n{MILLION_TITLE}\n{}", self.parts());
@@ -167,7 +167,7 @@ impl Found {
         standing.add(prices, "WAF", "rules", crate::prices::Meter::WafRule, rules)?;
         let names = self.cases.iter().map(|case| case.counted.case.name.clone());
         let head = [String::new()].into_iter().chain(names);
-        let mut table = Table::new(head.chain(["a month more".to_owned()]));
+        let mut table = Table::new(head.chain(["fixed, a month".to_owned()]));
         for door in Door::ALL {
             let totals = self
                 .cases
@@ -235,7 +235,7 @@ impl Found {
             let says = if verdict.holds() {
                 "holds"
             } else {
-                "**is above**"
+                "**exceeded**"
             };
             table.row([
                 verdict.what.to_owned(),
@@ -249,18 +249,18 @@ impl Found {
 }
 
 const MILLION_TITLE: &str = "### A million events, through the HTTP API\n";
-const DETAIL_TITLE: &str = "### The first of these, line by line\n";
-const DOORS_TITLE: &str = "### A million events, by what stands in front\n";
+const DETAIL_TITLE: &str = "### The first case, line by line\n";
+const DOORS_TITLE: &str = "### A million events, by entry point\n";
 const IDLE_TITLE: &str = "### A month without events\n";
-const MEASURED_TITLE: &str = "### What was counted of an event\n";
-const ASSUMED_TITLE: &str = "### What was assumed\n";
+const MEASURED_TITLE: &str = "### Measured per event\n";
+const ASSUMED_TITLE: &str = "### Assumptions\n";
 const TARGETS_TITLE: &str = "### Targets\n";
 
 fn events_a_batch(counted: &Counted) -> f64 {
     f64::from(counted.case.events) / number(counted.worked.invocations.max(1))
 }
 
-/// What an invocation of the catcher and of the processor is billed for.
+/// The billed milliseconds of an invocation, for the catcher and for the processor.
 fn milliseconds(
     counted: &Counted,
     deployed: &Deployed,
@@ -291,7 +291,7 @@ fn detail(case: &Priced) -> String {
 
 fn idle(bill: &Bill, prices: &Prices) -> anyhow::Result<String> {
     let mut table = Table::new(["", "", "a month", "US$"].map(str::to_owned));
-    // Less than a tenth of a cent is summed up, part by part.
+    // Costs below a tenth of a cent are added up for each part.
     let shown = |usd: f64| usd >= 0.001;
     for part in bill.parts() {
         let mut rest = 0.0;
@@ -313,7 +313,7 @@ fn idle(bill: &Bill, prices: &Prices) -> anyhow::Result<String> {
     }
     table.row(["**all**", "", "", &usd(bill.total())].map(str::to_owned));
     let free = usd(bill.after_free(prices)?);
-    let what = "where nothing else uses what is free";
+    let what = "after the free tier, if it is not used otherwise";
     table.row(["**to pay**", what, "", &free].map(str::to_owned));
     Ok(table.to_string())
 }

@@ -39,7 +39,6 @@ mod dead_letters;
 mod dictionary;
 mod erase;
 mod heartbeat;
-pub(crate) mod item;
 mod operator_flag;
 mod order;
 pub(crate) mod pages;
@@ -89,7 +88,8 @@ pub use sweep::{Capacity, CapacityRequest, QueueCapacity, SweepDecision, SweepRe
 pub use sync_state::{Lost, SyncState};
 use transition::Change;
 
-pub use crate::inbox::table::Item;
+pub(crate) use crate::inbox::item;
+pub use crate::inbox::item::Item;
 pub(crate) use crate::inbox::table::Write;
 use crate::inbox::table::{self, Returns, Table};
 

@@ -20,10 +20,7 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, ReturnValue, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
 };
 
-use super::ledger::item;
-
-/// The attributes of an item.
-pub type Item = HashMap<String, AttributeValue>;
+use super::item::{self, Item};
 
 /// The table, by its client and its name.
 #[derive(Clone, Debug)]

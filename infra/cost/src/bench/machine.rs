@@ -1,4 +1,4 @@
-//! What a process needs of this machine, and what it writes.
+//! Measures the processor time of a process, and reads its log.
 
 use std::fs;
 use std::path::Path;
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-/// Processor time of the threads of a process, in the nanoseconds of the scheduler.
+/// Processor time of the threads of a process, from the scheduler statistics in nanoseconds.
 /// <https://docs.kernel.org/scheduler/sched-stats.html>
-pub(super) fn cpu(process: u32) -> anyhow::Result<Duration> {
+pub fn cpu(process: u32) -> anyhow::Result<Duration> {
     let tasks = format!("/proc/{process}/task");
     let tasks = fs::read_dir(&tasks).with_context(|| {
         format!("read {tasks}: processor time is counted on Linux, while the process is there")
@@ -16,7 +16,7 @@ pub(super) fn cpu(process: u32) -> anyhow::Result<Duration> {
     let mut sum = Duration::ZERO;
     for task in tasks {
         let path = task?.path().join("schedstat");
-        // A thread may end while it is looked at.
+        // A thread may end while its statistics are read.
         let Ok(text) = fs::read_to_string(&path) else {
             continue;
         };
@@ -27,14 +27,14 @@ pub(super) fn cpu(process: u32) -> anyhow::Result<Duration> {
     Ok(sum)
 }
 
-/// What a log has grown by since `from` bytes: whole lines.
-pub(super) fn lines_since(log: &Path, from: usize) -> Vec<String> {
+/// The lines that a log has grown by since `from` bytes.
+pub fn lines_since(log: &Path, from: usize) -> Vec<String> {
     let text = fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(text.get(from..).unwrap_or_default()).into_owned();
     text.lines().map(str::to_owned).collect()
 }
 
-pub(super) fn length(log: &Path) -> usize {
+pub fn length(log: &Path) -> usize {
     fs::metadata(log).map_or(0, |log| usize::try_from(log.len()).unwrap_or(usize::MAX))
 }
 

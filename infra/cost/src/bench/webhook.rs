@@ -1,5 +1,5 @@
-//! Webhooks of a given size, as a payment provider would send them: no two alike, and the same ones
-//! in every run.
+//! Webhooks of a given size, as a payment provider would send them. Each is different, and every
+//! run has the same ones.
 
 use std::fmt::Write as _;
 
@@ -7,20 +7,20 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use shared::base::clock::UnixMillis;
 
-/// What signs them.
-pub(super) const SECRET: &str = "whsec_bWl0dC1jb3N0LXNlY3JldA==";
+/// The signing secret.
+pub const SECRET: &str = "whsec_bWl0dC1jb3N0LXNlY3JldA==";
 
-/// What a body is like.
+/// The content of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// An event as the provider documents it, with ids, amounts, times and words of its own.
+    /// An event as documented by the provider, with random ids, amounts, times and words.
     Documented,
-    /// A list of what was bought, whose fields no documentation has.
+    /// A list of purchased items whose fields are not documented anywhere.
     Unknown,
 }
 
-pub(super) struct Webhook {
-    pub(super) body: Vec<u8>,
+pub struct Webhook {
+    pub body: Vec<u8>,
 }
 
 /// <https://docs.stripe.com/api/v2/core/events/object>
@@ -33,7 +33,7 @@ const INVOICE: &str = include_str!("../../webhooks/invoice.json");
 const LINE: &str = include_str!("../../webhooks/line.json");
 
 impl Webhook {
-    pub(super) fn new(number: u64, size: usize, shape: Shape) -> Self {
+    pub fn new(number: u64, size: usize, shape: Shape) -> Self {
         let mut dice = fastrand::Rng::with_seed(number);
         let text = match shape {
             Shape::Unknown => unknown(number, size, &mut dice),
@@ -45,7 +45,7 @@ impl Webhook {
     }
 
     /// <https://docs.stripe.com/webhooks#verify-manually>
-    pub(super) fn signature(&self) -> anyhow::Result<String> {
+    pub fn signature(&self) -> anyhow::Result<String> {
         let now = UnixMillis::now().secs();
         let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.as_bytes())?;
         mac.update(format!("{now}.").as_bytes());
@@ -55,7 +55,7 @@ impl Webhook {
     }
 }
 
-/// The largest of the documented ones that fits, with a note that fills it up.
+/// The largest documented event that fits, filled up with a note.
 fn documented(size: usize, dice: &mut fastrand::Rng) -> String {
     const REST: &str = "<rest>";
     let fits = |text: &str| text.len() - REST.len() <= size;
@@ -81,8 +81,8 @@ fn documented(size: usize, dice: &mut fastrand::Rng) -> String {
     text.replace(REST, &note)
 }
 
-/// `<24>` is that many random letters, `<n>` and `<q>` are amounts, `<t>` is a time, `<w>` a word. What
-/// else stands between such brackets stays.
+/// Fills a template: `<24>` becomes that many random letters, `<n>` and `<q>` become amounts, `<t>`
+/// a time, `<w>` a word. Other text in such brackets stays.
 fn filled(template: &str, dice: &mut fastrand::Rng) -> String {
     let mut text = String::new();
     let mut rest = template.trim_end();
@@ -108,7 +108,7 @@ fn filled(template: &str, dice: &mut fastrand::Rng) -> String {
     text + rest
 }
 
-/// As long as there is room, and about as hard to compress as the real ones.
+/// Fills the size with lines, which compress about as well as real ones.
 fn unknown(number: u64, size: usize, dice: &mut fastrand::Rng) -> String {
     const MEMO: &str = r#"],"memo":""#;
     const END: &str = r#""}}}"#;

@@ -1,24 +1,24 @@
-//! A table in Markdown, its columns as wide as what is in them.
+//! A Markdown table whose columns are as wide as their content.
 
 use std::fmt;
 
 #[derive(Clone, Debug)]
-pub(super) struct Table {
+pub struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub(super) fn new(head: impl IntoIterator<Item = String>) -> Self {
+    pub fn new(head: impl IntoIterator<Item = String>) -> Self {
         Self {
             rows: vec![head.into_iter().collect()],
         }
     }
 
-    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Figures stand at the right.
+    /// Columns of numbers are right-aligned.
     fn is_figures(&self, column: usize) -> bool {
         let cells = self.rows.iter().skip(1).filter_map(|row| row.get(column));
         let mut cells = cells.filter(|cell| !cell.is_empty()).peekable();
@@ -67,15 +67,15 @@ impl fmt::Display for Table {
     }
 }
 
-pub(super) fn usd(value: f64) -> String {
+pub fn usd(value: f64) -> String {
     if value > 0.0 && value < 0.005 {
         return "<0.01".to_owned();
     }
     format!("{value:.2}")
 }
 
-/// As many digits as say something.
-pub(super) fn quantity(value: f64) -> String {
+/// A reasonable number of digits.
+pub fn quantity(value: f64) -> String {
     match value {
         value if value >= 1_000.0 => format!("{value:.0}"),
         value if value >= 1.0 => format!("{value:.2}"),

@@ -1,10 +1,14 @@
 //! Attributes, written and read.
 
+use std::collections::HashMap;
+
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 
-use super::Item;
 use crate::base::clock::UnixMillis;
+
+/// The attributes of an item.
+pub type Item = HashMap<String, AttributeValue>;
 
 pub(crate) fn s(text: impl Into<String>) -> AttributeValue {
     AttributeValue::S(text.into())
