@@ -1,12 +1,12 @@
-//! What it costs to verify one webhook of 2 KB, and to read the presets at a cold start.
+//! Measures the cost of verifying one webhook of 2 KB, and of parsing the presets at a cold start.
 //!
-//! Instructions are counted by valgrind, in this same program: `verify CASE TIMES` does a case so
-//! many times, and the difference between none and some is the price of one. They repeat from run
-//! to run. Valgrind knows no SHA extensions, so that hashing looks dearer than it is on a machine
-//! that has them; the times are of this machine, and are there for the proportions.
+//! Valgrind counts the instructions of this same program: `verify CASE TIMES` runs a case that many
+//! times, and the difference between zero and more runs is the cost of one. The counts are
+//! reproducible. Valgrind does not support SHA extensions, so hashing costs more than on a machine
+//! that has them. The times depend on the machine and only show proportions.
 
-#![expect(clippy::unwrap_used, reason = "a wrong number is worse than none")]
-#![expect(clippy::print_stdout, reason = "printing a table is its job")]
+#![expect(clippy::unwrap_used, reason = "a failed case must not print a number")]
+#![expect(clippy::print_stdout, reason = "the benchmark prints a table")]
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -26,7 +26,7 @@ use shared::webhook::verify::{Arrival, Trust, Verifier};
 
 const NOW: UnixMillis = UnixMillis(1_795_169_681_000);
 
-/// Preset, what it stands for.
+/// A preset, and the kind of signature that it represents.
 const VERIFY: [(&str, &str); 8] = [
     ("github", "HMAC of the body, hex"),
     ("stripe", "the same with a time, in a list"),
@@ -38,16 +38,16 @@ const VERIFY: [(&str, &str); 8] = [
     ("discord", "Ed25519"),
 ];
 
-/// What a cold start reads.
+/// The files that a cold start parses.
 const READ: [(&str, &str); 4] = [
     ("read stripe", "one preset"),
     ("read slack", "one preset"),
     ("read embedded", "infra/sources.toml with its presets"),
-    ("read all", "every preset there is; no function does that"),
+    ("read all", "all presets; no function does this"),
 ];
 
 fn main() {
-    // Cargo gives `--bench` to whatever it runs as one.
+    // Cargo passes `--bench` as the only argument, so two arguments mean a run under valgrind.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let [case, times] = arguments.as_slice() {
         run(case, times.parse().unwrap());
@@ -69,7 +69,7 @@ fn row(case: &str, what: &str, times: u32) {
     println!("{case:<26}{counted:>14}{:>10.1}   {what}", micros(case));
 }
 
-/// All that this program executes, as valgrind counts it.
+/// The instructions of a run of this program, counted by valgrind.
 fn instructions(case: &str, times: u32) -> u64 {
     let output = Command::new("valgrind")
         .args(["--tool=cachegrind", "--cache-sim=no"])
@@ -77,7 +77,7 @@ fn instructions(case: &str, times: u32) -> u64 {
         .arg(std::env::current_exe().unwrap())
         .args([case, &times.to_string()])
         .output()
-        .expect("valgrind is installed");
+        .expect("start valgrind");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let (_, count) = said.split_once(" refs:").unwrap();
@@ -85,7 +85,7 @@ fn instructions(case: &str, times: u32) -> u64 {
     count.parse().unwrap()
 }
 
-/// The quickest of some rounds, once each.
+/// The fastest of several rounds, in microseconds per run.
 fn micros(case: &str) -> f64 {
     let mut work = prepared(case);
     let rounds = (0..20).map(|_| {
@@ -184,7 +184,7 @@ fn discord(mut envelope: Envelope) -> (Envelope, Secret) {
     (envelope, Secret::new("current", public))
 }
 
-/// As many as a gateway passes on.
+/// The usual number of headers behind a gateway.
 fn headers(preset: &str) -> Vec<(&'static str, &'static str)> {
     let kind = match preset {
         "twilio" => "application/x-www-form-urlencoded",

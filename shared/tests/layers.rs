@@ -1,4 +1,4 @@
-//! The layout of `shared` and of `webhookctl`: which module imports which.
+//! Checks the layout of `shared` and of `webhookctl`: which module imports which.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The floors of `shared`, from the ground up. A floor imports its own modules and floors below it.
+/// The floors of `shared`, from the lowest to the highest. A floor imports only its own modules and
+/// lower floors.
 const FLOORS: [&[&str]; 6] = [
     &["base"],
     &["webhook"],
@@ -16,14 +17,14 @@ const FLOORS: [&[&str]; 6] = [
     &["services"],
 ];
 
-/// Module to the modules that it imports.
+/// A module, and the modules that it imports.
 type Imports = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
 fn a_floor_imports_only_floors_below_it() {
     let floor = |module: &str| {
         let found = FLOORS.iter().position(|floor| floor.contains(&module));
-        found.unwrap_or_else(|| panic!("{module} has no floor"))
+        found.unwrap_or_else(|| panic!("module {module} is missing from FLOORS"))
     };
     let imports = imports(&root("shared/src"), 1);
     assert_eq!(imports.len(), FLOORS.concat().len(), "{imports:?}");
@@ -69,8 +70,8 @@ fn root(folder: &str) -> PathBuf {
         .join(folder)
 }
 
-/// The imports of all files below a folder, without those of tests. A module is named by as many parts
-/// of its path as `depth` says.
+/// The imports of all files in a folder, without those of tests. `depth` is the number of path
+/// parts in the name of a module.
 fn imports(source: &Path, depth: usize) -> Imports {
     let mut found = Imports::new();
     let mut folders = vec![source.to_owned()];
@@ -102,21 +103,21 @@ fn imports(source: &Path, depth: usize) -> Imports {
     }
     let modules: BTreeSet<_> = found.keys().cloned().collect();
     for (module, imported) in &mut found {
-        // What is not a module is a name in the file of the first part.
+        // A name that is not a module is defined in the file of its first part.
         let floor = |name: &str| name.split("::").next().unwrap_or_default().to_owned();
         let known = imported.iter().map(|name| {
             let is_module = modules.contains(name);
             if is_module { name.clone() } else { floor(name) }
         });
         *imported = known.filter(|other| modules.contains(other)).collect();
-        // The file of a floor declares the floor's modules.
+        // The file of a floor declares the modules of the floor, which is not an import.
         let is_own = |other: &str| floor(other) == *module || *other == floor(module);
         imported.retain(|other| other != module && !is_own(other));
     }
     found
 }
 
-/// The modules of `crate::` paths in a file, comments left out.
+/// The modules of `crate::` paths in a file, without comments.
 fn imported(text: &str, depth: usize) -> impl Iterator<Item = String> {
     let code = text
         .lines()
@@ -135,8 +136,8 @@ fn imported(text: &str, depth: usize) -> impl Iterator<Item = String> {
     paths.into_iter()
 }
 
-/// The modules of a circle, if there is one: what remains when all that imports nothing, or that nothing
-/// imports, is taken away.
+/// Returns the modules of an import cycle, if there is one. Repeatedly removes modules that import
+/// nothing, and modules that nothing imports; the rest is a cycle.
 fn circle(imports: &Imports) -> Option<Vec<String>> {
     let mut left = imports.clone();
     loop {

@@ -1,4 +1,4 @@
-//! What is named as the cause of a refusal, and when nothing is.
+//! Which cause a rejection has, and when no cause is named.
 
 #![expect(clippy::unwrap_used, reason = "a test may end by panicking")]
 
@@ -65,7 +65,9 @@ fn our_own_secrets_come_before_those_of_others() {
         assert_eq!(first.secret.as_deref(), Some("other"));
         let second = found(&[theirs]);
         assert!(
-            second.text.starts_with("this is signed for stripe-test"),
+            second
+                .text
+                .starts_with("the request is signed for stripe-test"),
             "{second:?}"
         );
         let third = found(&[nobody]);
@@ -110,7 +112,7 @@ fn what_is_only_late_has_no_other_cause() {
     }
 }
 
-/// A wrong secret and a late request at once: the secret is what has to be mended first.
+/// The secret is wrong and the request is late. The secret is the first thing to fix.
 #[test]
 fn a_late_request_of_another_source_is_known_as_theirs() {
     let verifier = verifier("stripe");
@@ -131,7 +133,7 @@ fn a_body_that_would_grow_without_bound_is_left_alone() {
     assert_eq!(near(&verifier, &envelope, "signing", &[]), None);
 }
 
-/// Two groups of signatures that both hold: the one that is in time decides, and is shown.
+/// Two groups of signatures are valid. The one in the time window decides and is shown.
 #[test]
 fn the_steps_are_about_the_signatures_that_decide() {
     let verifier = verifier("persona");
@@ -158,7 +160,7 @@ fn the_steps_are_about_the_signatures_that_decide() {
     let time = steps.time.unwrap();
     assert_eq!((time.age, time.verdict), (Some(0), Ok(())));
     let Compared::Equals(_, number) = steps.tried[0].compared else {
-        panic!("it is signed with this one");
+        panic!("the secret must match");
     };
     assert_eq!(number, 2);
 }

@@ -1,6 +1,7 @@
-//! Schemes that are more than data, and what must not pass where the parts of a message meet.
+//! Schemes that need code, and attacks at the boundaries between the parts of a message.
 //!
-//! The signatures were made by other libraries with throw-away keys; eBay's is the provider's own.
+//! Other libraries made the signatures with throw-away keys. eBay's signature is the provider's
+//! own.
 
 #![expect(clippy::unwrap_used, reason = "a test may end by panicking")]
 
@@ -122,7 +123,7 @@ fn ebay_is_refused_with_a_header_that_says_something_else() {
     };
     assert_eq!(said("SHA1", "MD5").0, Some(Reason::AlgNotAllowed));
     assert_eq!(said("ecdsa", "none").0, Some(Reason::AlgNotAllowed));
-    // Such a name is nothing that may be fetched.
+    // Such a key id must not be sent to the provider.
     for kid in ["", "../../other", "a?b=c", "a b", &"x".repeat(129)] {
         assert_eq!(
             said(EBAY_KID, kid),
@@ -257,7 +258,7 @@ fn keygen_is_refused_once_anything_of_it_changes() {
         header("date", "Wed, 15", "Wen, 15"),
         Some(Reason::MalformedTimestamp)
     );
-    // A digest that is not signed would prove no body.
+    // Without a signature over the digest, the body would not be proven.
     let signature = "keygen-signature";
     let less = header(signature, " digest", "");
     assert_eq!(less, Some(Reason::MalformedSignature));
@@ -327,7 +328,7 @@ fn a_token_of_jira_holds_the_hash_of_path_and_query() {
     assert_eq!(of("", JIRA_BELOW_BASE, url), Some(Reason::BadUrlHash));
     let other = url.replace("user_id=1", "user_id=2");
     assert_eq!(of("", JIRA, &other), Some(Reason::BadUrlHash));
-    // The tokens of an app's pages are for no request.
+    // Tokens for the pages of an app are not valid for webhooks.
     assert_eq!(of("", JIRA_OF_A_PAGE, url), Some(Reason::BadUrlHash));
     assert_eq!(of("", JIRA_WITHOUT, url), Some(Reason::MissingField));
 }
@@ -356,7 +357,7 @@ fn plaid_says_which_key_it_wants() {
     }
     let of_another =
         format!(r#"{{"keys":[{{"kty":"EC","crv":"P-256","kid":"{kid}","x":"AQ","y":"AQ"}}]}}"#);
-    // Nothing is fetched in place of what the operator gives.
+    // Nothing is fetched if the operator configures a key set.
     let jwks = Jwks::parse(&of_another).unwrap();
     let trust = Trust::given(None, Some(jwks), Certificates::default());
     let known = verifier("plaid", "default", &[], trust);
@@ -413,7 +414,7 @@ fn an_id_of_standard_webhooks_has_no_dot() {
         ("gitlab", "webhook"),
     ] {
         assert_eq!(of(preset, prefix, "msg_1", "{}"), None, "{preset}");
-        // The same bytes are signed for `msg_1`, with a time and a body of their own.
+        // The same bytes are also a signed message for `msg_1`, with another time and body.
         let dotted = of(preset, prefix, "msg_1.1655319000", "{}");
         assert_eq!(dotted, Some(Reason::MalformedSignature), "{preset}");
     }
@@ -462,7 +463,7 @@ fn a_hash_that_was_hashed_on_is_refused() {
         )
     };
     assert_eq!(of(b"[]"), None);
-    // What SHA-256 pads a message with has null bytes in it.
+    // The padding of SHA-256 contains null bytes.
     assert_eq!(of(b"[]\x80\0\0\0\0\0\0\x40[]"), Some(Reason::MalformedBody));
 }
 

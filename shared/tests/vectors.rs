@@ -1,10 +1,10 @@
-//! Signature vectors of the providers: what a verifier must say of each request.
+//! Signature vectors of the providers: the expected verdict for each request.
 //!
-//! Values tagged `published` are the providers' own; the others were made to their documented
-//! schemes with throw-away keys. Each request is fed as it was sent, and once more with repeated
-//! headers joined by commas, as API Gateway joins them: both must reach the same verdict.
+//! Values tagged `published` come from the providers. The others were made according to their
+//! documentation with throw-away keys. The test verifies each request as it was sent, and again
+//! with repeated headers joined by commas, as API Gateway does. Both must give the same verdict.
 //!
-//! `MITT_VECTORS=path` names another file of the same form.
+//! `MITT_VECTORS=path` selects another file with the same format.
 
 #![expect(clippy::unwrap_used, reason = "a test may end by panicking")]
 
@@ -63,15 +63,15 @@ fn every_vector_meets_its_verdict() {
     for line in &wrong {
         println!("{line}");
     }
-    // Another file may hold providers that are not supported yet.
+    // Another file can contain unsupported providers.
     assert!(
         path().is_some() || missing.is_empty(),
-        "there is no preset for {missing:?}"
+        "no preset for {missing:?}"
     );
-    assert!(wrong.is_empty(), "{} are wrong", wrong.len());
+    assert!(wrong.is_empty(), "{} vectors failed", wrong.len());
 }
 
-/// The steps that people are shown lead to the verdict that the engine gives.
+/// The steps that `explain` returns must agree with the verdict of `verify`.
 #[test]
 fn every_verdict_is_explained_by_steps_that_agree_with_it() {
     let file = file();
@@ -137,12 +137,12 @@ fn explained(vector: &Value, joined: bool) -> Result<(), String> {
                     .and_then(|message| message.as_ref().err())
                     == Some(reason)
                 || steps.time.as_ref().and_then(|time| time.verdict.err()) == Some(*reason);
-            // What is required beside it all has no step.
+            // A missing required header has no step.
             let beside = !verifier.absent_headers(&envelope).is_empty();
             if in_steps || beside || matched.is_none() {
                 Ok(())
             } else {
-                Err(format!("{reason}, and all steps are good"))
+                Err(format!("{reason}, but all steps succeed"))
             }
         }
     }
@@ -150,7 +150,7 @@ fn explained(vector: &Value, joined: bool) -> Result<(), String> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the caller may name another file"
+    reason = "the caller can select another file"
 )]
 fn path() -> Option<std::ffi::OsString> {
     std::env::var_os("MITT_VECTORS").filter(|path| !path.is_empty())
@@ -178,11 +178,11 @@ fn check(vector: &Value, joined: bool) -> Result<(), String> {
             same("body", &envelope.body, event.body())?;
             named(&expect["event"], event)
         }
-        // A signed request that only asks whether we are there.
+        // A signed request that is only a handshake.
         ("valid", Ok(Arrival::Handshake(reply))) if expect["event"].is_null() => {
-            same("answered well", true, reply.status < 300)
+            same("successful reply", true, reply.status < 300)
         }
-        // It proves nothing by itself: what it names is fetched.
+        // The notice proves nothing; the object that it names is fetched.
         ("unverified", Err(Rejected(Reason::NotFetched))) => {
             let object = verifier.notice(&envelope).and_then(Result::ok);
             same("id", expect["event"]["id"].as_str(), object.as_deref())
@@ -192,16 +192,16 @@ fn check(vector: &Value, joined: bool) -> Result<(), String> {
             if allowed.contains(&reason.as_str()) {
                 Ok(())
             } else {
-                Err(format!("{reason}, not {allowed:?}"))
+                Err(format!("{reason} instead of one of {allowed:?}"))
             }
         }
-        // Reasonable engines differ here; ours must give the same answer each time.
+        // The correct verdict is a matter of policy; it must be the same each time.
         ("policy", _) => {
             let again = verifier.verify(&envelope, &secrets);
             same("verdict", format!("{answer:?}"), format!("{again:?}"))
         }
         ("handshake", answer) => handshake(&expect["response"], &verifier, answer),
-        (verdict, _) => Err(format!("{verdict} expected, but {answer:?}")),
+        (verdict, _) => Err(format!("expected {verdict}, found {answer:?}")),
     }
 }
 
@@ -211,7 +211,7 @@ fn secrets(vector: &Value) -> Vec<Secret> {
     secrets.collect()
 }
 
-/// The source as its configuration would make it.
+/// The verifier for a source with the parameters of the vector.
 fn verifier(vector: &Value) -> Result<Verifier, String> {
     let given = &vector["params"];
     let provider = text(&vector["provider"]);
@@ -276,7 +276,7 @@ fn named(expected: &Value, event: &Event) -> Result<(), String> {
     Ok(())
 }
 
-/// What the sender of a handshake is answered, as the catcher answers.
+/// Compares the expected response to a handshake with the catcher's.
 fn handshake(
     expected: &Value,
     verifier: &Verifier,
@@ -359,12 +359,12 @@ fn items(value: &Value) -> impl Iterator<Item = &Value> {
 
 #[expect(
     clippy::needless_pass_by_value,
-    reason = "what is compared reads better so"
+    reason = "callers read better without references"
 )]
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, expected: T, found: T) -> Result<(), String> {
     if expected == found {
         Ok(())
     } else {
-        Err(format!("{what}: {expected:?} expected, {found:?} found"))
+        Err(format!("{what}: expected {expected:?}, found {found:?}"))
     }
 }

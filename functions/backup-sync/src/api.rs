@@ -1,4 +1,5 @@
-//! A provider's API, or one of ours: asked until it answers, or until there is no time left.
+//! Calls of a provider's API or of your own endpoint, retried until they succeed or the time is
+//! over.
 
 use std::time::Duration;
 
@@ -11,22 +12,22 @@ use tokio::time::timeout;
 
 use crate::retry::{Asked, Refused, judge, with_retries};
 
-/// Someone to ask, and until when.
+/// An API, and the time at which calls of it must end.
 pub(crate) struct Api<'a> {
     pub(crate) outbound: &'a Outbound,
     pub(crate) clock: Clock,
     pub(crate) ends: UnixMillis,
-    /// Whom it is about, for errors: `the list of subscriptions`.
+    /// The name of the resource in errors: `the list of subscriptions`.
     pub(crate) what: &'a str,
     pub(crate) key: Secret,
     /// The name of the key.
     pub(crate) secret: &'a str,
-    /// The header that shows the key; `Authorization: Bearer` without one.
+    /// The header that carries the key; `Authorization: Bearer` without one.
     pub(crate) key_header: Option<&'a str>,
     pub(crate) headers: Vec<(&'a str, &'a str)>,
 }
 
-/// A request that changes something. To make it twice does no more.
+/// A request that changes something. It is idempotent.
 pub(crate) struct Change<'c> {
     pub(crate) method: Method,
     pub(crate) content_type: &'c str,
@@ -34,7 +35,7 @@ pub(crate) struct Change<'c> {
 }
 
 impl Api<'_> {
-    /// What is there; `None` for 404.
+    /// Returns the body; `None` for 404.
     pub(crate) async fn get(
         &self,
         url: &str,
@@ -43,7 +44,7 @@ impl Api<'_> {
         found(self.ask(url, query, None, Ok).await)
     }
 
-    /// What is there, read; what cannot be read is asked for again, and 404 is an error.
+    /// Returns the parsed body. A body that cannot be parsed is requested again; 404 is an error.
     pub(crate) async fn list<T>(
         &self,
         url: &str,
@@ -89,7 +90,7 @@ impl Api<'_> {
                 body: change.map(|change| Bytes::from(change.body.clone())),
             };
             let now = (self.clock)();
-            // An answer that comes slowly must not take the time of others.
+            // A slow response must not use the time of other calls.
             let call = timeout(self.ends.since(now), self.outbound.call(call, now));
             let Ok(answer) = call.await else {
                 return Ok(None);
@@ -101,8 +102,8 @@ impl Api<'_> {
         match with_retries(self.what, once).await? {
             Asked::Answer(answer) => Ok(answer),
             Asked::OutOfTime(trouble) => {
-                let trouble = trouble.unwrap_or_else(|| anyhow::anyhow!("it was not asked"));
-                let what = format!("there is no time to ask {} again", self.what);
+                let trouble = trouble.unwrap_or_else(|| anyhow::anyhow!("no request was sent"));
+                let what = format!("no time left to request {} again", self.what);
                 Err(Refused::Final(trouble.context(what)))
             }
         }
@@ -111,7 +112,7 @@ impl Api<'_> {
     fn there<T>(&self, answer: Option<T>) -> anyhow::Result<T> {
         answer.with_context(|| {
             format!(
-                "{} answered 404: it is not there, or the key {:?} may not see it",
+                "{} answered 404: it does not exist, or the API key {:?} cannot read it",
                 self.what, self.secret
             )
         })

@@ -1,7 +1,8 @@
-//! The time of one run, and until when each of its parts may go on.
+//! The time of one run, and the deadlines of its parts.
 //!
-//! Lambda kills the function at its timeout: whatever is then at work loses its lease, its heartbeat
-//! and its line about the health of the inbox. So each part ends by itself, and before that.
+//! Lambda stops the function at its timeout. A task that still runs then cannot release its lease,
+//! write its heartbeat or report the health of the inbox. Each part therefore ends before the
+//! timeout.
 
 use std::time::Duration;
 
@@ -11,20 +12,21 @@ use shared::base::clock::{Clock, UnixMillis};
 use shared::base::timing::{BACKUP_SYNC, TURN};
 use tokio::time::{Instant, timeout_at};
 
-/// 2020 began then. A deadline before it is that of a runtime without clock, as `cargo lambda` has.
+/// The start of 2020. An earlier deadline comes from a runtime without a clock, as `cargo lambda`
+/// has.
 const YEAR_2020: i64 = 1_577_836_800_000;
 
 /// One run, from its beginning until Lambda ends it.
 #[derive(Clone, Copy, Debug)]
 pub struct RunTime {
     began: Instant,
-    /// The part of [`BACKUP_SYNC`] that this run has.
+    /// The share of [`BACKUP_SYNC`] that this run has.
     scale: f64,
 }
 
 impl RunTime {
-    /// A run that begins now and that Lambda ends after `left`. More than [`BACKUP_SYNC`] is not used:
-    /// the next run of a schedule would meet this one.
+    /// A run that begins now and that Lambda ends after `left`. It uses at most [`BACKUP_SYNC`], so
+    /// that it does not overlap the next run of the schedule.
     pub fn of(left: Duration) -> Self {
         Self {
             began: Instant::now(),
@@ -32,7 +34,7 @@ impl RunTime {
         }
     }
 
-    /// The same by the deadline of a Lambda context, in milliseconds since 1970.
+    /// A run with the deadline of a Lambda context, in milliseconds since 1970.
     pub fn before(deadline: u64, now: UnixMillis) -> Self {
         Self::of(match i64::try_from(deadline) {
             Ok(deadline) if deadline >= YEAR_2020 => UnixMillis(deadline).since(now),
@@ -40,18 +42,18 @@ impl RunTime {
         })
     }
 
-    /// When a part ends that in a whole run ends so long after its beginning.
+    /// The end of a part. In a full run, the part ends `part` after the start of the run.
     pub(crate) fn until(self, part: Duration) -> Instant {
         self.began + self.scaled(part)
     }
 
-    /// A time of a whole run, as long as it is in this one.
+    /// Scales a duration of a full run to this run.
     pub(crate) fn scaled(self, time: Duration) -> Duration {
         time.mul_f64(self.scale)
     }
 
-    /// When the next turn ends, where so many others wait behind it and all of them have until `ends`:
-    /// each gets the same share, but no less than [`TURN`]. `None`: there is no time for a turn.
+    /// The end of the next turn, if `waiting` further turns have to end before `ends`. Each gets
+    /// the same share, but at least [`TURN`]. `None` if the remaining time is too short for a turn.
     pub(crate) fn turn(self, ends: Instant, waiting: usize) -> Option<Instant> {
         let now = Instant::now();
         let (left, least) = (ends.saturating_duration_since(now), self.scaled(TURN));
@@ -63,12 +65,12 @@ impl RunTime {
     }
 }
 
-/// A moment of this process as its clock shows it.
+/// Converts an instant of this process to a time of its clock.
 pub(crate) fn on(clock: Clock, at: Instant) -> UnixMillis {
     clock() + at.saturating_duration_since(Instant::now())
 }
 
-/// Cuts off what is still at work then. It is only for what does not end by itself.
+/// Cancels `work` at `ends`. This is the last resort for work that does not end by itself.
 pub(crate) fn cut<'w, T: 'w>(
     ends: Instant,
     what: &'w str,
@@ -76,13 +78,12 @@ pub(crate) fn cut<'w, T: 'w>(
 ) -> LocalBoxFuture<'w, anyhow::Result<T>> {
     let done = timeout_at(ends, work);
     let done = done.map(move |done| {
-        done.unwrap_or_else(|_| Err(anyhow::anyhow!("no time is left in this run for {what}")))
+        done.unwrap_or_else(|_| Err(anyhow::anyhow!("{what} timed out in this run")))
     });
     done.boxed_local()
 }
 
-/// The same things, from one of them that chance names on: none is always the one for which no time
-/// is left.
+/// Rotates a list to a random start, so that not always the same items are left without time.
 pub(crate) fn from_anywhere<T>(mut things: Vec<T>) -> anyhow::Result<Vec<T>> {
     let mut chance = [0; 4];
     shared::base::random::fill(&mut chance)?;
@@ -108,7 +109,7 @@ mod tests {
             (NOW.0 + 900_000, 300.0),
             (NOW.0 + 3_000, 3.0),
             (NOW.0 - 1, 0.0),
-            // As in 1970.
+            // A time in 1970.
             (600_000, 300.0),
             (0, 300.0),
         ] {
@@ -138,10 +139,7 @@ mod tests {
         let ends = Instant::now() + Duration::from_secs(9);
         let never = std::future::pending::<anyhow::Result<()>>();
         let error = cut(ends, "the sync", never).await.unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "no time is left in this run for the sync"
-        );
+        assert_eq!(error.to_string(), "the sync timed out in this run");
         assert_eq!(Instant::now(), ends);
         assert_eq!(cut(ends, "it", async { Ok(1) }).await.unwrap(), 1);
     }

@@ -1,9 +1,9 @@
-//! The drain: what was spilled while the ledger was not to be had enters it, by the same door; and the
-//! messages of the backlog go among those of now, a batch at a time.
+//! The drain: stores the events that were spilled while DynamoDB was unavailable, and moves
+//! messages from the backlog queue to the work queue, one batch at a time.
 //!
-//! Its trouble is its own: it has a schedule to itself, so that no sweep waits for it or fails
-//! with it. A message is deleted when its events are rows, and not before; what cannot be put or
-//! read stays in the queue, whose alarm calls somebody.
+//! The drain has its own schedule, so that it cannot delay or fail a sweep. A message is deleted
+//! only after its events are rows. A message that cannot be stored or read stays in the queue,
+//! whose alarm notifies an operator.
 
 mod backlog;
 
@@ -22,36 +22,36 @@ use crate::{BackupSync, RunTime};
 
 pub(crate) use backlog::FIRST_BATCH;
 
-/// Lots of messages that are worked on at the same time. A message may be a mebibyte, a lot is
-/// ten of them, and they are in memory more than once.
+/// Batches that are processed in parallel. A batch is up to 10 messages of 1 MiB, and each message
+/// is in memory more than once.
 const LANES: usize = 2;
 
-/// Messages of a lot that are put at the same time.
+/// Messages of a batch that are stored in parallel.
 const AT_ONCE: usize = 10;
 
-/// What a drain did.
+/// The result of a drain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DrainReport {
     pub messages: u64,
     /// Events that were not in the ledger.
     pub new: u64,
-    /// Events that had come another way too.
+    /// Events that were already in the ledger.
     pub known: u64,
-    /// Events that are kept apart, because another has their id or their body.
+    /// Events that were quarantined, because another event has their id or their body.
     pub conflicting: u64,
-    /// Messages left in the queue because the ledger, or the bucket, did not take an event.
+    /// Messages left in the queue because an event could not be stored in the ledger or the bucket.
     pub failed: u64,
-    /// Messages left in the queue because nobody here can read them.
+    /// Messages left in the queue because this code cannot read them.
     pub unreadable: u64,
-    /// The ledger was unwell, so the rest was not tried.
+    /// DynamoDB was unavailable, so the other messages were not tried.
     pub stopped: bool,
     /// About how many messages were in the queue afterwards, if there had been any.
     pub left: Option<u64>,
-    /// Messages of the backlog that were put among those of now.
+    /// Messages that were moved from the backlog queue to the work queue.
     pub promoted: u64,
 }
 
-/// What became of a message.
+/// The result of a message.
 enum Drained {
     Entered(Vec<Received>),
     Failed,
@@ -60,14 +60,15 @@ enum Drained {
 
 /// Why an event is left in the queue.
 enum Left {
-    /// Something about this event: DynamoDB refuses it, or S3 does not store or return its body.
+    /// Only this event fails: DynamoDB rejects it, or S3 does not store or return its body.
     OfItself,
     /// DynamoDB is unavailable, so every other event would fail too.
     Failed,
 }
 
 impl BackupSync {
-    /// Neither half waits for the other, nor is kept from its end by it.
+    /// Drains the spill queue and the backlog queue. Neither waits for the other, nor stops if the
+    /// other fails.
     pub(crate) async fn drain(&self, time: RunTime) -> anyhow::Result<DrainReport> {
         let until = time.until(DRAIN);
         let mut batch = FIRST_BATCH;
@@ -77,7 +78,7 @@ impl BackupSync {
         )
         .await;
         let (drained, mut promoted) = (drained?, promoted?);
-        // What was spilled long ago is rung for in the backlog.
+        // The messages of events that were spilled long ago are sent to the backlog queue.
         if drained.new > 0 {
             promoted += self.promote_backlog(&mut batch, until).await?;
         }
@@ -88,9 +89,9 @@ impl BackupSync {
     }
 
     async fn drain_spill(&self, until: Instant) -> anyhow::Result<DrainReport> {
-        // A receive waits a second for what may come. Nothing comes in all but a few minutes of a
-        // month, and this second would be the most of what an idle inbox costs. A depth that lags
-        // behind is right in the next minute; where it is not to be had, the receive decides.
+        // A receive waits a second for messages. The queue is empty in all but a few minutes of a
+        // month, and this second would be most of the cost of an idle inbox. A depth that lags
+        // behind is correct a minute later. If the depth is unavailable, the receive decides.
         if matches!(self.parts.spill.depth().await, Ok(0)) {
             return Ok(DrainReport::default());
         }
@@ -117,7 +118,8 @@ impl BackupSync {
         Ok(report)
     }
 
-    /// Takes lot after lot, until there is none, no time, or no ledger.
+    /// Drains batch after batch, until the queue is empty, the time is over or DynamoDB is
+    /// unavailable.
     async fn drain_lane(
         &self,
         until: Instant,
@@ -138,7 +140,8 @@ impl BackupSync {
         Ok(())
     }
 
-    /// What is left untouched is seen again when its time hidden is over.
+    /// Drains one message. A message that is not deleted becomes visible again after its visibility
+    /// timeout.
     async fn drain_message(&self, message: &Message, report: &RefCell<DrainReport>) -> Drained {
         let events = match &message.events {
             Ok(events) => events,
@@ -149,7 +152,7 @@ impl BackupSync {
         };
         let (mut entered, mut whole) = (Vec::new(), true);
         for spilled in events {
-            // Somebody else's failure is enough: the ledger is not asked once more.
+            // Another message found DynamoDB unavailable; do not call it again.
             if report.borrow().stopped {
                 return Drained::Failed;
             }
@@ -166,7 +169,7 @@ impl BackupSync {
             return Drained::Failed;
         }
         if let Err(error) = self.parts.spill.delete(message).await {
-            // It comes again and is found known.
+            // The queue delivers the message again, and its events are then known.
             tracing::warn!(
                 message.id = message.id,
                 error = format!("{error:#}"),
@@ -185,7 +188,7 @@ impl BackupSync {
         let now = (self.clock)();
         let placed = match spilled.placed() {
             Some(placed) => placed.clone(),
-            // A bucket that is unwell concerns large bodies only.
+            // An unavailable bucket affects only large bodies.
             None => inbox
                 .ledger
                 .store_body(event)

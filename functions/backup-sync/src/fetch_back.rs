@@ -1,8 +1,9 @@
-//! Fetches the objects that unsigned notices named, and makes events of the answers.
+//! Fetches the objects that unsigned notices name, and stores the responses as events.
 //!
-//! A notice proves nothing, so nothing of it is in the event. Each source has a share of calls and
-//! of time, objects that were never tried come first, and networks take turns: a sender of invented
-//! names delays others by one call in each turn, and each invented name costs one call.
+//! A notice proves nothing, so the event contains nothing of it. Each source has a share of calls
+//! and of time, objects that were never tried come first, and networks take turns. A sender of
+//! invented names therefore delays others by one call in each turn, and each invented name costs
+//! one call.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -21,34 +22,34 @@ use shared::webhook::preset::{Fetch, FetchAuth};
 
 use crate::BackupSync;
 
-/// For how long a run may begin calls, for all sources.
+/// How long a run may begin calls, for all sources together.
 const BUDGET: Duration = Duration::from_secs(20);
 
 /// Calls for one source in one run.
 const MOST: usize = 400;
 
-/// Calls for one source at the same time.
+/// Calls for one source in parallel.
 const AT_ONCE: usize = 8;
 
-/// An object that could not be fetched is tried again after this time, twice as long after each
-/// failure, and [`LONGEST`] at most.
+/// The wait before an object that could not be fetched is tried again. It doubles after each
+/// failure, up to [`LONGEST`].
 const AGAIN: Duration = Duration::from_secs(60);
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// For so long an object waits of which nothing is known. No provider sends a notice again after
-/// that time, and no notice about it was acknowledged.
+/// How long an unknown object waits. No provider sends a notice again after that time, and no
+/// notice about the object was acknowledged.
 const GIVE_UP: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What was done for all sources.
+/// The result for all sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FetchReport {
     /// Calls of providers' APIs.
     pub asked: u64,
     /// Events that were stored.
     pub new: u64,
-    /// States that were stored before.
+    /// States that were already stored.
     pub known: u64,
-    /// Objects that the provider does not have: their notices became nothing.
+    /// Objects that the provider does not have. Their notices are dropped.
     pub unknown: u64,
     /// Objects that could not be fetched and still wait; each is in the log.
     pub failed: u64,
@@ -74,17 +75,17 @@ struct Run<'r> {
     name: &'r str,
     key: Secret,
     ends: UnixMillis,
-    /// The provider refuses the key or is busy: the rest has to wait for the next run.
+    /// The provider rejects the key or is busy, so the other objects wait for the next run.
     stopped: AtomicBool,
     tally: &'r Tally,
 }
 
-/// What an answer is worth.
+/// The result of a call.
 enum Said {
     Object(bytes::Bytes),
-    /// There is no such object.
+    /// The object does not exist.
     Nothing,
-    /// It failed, and whether other objects will fare better.
+    /// The call failed. `others_may` tells whether calls for other objects can succeed.
     Failed {
         error: String,
         others_may: bool,
@@ -92,7 +93,8 @@ enum Said {
 }
 
 impl BackupSync {
-    /// Each source's failure stays its own, and is in the log.
+    /// Fetches the objects of all sources. The failure of a source is logged, and does not affect
+    /// the others.
     pub(crate) async fn fetch_back(&self) -> FetchReport {
         let tally = Tally::default();
         let ends = (self.clock)() + BUDGET;
@@ -111,7 +113,7 @@ impl BackupSync {
                     source = source.name,
                     fetch_failed = 1,
                     error = format!("{error:#}"),
-                    "could not fetch what the notices of {} name",
+                    "could not fetch the objects that the notices of {} name",
                     source.name
                 );
             }
@@ -139,7 +141,7 @@ impl BackupSync {
         due.truncate(MOST);
         tally.left.fetch_add(more as u64, Relaxed);
         let name = source.verifier.trust.api_secret.as_deref();
-        let name = name.context("trust.api_secret names no API key")?;
+        let name = name.context("trust.api_secret is missing: it names the API key")?;
         let run = Run {
             source,
             fetch,
@@ -155,8 +157,8 @@ impl BackupSync {
         Ok(())
     }
 
-    /// Drops objects of which nothing is known after a week. Those that are known stay: their
-    /// notices were acknowledged.
+    /// Drops objects that are still unknown after a week. Known objects stay: their notices were
+    /// acknowledged.
     async fn without_old(
         &self,
         source: &Source,
@@ -201,7 +203,7 @@ impl BackupSync {
                 tracing::warn!(
                     source,
                     object = wait.object,
-                    "a notice of {source} named {}, which its provider does not have",
+                    "a notice of {source} named {}, which the provider does not have",
                     wait.object
                 );
                 store.end(source, wait).await
@@ -286,7 +288,7 @@ impl Tally {
     }
 }
 
-/// What an answer is worth. The error names the status and the key, and nothing of the body.
+/// Maps a response. The error contains the status and the name of the key, and nothing of the body.
 fn said(answer: Result<Answer, SendError>, key: &str) -> Said {
     let failed = |error: String, others_may: bool| Said::Failed { error, others_may };
     let answer = match answer {
@@ -297,10 +299,10 @@ fn said(answer: Result<Answer, SendError>, key: &str) -> Said {
     let status = answer.status;
     match (status, answer.body) {
         (200, Some(body)) => Said::Object(body),
-        (200, None) => failed("the answer is larger than 16 MiB".to_owned(), true),
+        (200, None) => failed("the response is larger than 16 MiB".to_owned(), true),
         (404 | 410, _) => Said::Nothing,
         (401 | 403, _) => failed(
-            format!("the API answered {status}: the key {key:?} may not read it"),
+            format!("the API answered {status}: API key {key:?} is invalid or lacks a permission"),
             false,
         ),
         (429 | 503, _) => failed(format!("the API answered {status}"), false),
@@ -308,8 +310,7 @@ fn said(answer: Result<Answer, SendError>, key: &str) -> Said {
     }
 }
 
-/// Whether an object may be asked for now. One that is being fetched by another run waits like one
-/// that failed.
+/// Whether an object is due. An object that another run is fetching waits like one that failed.
 fn is_due(wait: &Wait, now: UnixMillis) -> bool {
     let Some(tried_at) = wait.tried_at else {
         return true;
@@ -318,8 +319,8 @@ fn is_due(wait: &Wait, now: UnixMillis) -> bool {
     now.since(tried_at) >= AGAIN.saturating_mul(doubled).min(LONGEST)
 }
 
-/// Those that were tried least come first; among them each network has one in turn, oldest first,
-/// and so have the objects that are known.
+/// Orders the objects. Those with the fewest tries come first; among them the networks take turns,
+/// oldest object first. All known objects take their turn as one network.
 fn in_turn(mut waits: Vec<Wait>) -> Vec<Wait> {
     waits.sort_by_key(|wait| (wait.tries, wait.at));
     let mut places: HashMap<_, u32> = HashMap::new();

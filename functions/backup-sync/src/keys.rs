@@ -1,16 +1,17 @@
-//! Certificates and key sets, fetched for requests that cannot be judged without them.
+//! Fetches certificates and key sets for requests that cannot be verified without them.
 //!
-//! The catcher has answered those with 503, has noted what they name and kept some of them. What they
-//! name is fetched here if their preset allows it, and then they are judged as of their time of
-//! receipt: whether or not the provider tries again, what is genuine enters the inbox.
+//! The catcher answered these requests with 503, recorded the documents that they name, and stored
+//! some of the requests. This task fetches the documents if the preset allows it, and then verifies
+//! the requests as of their time of receipt. A genuine request enters the inbox, whether or not the
+//! provider tries again.
 //!
-//! Any sender can name documents that do not exist. So senders take turns: those for whom the fewest
-//! fetches have failed in the last day go first. A document that is named by a sender without a
+//! Any sender can name documents that do not exist. Senders therefore take turns: those with the
+//! fewest failed fetches in the last day go first. A document that is named by a sender without a
 //! failed fetch waits only for the first documents of other such senders that were named before it.
-//! Of those there are fewer than [`SENDERS`](shared::inbox::quarantine::SENDERS) in an hour, so it is asked
-//! for within six runs, whatever and however often others name. A document that is named by the
-//! same sender as others waits for those that the sender named before, at most
-//! [`DOCUMENTS`](shared::inbox::quarantine::DOCUMENTS) in an hour: three runs.
+//! There are fewer than [`SENDERS`](shared::inbox::rejected::SENDERS) of those in an hour, so the
+//! document is requested within six runs, regardless of what others name and how often. A document
+//! that is named by the same sender as others waits for those that the sender named before, at most
+//! [`DOCUMENTS`](shared::inbox::rejected::DOCUMENTS) in an hour: three runs.
 
 mod by_kid;
 mod choice;
@@ -36,23 +37,23 @@ use crate::deadline::{cut, from_anywhere};
 use crate::{BackupSync, RunTime};
 use choice::{Choice, choose};
 
-/// Documents of one source that are asked for at the same time.
+/// Documents of one source that are requested in parallel.
 const AT_ONCE: usize = 4;
 
-/// Sources whose documents are fetched at the same time: one that is slow does not keep the others
-/// waiting.
+/// Sources whose documents are fetched in parallel, so that a slow source does not delay the
+/// others.
 const SOURCES: usize = 8;
 
-/// How long documents of one source are fetched in one run. The next run goes on.
+/// How long documents of one source are fetched in one run. The next run continues.
 const FETCHING: Duration = Duration::from_secs(45);
 
-/// How far back requests that were put aside are looked at.
+/// How far back rejected requests are read.
 const BACK: Duration = Duration::from_secs(24 * 3600);
 
-/// A request is put aside a moment after it was received.
+/// How long after its receipt a rejected request can be stored.
 const LATE: Duration = Duration::from_secs(10);
 
-/// What was done for all sources.
+/// The result for all sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KeysReport {
     /// Documents that were fetched.
@@ -75,8 +76,8 @@ impl KeysReport {
 }
 
 impl BackupSync {
-    /// Each source's trouble stays its own, and is in the log: a slow host takes the time of its own
-    /// source.
+    /// Fetches the keys of all sources. An error of a source is logged, and does not affect the
+    /// others. A slow host uses only the time of its own source.
     pub(crate) async fn keys(&self, time: RunTime, ends: Instant) -> KeysReport {
         let sources = self.parts.config.sources();
         let sources = sources.filter(|source| source.verifier.fetches());
@@ -92,7 +93,7 @@ impl BackupSync {
         all
     }
 
-    /// Behind a pointer: the type of all of it would be too deep for the compiler.
+    /// Boxed, because the type of the nested futures would be too deep for the compiler.
     fn keys_and_trouble<'k>(
         &'k self,
         source: &'k Source,
@@ -104,14 +105,14 @@ impl BackupSync {
             if Instant::now() >= ends {
                 tracing::warn!(
                     source = source.name,
-                    "no time is left in this run for the keys of {}",
+                    "no time left in this run for the keys of {}",
                     source.name
                 );
                 return report;
             }
             let turn = ends.min(Instant::now() + time.scaled(FETCHING));
             let keys = self.keys_of(source, turn, &mut report);
-            if let Err(error) = cut(turn + time.scaled(GRACE), "its keys", keys).await {
+            if let Err(error) = cut(turn + time.scaled(GRACE), "the fetch", keys).await {
                 report.failed += 1;
                 tracing::error!(
                     source = source.name,
@@ -167,8 +168,9 @@ impl BackupSync {
         if let Ok(Some(seen)) = &judged {
             fetched.seen = Some(*seen);
         }
-        // Also when nobody could judge: what was fetched, or could not be, is not asked for again.
-        // Whoever else has written has fetched as well; the next run sees it.
+        // Written even if the verification failed, so that fetched documents and failed fetches are
+        // not requested again. If another run has written, it has fetched as well, and the next run
+        // sees its documents.
         if fetched != before && !self.parts.keyring.write(&source.name, &fetched).await? {
             tracing::info!(
                 source = source.name,
@@ -179,8 +181,8 @@ impl BackupSync {
         judged.map(drop)
     }
 
-    /// Fetches the documents while there is time. What was not begun is not in the answer, and is
-    /// chosen again by the next run.
+    /// Fetches the documents while there is time. A document that was not begun is not in the
+    /// result, and the next run chooses it again.
     async fn fetch_all<'c>(
         &self,
         source: &Source,
@@ -195,7 +197,7 @@ impl BackupSync {
                 }
                 let fetch = self.fetch(source, &choice.document, now);
                 let text = tokio::time::timeout_at(ends, fetch).await;
-                let text = text.unwrap_or_else(|_| Err(anyhow!("it took too long")));
+                let text = text.unwrap_or_else(|_| Err(anyhow!("request timed out")));
                 Some((choice, text))
             }
             .boxed_local()
@@ -207,7 +209,7 @@ impl BackupSync {
         fetched.into_iter().flatten().collect()
     }
 
-    /// The requests that were put aside for want of a document, oldest first.
+    /// Returns the rejected requests that wait for a document, oldest first.
     async fn waiting(
         &self,
         source: &Source,
@@ -245,11 +247,10 @@ impl BackupSync {
             )?,
             Wanted::Key(kid) => {
                 let name = trust.api_secret.as_ref();
-                let name = name.context("trust.api_secret names no credentials")?;
+                let name = name.context("trust.api_secret is missing: it names the credentials")?;
                 let live = self.parts.secrets.live(name, now).await?;
                 let secret = live.first();
-                let secret =
-                    secret.with_context(|| format!("there are no credentials {name:?}"))?;
+                let secret = secret.with_context(|| format!("credentials {name:?} not found"))?;
                 let provider = by_kid::Provider {
                     outbound: &self.outbound,
                     trust,
@@ -263,7 +264,8 @@ impl BackupSync {
         Ok(text)
     }
 
-    /// Lets in what is genuine. The time up to which nothing waits any more, if anything did.
+    /// Stores the genuine requests. Returns the time up to which no request waits any more, if any
+    /// did.
     async fn judge(
         &self,
         source: &Source,
@@ -301,7 +303,7 @@ impl BackupSync {
                     report.waiting += 1;
                     waits_from.get_or_insert(held.received_at);
                 }
-                // It stays where it is, for the operator to see.
+                // The request stays in the quarantine, where the operator can see it.
                 Verdict::Refused(_) | Verdict::Damaged => {}
             }
         }
@@ -316,25 +318,29 @@ impl BackupSync {
     }
 }
 
-/// The document in an answer. Nothing of an answer that is none gets into the error.
+/// Returns the document in a response. The error contains nothing of the response's body.
 fn text(answer: Result<Answer, SendError>) -> anyhow::Result<String> {
     let answer = match answer {
         Ok(answer) => answer,
         Err(SendError::NotSent(error) | SendError::OutcomeUnknown(error)) => bail!("{error}"),
     };
-    ensure!(answer.status == 200, "it answered {}", answer.status);
+    ensure!(
+        answer.status == 200,
+        "the server answered {}",
+        answer.status
+    );
     let body = answer.body.filter(|body| body.len() <= LARGEST);
-    let body = body.with_context(|| format!("it is larger than {LARGEST} bytes"))?;
-    String::from_utf8(body.into()).context("it is no text")
+    let body = body.with_context(|| format!("the document is larger than {LARGEST} bytes"))?;
+    String::from_utf8(body.into()).context("the document is not valid UTF-8")
 }
 
-/// The document that a kept request names.
+/// The document that a stored request names.
 fn document_of(source: &Source, held: &RejectedRequest) -> Option<Wanted> {
     let envelope = held.envelope().ok()?;
     source.verifier.wanted(&envelope)
 }
 
-/// Whether a request waits for a document that is here and that does not decide about it.
+/// Whether the document that a request waits for was fetched, but does not decide about it.
 fn is_in_vain(source: &Source, held: &RejectedRequest, fetched: &Fetched) -> bool {
     document_of(source, held).is_none_or(|document| {
         let at = fetched.fetched_at(&document);

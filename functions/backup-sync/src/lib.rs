@@ -1,17 +1,19 @@
-//! backup-sync: what makes the inbox live when all else was lost.
+//! backup-sync: the periodic tasks that resend lost messages, drain the spill queue and find missed
+//! events.
 //!
-//! `{"task":"sweep"}` every five minutes: rings for open events whose message may be lost and for
-//! retries that are due, then fetches the certificates and key sets that requests wait for
-//! (`{"task":"keys"}` does that alone) and the objects that unsigned notices name (`{"task":"fetch"}`),
-//! and says how the inbox is. `{"task":"drain"}` every five
-//! minutes: puts what the catcher spilled into the ledger, and messages of the backlog among those of
-//! now. `{"task":"sync"}` every 15 minutes: asks providers
-//! for events since the cursor and puts what never arrived through the same door; then it looks which
-//! sources have fallen silent. `{"task":"reconcile"}` every day: holds
-//! the providers' objects against ours, and reports what differs.
-//! `{"task":"endpoints"}` every hour: looks whether the providers' subscriptions still lead to us;
-//! `{"task":"enable"}`, by an operator, enables one again. `{"task":"count"}` every hour:
-//! counts the events of hours that are over.
+//! - `{"task":"sweep"}`, every five minutes, sends messages for open events whose message may be
+//!   lost and for retries that are due. It then fetches the certificates and key sets that requests
+//!   wait for (`{"task":"keys"}` does only this) and the objects that unsigned notices name
+//!   (`{"task":"fetch"}` does only this), and reports the health of the inbox.
+//! - `{"task":"drain"}`, every five minutes, moves spilled events into the ledger, and messages of
+//!   the backlog queue into the work queue.
+//! - `{"task":"sync"}`, every 15 minutes, asks providers for events since the cursor, and stores
+//!   missed events in the same way as webhooks. It then checks which sources are silent.
+//! - `{"task":"reconcile"}`, every day, compares the providers' objects with your own state, and
+//!   reports the differences.
+//! - `{"task":"endpoints"}`, every hour, checks whether the providers' subscriptions still point to
+//!   this inbox. `{"task":"enable"}`, which an operator runs, enables a subscription again.
+//! - `{"task":"count"}`, every hour, counts the events of past hours.
 
 mod api;
 mod count;
@@ -55,7 +57,7 @@ pub use silence::Silence;
 pub use sweep::SweepReport;
 pub use sync::{Named, SyncReport, SyncRequest};
 
-/// What a schedule asks for.
+/// A task, as a schedule or an operator requests it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "task", rename_all = "lowercase")]
 pub enum Task {
@@ -69,7 +71,7 @@ pub enum Task {
     },
     Enable {
         source: String,
-        /// Have it tell of the types that are missing, too.
+        /// Also subscribe to the missing event types.
         #[serde(default)]
         add_types: bool,
     },
@@ -84,8 +86,8 @@ pub enum Task {
 }
 
 impl Task {
-    /// The name of the round that it is, if it is a whole one: what a schedule asks for, and not an
-    /// operator who asks for a part.
+    /// The name of the task, if this is a complete run, as a schedule requests it. `None` for a
+    /// partial run, as an operator requests it.
     fn round(&self) -> Option<&'static str> {
         match self {
             Self::Sweep => Some("sweep"),
@@ -101,7 +103,7 @@ impl Task {
     }
 }
 
-/// What was done.
+/// The result of a task.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "task", rename_all = "lowercase")]
 pub enum Report {
@@ -123,7 +125,7 @@ pub enum Report {
     },
 }
 
-/// Everything that the tasks need, made once per process.
+/// The services and clients of the tasks, created once per process.
 pub struct BackupSync {
     parts: Services,
     outbound: Outbound,
@@ -140,7 +142,7 @@ impl BackupSync {
         Self::with_outbound(parts, outbound, clock)
     }
 
-    /// The same with a way out that was made elsewhere.
+    /// Creates the tasks with the given HTTP client.
     pub fn with_outbound(parts: Services, outbound: Outbound, clock: Clock) -> Self {
         Self {
             breakers: Breakers::new(parts.aws.dynamodb(), &parts.table),
@@ -153,13 +155,13 @@ impl BackupSync {
         }
     }
 
-    /// A run that has all the time that the template gives it.
+    /// Runs a task with the full timeout of the template.
     pub async fn run(&self, task: Task) -> anyhow::Result<Report> {
         self.run_within(task, RunTime::of(BACKUP_SYNC)).await
     }
 
-    /// A run that ends by itself before its time is over. Its end is noted also where it failed: who
-    /// looks at the schedules wants to know that it runs, and that it failed is told by its error.
+    /// Runs a task, which ends before its time is over. A failed run also writes its heartbeat: the
+    /// heartbeat shows that the schedule runs, and the error shows that the task failed.
     pub fn run_within(
         &self,
         task: Task,
@@ -171,13 +173,13 @@ impl BackupSync {
     async fn run_to_its_end(&self, task: Task, time: RunTime) -> anyhow::Result<Report> {
         let round = task.round();
         let ends = time.until(LAST_WORDS);
-        let report = cut(ends, "what it was at", self.work(task, time)).await;
+        let report = cut(ends, "the task", self.work(task, time)).await;
         if let Some(round) = round
             && timeout_at(time.until(BACKUP_SYNC), self.beat(round))
                 .await
                 .is_err()
         {
-            tracing::warn!("no time is left in this run to note the end of {round}");
+            tracing::warn!("no time left in this run to write the heartbeat of {round}");
         }
         report
     }
@@ -219,7 +221,7 @@ impl BackupSync {
                     let (sources, silent) = (synced?, Vec::new());
                     return Ok(Report::Sync { sources, silent });
                 }
-                // Its trouble is in the log; and that of the sync is no reason not to listen.
+                // The silence check logs its own errors, and runs even if the sync failed.
                 let silent = self.watch(time.until(WATCHING)).await;
                 let sources = synced?;
                 Ok(Report::Sync { sources, silent })
@@ -227,29 +229,30 @@ impl BackupSync {
         }
     }
 
-    /// What notices name, fetched until then. What is cut off is due again in the next run.
+    /// Fetches the objects that notices name, until `ends`. An unfinished object is due again in
+    /// the next run.
     async fn fetch_back_until(&self, ends: Instant) -> FetchReport {
         let fetched = timeout_at(ends, Box::pin(self.fetch_back())).await;
         fetched.unwrap_or_else(|_| {
-            tracing::warn!("no time is left in this run to fetch what notices name");
+            tracing::warn!("no time left in this run to fetch the objects that notices name");
             FetchReport::default()
         })
     }
 
-    /// The sweep, and what comes with it. Each has its share of the time, and none waits for another
-    /// to go well.
+    /// Runs the sweep and the tasks that follow it. Each has its share of the time, and runs even
+    /// if another one failed.
     async fn whole_sweep(&self, time: RunTime) -> anyhow::Result<SweepReport> {
         let began = (self.clock)();
         let ends = time.until(SWEEP + GRACE);
         let swept = cut(ends, "the sweep", self.sweep(time)).await;
-        // Their trouble is in the log, and must not make a sweep that went well a failed one.
+        // These tasks log their own errors, which must not fail a successful sweep.
         let ends = time.until(SWEEP_KEYS);
         join(Box::pin(self.keys(time, ends)), self.fetch_back_until(ends)).await;
         let held = timeout_at(time.until(SWEEP_HOLD), self.hold_dead_letters());
         if held.await.is_err() {
-            tracing::warn!("no time is left in this run to hold the bodies of dead letters");
+            tracing::warn!("no time left in this run to hold the bodies of dead letters");
         }
-        // A sweep that failed handled none of its rows.
+        // A failed sweep counts as a failed row.
         let told = swept.as_ref().cloned().unwrap_or_else(|_| SweepReport {
             failed: 1,
             ..SweepReport::default()

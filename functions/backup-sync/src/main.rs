@@ -1,4 +1,4 @@
-//! The Lambda behind the schedules: wires, and passes each task to the library.
+//! The Lambda function of the schedules: creates the services and passes each task to the library.
 
 use backup_sync::{BackupSync, RunTime, Task};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
@@ -16,7 +16,7 @@ async fn main() -> Result<(), Error> {
     let backup_sync = &BackupSync::new(parts, UnixMillis::now);
     run(service_fn(async |event: LambdaEvent<Task>| {
         let time = RunTime::before(event.context.deadline, UnixMillis::now());
-        // An error is the schedule's to retry and an alarm's to see.
+        // The function returns errors, so that the schedule retries and the alarm sees them.
         let run = backup_sync.run_within(event.payload, time);
         run.await.map_err(|error| {
             tracing::error!(error = format!("{error:#}"), "the task failed");

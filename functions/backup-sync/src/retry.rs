@@ -1,34 +1,34 @@
-//! Asking again: which answers are worth it, how often, and after how long.
+//! Retries of requests: which responses are retried, how often, and after which wait.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use shared::aws::outbound::{Answer, SendError};
 
-/// How often something is asked for before the run gives up.
+/// The most tries of a request.
 const TRIES: u32 = 6;
 
-/// The first wait, where nobody says how long it should be; each one after it is twice as long.
+/// The base of the wait if the response does not set one. It doubles with each try.
 const WAIT: Duration = Duration::from_millis(250);
 
-/// Why something was not answered.
+/// Why a request failed.
 #[derive(Debug)]
 pub(crate) enum Refused {
-    /// Asking again will not help.
+    /// A retry will not help.
     Final(anyhow::Error),
-    /// It may later, after a wait if one was asked for.
+    /// A retry may help, after the wait that the response sets, if any.
     Later(anyhow::Error, Option<Duration>),
-    /// The request itself is at fault, or what it names.
+    /// The request, or the object that it names, was rejected with this status.
     Request(u16, anyhow::Error),
-    /// The answer is larger than what is read of one.
+    /// The response is larger than the limit.
     TooLarge(anyhow::Error),
 }
 
-/// What came of asking.
+/// The result of a request with its retries.
 #[derive(Debug)]
 pub(crate) enum Asked<T> {
     Answer(T),
-    /// The next try would take longer than there is time for; and why the last one failed.
+    /// The next try does not fit into the time; with the error of the last try.
     OutOfTime(Option<anyhow::Error>),
 }
 
@@ -49,8 +49,8 @@ impl Refused {
     }
 }
 
-/// Asks for `what` until it is answered. `ask` waits as long as it is told and then asks once; its
-/// `None` says that there is no time for so long a wait.
+/// Requests `what` until it succeeds. `ask` waits for the given time and then sends one request. It
+/// returns `None` if there is no time for the wait.
 pub(crate) async fn with_retries<T>(
     what: &str,
     mut ask: impl AsyncFnMut(Duration) -> Result<Option<T>, Refused>,
@@ -62,7 +62,7 @@ pub(crate) async fn with_retries<T>(
             Ok(Some(answer)) => return Ok(Asked::Answer(answer)),
             Ok(None) => return Ok(Asked::OutOfTime(trouble)),
             Err(Refused::Later(error, _)) if tries == TRIES => {
-                let error = error.context(format!("asked {TRIES} times for {what}"));
+                let error = error.context(format!("{what} failed {TRIES} times"));
                 return Err(Refused::Final(error));
             }
             Err(Refused::Later(error, asked)) => {
@@ -74,8 +74,8 @@ pub(crate) async fn with_retries<T>(
     }
 }
 
-/// What an answer of `who` to a request with the key of this name is worth. `also` is a status that
-/// is an answer though it is no 2xx.
+/// Decides whether a response of `who` is a result, or which error it is. `secret` is the name of
+/// the API key. `also` is a status outside 2xx that is a result too.
 pub(crate) fn judge(
     answer: Result<Answer, SendError>,
     (who, secret): (&str, &str),
@@ -92,15 +92,15 @@ pub(crate) fn judge(
         (200..=299, Some(body)) => Ok((body, answer.link)),
         (status, Some(body)) if also == Some(status) => Ok((body, answer.link)),
         (200..=299, None) => Err(Refused::TooLarge(anyhow::anyhow!(
-            "an answer of {who} is larger than 16 MiB"
+            "a response of {who} is larger than 16 MiB"
         ))),
         (408 | 425 | 429 | 500..=599, _) => Err(Refused::Later(error, answer.retry_after)),
-        // GitHub says so when it is asked too often.
+        // GitHub answers so when its rate limit is reached.
         // <https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api>
         (403, _) if answer.retry_after.is_some() => Err(Refused::Later(error, answer.retry_after)),
-        (401 | 403, _) => Err(Refused::Final(
-            error.context(format!("the key {secret:?} may not do that")),
-        )),
+        (401 | 403, _) => Err(Refused::Final(error.context(format!(
+            "API key {secret:?} is invalid or lacks a permission"
+        )))),
         (status, _) => Err(Refused::Request(status, error)),
     }
 }
@@ -152,7 +152,7 @@ mod tests {
             Err(Refused::Later(anyhow::anyhow!("it is busy"), wish))
         });
         let error = format!("{:#}", asked.await.unwrap_err().error());
-        assert_eq!(error, "asked 6 times for a page: it is busy");
+        assert_eq!(error, "a page failed 6 times: it is busy");
         assert_eq!(waits, [0, 500, 9_000, 2_000, 4_000, 8_000]);
     }
 
@@ -167,7 +167,7 @@ mod tests {
             }
         });
         let Ok(Asked::OutOfTime(Some(trouble))) = asked.await else {
-            panic!("it had time");
+            panic!("expected OutOfTime");
         };
         assert_eq!((trouble.to_string().as_str(), calls), ("it is busy", 2));
         let refused = async |_| Err(Refused::Request(410, anyhow::anyhow!("gone")));

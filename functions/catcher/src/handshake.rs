@@ -10,8 +10,8 @@ use crate::log_throttle::Kind;
 use crate::replies::{not_verified, try_again_later};
 
 impl Catcher {
-    /// Answers a handshake, and stores the secret that it sets before it does: the answer tells the
-    /// provider that the secret is stored. Only the first handshake can set it.
+    /// Stores the secret that a handshake sets, and then answers: the response tells the provider
+    /// that the secret is stored. Only the first handshake can set it.
     pub(crate) async fn store_handshake_secret(
         &self,
         source: &Source,
@@ -35,7 +35,7 @@ impl Catcher {
                         tracing::warn!(
                             source = source.name,
                             count,
-                            "refused a handshake: {} has its secret",
+                            "rejected a handshake: {} already has a secret",
                             source.name
                         );
                     }

@@ -1,12 +1,12 @@
 //! The catcher: verifies a webhook, stores it, answers.
 //!
-//! The catcher answers 2xx if and only if the event is durable: in the ledger, or in the spill queue
-//! that is drained into it. Every failure has a status, and none is an error of the function: a
-//! sender gets its answer within the budget, whatever the stores do.
+//! The catcher answers 2xx if and only if the event is durable: in the ledger, or in the spill
+//! queue that is drained into it. Every failure has a status, and none is an error of the function:
+//! a sender gets its answer within the budget, whatever the stores do.
 //!
 //! A request takes five steps: [`Catcher::answer`] gives it a deadline, `receive` finds its source
-//! and reads its bytes, `verify_with_fresh_secrets` proves the sender, `store_event` makes the event
-//! durable through [`EventStore`], and `answer` sends its key to the work queue.
+//! and reads its bytes, `verify_with_fresh_secrets` proves the sender, `store_event` makes the
+//! event durable through [`EventStore`], and `answer` sends its key to the work queue.
 
 mod breaker;
 mod event_store;
@@ -37,7 +37,7 @@ use replies::{acknowledged, try_again_later};
 
 pub use http::{BadBase64, Request, Response};
 
-/// The stores stop this long before the whole answer has to be there, so that the log says why.
+/// The stores stop this long before the deadline of the response, so that the log says why.
 const MARGIN: Duration = Duration::from_millis(50);
 
 /// What an answer needs, created once per process.
@@ -72,9 +72,9 @@ impl Catcher {
         }
     }
 
-    /// Answers a request within [`KEEP_BUDGET`]. Sending the message has a budget of its own: an event
-    /// that became durable at the last moment is acknowledged, sent or not. A rejected request is
-    /// stored in the rest of the first budget, and stays rejected, stored or not.
+    /// Answers a request within [`KEEP_BUDGET`]. Sending the message has a budget of its own: an
+    /// event that became durable at the last moment is acknowledged, sent or not. A rejected
+    /// request is stored in the rest of the first budget, and stays rejected, stored or not.
     pub async fn answer(&self, request: Request) -> Response {
         let now = (self.clock)();
         let began = Instant::now();
@@ -85,7 +85,7 @@ impl Catcher {
         let receiving = Box::pin(self.receive(request, now, by));
         let Ok(answer) = tokio::time::timeout(KEEP_BUDGET, receiving).await else {
             if let Some(count) = self.throttle.permit(Kind::Failed, "", now) {
-                tracing::error!(server_errors = count, "the stores took too long");
+                tracing::error!(server_errors = count, "the stores did not answer in time");
             }
             return try_again_later();
         };
@@ -137,7 +137,7 @@ impl Catcher {
         }
     }
 
-    /// Decides over a request by its signature.
+    /// Verifies a request, and stores or rejects it.
     async fn accept_or_reject<'c>(
         &'c self,
         source: &'c Source,
@@ -157,7 +157,7 @@ impl Catcher {
                         source = source.name,
                         server_errors = count,
                         error = format!("{error:#}"),
-                        "could not decide about a request to {}",
+                        "could not verify a request to {}",
                         source.name
                     );
                 }
@@ -166,7 +166,8 @@ impl Catcher {
         }
     }
 
-    /// Verifies; on a failed match once more with the secrets as they are now.
+    /// Verifies a request. If no secret matches, reads the secrets again, and verifies the request
+    /// again if they have changed.
     async fn verify_with_fresh_secrets(
         &self,
         source: &Source,
@@ -178,7 +179,7 @@ impl Catcher {
             tracing::warn!(
                 source = source.name,
                 error = format!("{error:#}"),
-                "using the keys read before"
+                "could not read the keys; using the keys that were read before"
             );
         }
         let first = source.verifier.verify(envelope, &live);
@@ -229,7 +230,7 @@ impl Catcher {
                 return try_again_later().into();
             }
             Err(error) => {
-                tracing::error!(event.id = %event.id(), source = source.name, server_errors = 1, error = format!("{error:#}"), "could not keep event {}", event.id());
+                tracing::error!(event.id = %event.id(), source = source.name, server_errors = 1, error = format!("{error:#}"), "could not store event {}", event.id());
                 return try_again_later().into();
             }
         };

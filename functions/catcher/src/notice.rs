@@ -48,7 +48,7 @@ impl Catcher {
                         source = name,
                         count,
                         error = format!("{error:#}"),
-                        "could not store what a notice to {name} names"
+                        "could not store the object that a notice to {name} names"
                     );
                 }
             }
@@ -65,7 +65,7 @@ impl Catcher {
     ) -> Response {
         if let Some(refused) = self.throttle.permit(Kind::NotVerified, &source.name, now) {
             let reason = rejected.0;
-            tracing::warn!(source = source.name, verification = "refused", reason = %reason, refused, "refused a request to {}: {reason}", source.name);
+            tracing::warn!(source = source.name, verification = "refused", reason = %reason, refused, "rejected a request to {}: {reason}", source.name);
         }
         not_verified(source)
     }

@@ -1,4 +1,4 @@
-//! Requests that the catcher rejects: what it answers, logs and stores of them.
+//! Rejected requests: their responses, log lines and storage.
 
 use std::time::Duration;
 
@@ -68,8 +68,8 @@ impl Catcher {
     /// Logs that the source has no secret to verify with.
     fn log_undecided(&self, source: &Source, reason: Reason, now: UnixMillis) {
         if let Some(count) = self.throttle.permit(Kind::Undecided, &source.name, now) {
-            // A source that gets its secret from a handshake has none yet, and anyone can post to it:
-            // this is not a server error.
+            // A source that gets its secret from a handshake has none yet, and anyone can post to
+            // it: this is not a server error.
             let server_errors = (!source.verifier.is_armed_by_handshake()).then_some(count);
             tracing::error!(
                 source = source.name,
@@ -77,7 +77,7 @@ impl Catcher {
                 reason = %reason,
                 count,
                 server_errors,
-                "could not decide about a request to {}: {reason}",
+                "could not verify a request to {}: {reason}",
                 source.name
             );
         }
@@ -89,15 +89,15 @@ impl Catcher {
                 source = source.name,
                 limit = source.max_body,
                 count,
-                "refused a body that is too large for {}",
+                "rejected a body that is too large for {}",
                 source.name
             );
         }
         replies::too_large(source)
     }
 
-    /// Stores a rejected request for some days, in case the configuration is wrong. The response does
-    /// not depend on it.
+    /// Stores a rejected request for some days, in case the configuration is wrong. The response
+    /// does not depend on it.
     pub(crate) async fn store_rejected(
         &self,
         rejected: &RejectedRequest<'_>,
@@ -105,7 +105,7 @@ impl Catcher {
         left: Duration,
     ) {
         let source = rejected.source;
-        // The verification read them, so this comes from the cache.
+        // The verification has read the secrets, so they come from the cache.
         let Ok(secrets) = self.services.secrets.live(&source.secret, now).await else {
             return;
         };

@@ -19,21 +19,21 @@ pub(crate) fn not_verified(source: &Source) -> Response {
     Response::new(status, JSON, r#"{"error":"not verified"}"#)
 }
 
-/// Nothing was decided and nothing is promised: the sender should try again.
+/// The request is neither accepted nor rejected: the sender has to try again.
 pub(crate) fn try_again_later() -> Response {
     Response::new(503, JSON, r#"{"error":"try again"}"#).with("retry-after", "30")
 }
 
 pub(crate) fn unknown_source() -> Response {
-    Response::new(404, JSON, r#"{"error":"there is no such source"}"#)
+    Response::new(404, JSON, r#"{"error":"unknown source"}"#)
 }
 
 pub(crate) fn method_not_allowed() -> Response {
-    Response::new(405, JSON, r#"{"error":"webhooks are posted"}"#).with("allow", "POST")
+    Response::new(405, JSON, r#"{"error":"use POST"}"#).with("allow", "POST")
 }
 
 pub(crate) fn bad_base64() -> Response {
-    let body = r#"{"error":"the body is not base64, as the gateway says it is"}"#;
+    let body = r#"{"error":"the body is not valid base64"}"#;
     Response::new(400, JSON, body)
 }
 

@@ -1,9 +1,9 @@
-//! What is done with an event.
+//! The actions of an event.
 //!
-//! To add an action of your own, copy `open_issue.rs`, give it a name here, and name it in
-//! `infra/sources.toml`: `kind = "rust"`, `name = "open-issue"`. Whatever it does to the world
-//! goes through [`Effects::once`] or [`Effects::keyed`], each under a name of its own. With
-//! `destination = "tracker"` it is spared while that is down, and may have a rate.
+//! To add your own action, copy `open_issue.rs`, add its name to `run_code` below, and use the name
+//! in `infra/sources.toml`: `kind = "rust"`, `name = "open-issue"`. Each change that it makes
+//! outside Mitt goes through [`Effects::once`] or [`Effects::keyed`] under a name of its own. With
+//! `destination = "tracker"`, the circuit breaker and the rate limit of that destination apply.
 
 mod aws;
 mod confirm;
@@ -32,13 +32,13 @@ use shared::sources::{Action, ActionKind};
 use crate::order::EntityHeaders;
 pub(crate) use aws::Clients;
 
-/// An event under a lease, and what an action may use.
+/// A leased event, and the services that an action can use.
 pub(crate) struct Work<'w> {
-    /// What the ledger knows of the event.
+    /// The row of the event.
     pub(crate) row: &'w Row,
-    /// The exact bytes that arrived, or the current state where the source fetches it.
+    /// The exact bytes of the event, or the current state if the source fetches it.
     pub(crate) body: &'w Bytes,
-    /// The entity that the body is about, where the source orders its events.
+    /// The entity that the body is about, if the source orders its events.
     pub(crate) entity: Option<&'w EntityHeaders>,
     pub(crate) effects: &'w Effects<'w>,
     pub(crate) outbound: &'w Outbound,
@@ -48,12 +48,13 @@ pub(crate) struct Work<'w> {
     pub(crate) pulse: &'w DestinationHealth,
 }
 
-/// What an action heard of its destination's health.
+/// The last call result of an action, which tells whether its destination is healthy.
 #[derive(Debug, Default)]
 pub(crate) struct DestinationHealth(Mutex<Option<CallResult>>);
 
 impl Work<'_> {
-    /// Calls of AWS are in boxes, or every action would be as large as the largest of them.
+    /// Runs an action. AWS calls are boxed; otherwise the future of every action would be as large
+    /// as the largest of them.
     pub(crate) async fn run(&self, action: &Action) -> Outcome {
         let name = &action.name;
         match &action.kind {
@@ -86,20 +87,21 @@ impl Work<'_> {
     async fn run_code(&self, code: &str, params: &BTreeMap<String, String>) -> Outcome {
         match code {
             "open-issue" => open_issue::open_issue(self, params).await,
-            // After the attempts it is a dead letter, and a replay once the code is there.
-            _ => Outcome::retry(format!("this processor has no action {code:?}")),
+            // After its attempts the event is a dead letter. It can be replayed once the code is
+            // deployed.
+            _ => Outcome::retry(format!("this processor has no Rust action {code:?}")),
         }
     }
 
-    /// The newest live secret of a name.
+    /// Returns the newest live value of a secret.
     pub(crate) async fn secret(&self, name: &str) -> anyhow::Result<Secret> {
         let live = self.secrets.live(name, (self.clock)()).await?;
         live.first()
             .cloned()
-            .with_context(|| format!("there is no secret {name:?}"))
+            .with_context(|| format!("secret {name:?} not found"))
     }
 
-    /// What an answer says of the effect, and of the destination.
+    /// Maps a response to the effect, and notes the health of the destination.
     pub(crate) fn effect(&self, answer: Result<Answer, SendError>) -> Effect {
         self.pulse.note(http::heard(&answer));
         http::effect(answer)

@@ -1,5 +1,5 @@
-//! One action of one event: whether it is for the event, whether its destination can take it, and
-//! what came of it.
+//! Runs one action of one event: checks its filter, checks the circuit breaker and the rate limit
+//! of its destination, and returns the outcome.
 
 use std::time::Duration;
 
@@ -20,22 +20,22 @@ use crate::actions::{DestinationHealth, Work};
 use crate::order::ActionInput;
 use crate::record::ActionsResult;
 
-/// A turn that comes so soon is waited for.
+/// The worker waits for a turn that comes within this time. An event with a later turn is deferred.
 const SOON: Duration = Duration::from_millis(1_200);
 
-/// How long a backlog leaves a destination alone that has trouble.
+/// How long older events are deferred while their destination is failing.
 const STRAINED: Duration = Duration::from_secs(120);
 
-/// What a call needs, and is kept for it.
+/// The time that is reserved for a call.
 const CALL: Duration = Duration::from_secs(20);
 
-/// Probes that fail at the cost of no attempt. An event that no destination survives has to end
-/// some time: with probes every ten minutes this is most of a day.
+/// How many deferrals an event can have before a failed probe counts as an attempt. The limit ends
+/// an event that makes every destination fail: with a probe every ten minutes, after most of a day.
 const FREE_PROBES: u32 = 100;
 
 impl Processor {
-    /// Carries out an action, if it is for this event, with what it is given. Its effects are its
-    /// own.
+    /// Runs an action with the given input, if its filter matches the event. Each action has its
+    /// own effects.
     pub(crate) async fn run_action(
         &self,
         action: &Action,
@@ -62,7 +62,7 @@ impl Processor {
             )
         };
         let outcome = match &action.destination {
-            // What is settled is not sent, whatever its destination is up to.
+            // A settled effect is not sent again, so the state of its destination does not matter.
             Some(destination) if !effects.is_settled(&action.name) => {
                 self.call_destination(destination, action, &work, until)
                     .await
@@ -87,7 +87,7 @@ impl Processor {
         (outcome, effects.into_changed())
     }
 
-    /// Carries out an action whose destination can take it now; otherwise the event is put off.
+    /// Runs an action if its destination can take it now; otherwise the event is deferred.
     async fn call_destination(
         &self,
         destination: &Destination,
@@ -113,15 +113,15 @@ impl Processor {
                     );
                 }
             }
-            // A probe is one call in a long time.
+            // Probes are too rare to need the rate limit.
             (Pass::Free | Pass::Probe(_), _) => {}
         }
         let probes = matches!(pass, Pass::Probe(_));
-        // What little is left after a slow store says nothing of a destination.
+        // If a slow table left little time, a timeout says nothing about the destination.
         let had_time = until.since((self.clock)()) >= CALL;
         let outcome = self.end(work.run(action), work, until).await;
         let now = (self.clock)();
-        // Cut off in a call, or before one: nobody answered in all that time.
+        // The action timed out during a call or before it: the destination did not answer in time.
         let heard = if now >= until && had_time {
             CallResult::Failure
         } else {
@@ -129,7 +129,7 @@ impl Processor {
         };
         self.breakers.heard(name, pass, heard, now, jitter()).await;
         match outcome {
-            // Nothing is wrong with the event that was sent ahead.
+            // A failed probe is not a fault of its event.
             Outcome::Retry { error, .. }
                 if probes && heard == CallResult::Failure && work.row.deferrals < FREE_PROBES =>
             {
@@ -139,7 +139,7 @@ impl Processor {
         }
     }
 
-    /// Waits for a turn that comes soon. Another one is when to try again.
+    /// Waits for a turn that comes soon. For a later turn, returns the time to try again.
     async fn turn(
         &self,
         destination: &str,
@@ -159,12 +159,12 @@ impl Processor {
                     }
                     tokio::time::sleep(at.since(now)).await;
                 }
-                // Without a count nothing is held back.
+                // If the count is unavailable, the call is not delayed.
                 Err(error) => {
                     tracing::warn!(
                         destination,
                         error = format!("{error:#}"),
-                        "no rate is kept for {destination}"
+                        "could not count a call; the rate limit of {destination} is not applied"
                     );
                     return None;
                 }
@@ -204,7 +204,7 @@ impl Processor {
     }
 }
 
-/// Those who are put off come back one after the other.
+/// Spreads deferred events over time, so that they do not all return at once.
 fn put_off(pass: &Pass, why: String) -> Outcome {
     match pass {
         Pass::Down { until, spread } => Outcome::deferred(why, *until + spread.mul_f64(jitter())),
@@ -212,7 +212,7 @@ fn put_off(pass: &Pass, why: String) -> Outcome {
     }
 }
 
-/// What an action came to, also when it panics or takes longer than what is left.
+/// Returns the outcome of an action, also if it panics or takes longer than `left`.
 async fn ended(
     action: impl Future<Output = Outcome>,
     left: Duration,
@@ -226,8 +226,8 @@ async fn ended(
     }
 }
 
-/// An action that did not answer may have done its work. That is safe to repeat only where the
-/// downstream honours keys.
+/// An action that did not finish may have had its effect. A repeat is safe only if the destination
+/// honours idempotency keys.
 fn broken_off(all_keyed: bool, error: &str) -> Outcome {
     if all_keyed {
         Outcome::retry(error)
@@ -269,7 +269,7 @@ mod tests {
             said(ended(hangs(), EFFECT_TIMEOUT, || false).await).0,
             "unknown"
         );
-        // What the claim has used up is not there for the actions.
+        // The time that the claim used is not available to the actions.
         let began = tokio::time::Instant::now();
         let left = Duration::from_secs(3);
         assert_eq!(said(ended(hangs(), left, || true).await).0, "retry");

@@ -1,7 +1,9 @@
-//! The processor: hears messages, claims events, does their work, records how it ended.
+//! The processor: receives work messages, claims their events, runs the actions and records the
+//! outcomes.
 //!
-//! A record of a batch is reported as failed only when the infrastructure failed or there was no
-//! time to begin. Whatever the row says — done, held, not due, dead — its message is spent.
+//! A record of a batch is reported as failed only if the infrastructure failed or the remaining
+//! time was too short to begin. Otherwise the message is acknowledged, in every state of the row:
+//! done, leased, not due or dead letter.
 
 mod actions;
 mod destination;
@@ -25,18 +27,18 @@ use shared::inbox::ledger::ExpiredLease;
 use shared::services::Services;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// Records of a batch that are worked on at the same time.
+/// Records of a batch that are processed in parallel.
 const AT_ONCE: usize = 4;
 
-/// A record that takes longer than this waits for somebody else. It makes room for the next one,
-/// so that a destination that hangs holds up nothing but its own events.
+/// A record that takes longer than this releases its permit to the next record, so that a
+/// destination that hangs delays only its own events.
 const SLOW: Duration = Duration::from_secs(1);
 
-/// Bodies larger than this are in memory one at a time. Only a sync brings them, and ten of the largest would
-/// take more than the function has.
+/// Only one body larger than this is in memory at a time. Only the sync stores such bodies, and ten
+/// of the largest need more memory than the function has.
 const LARGE: u64 = 4 * 1024 * 1024;
 
-/// Everything that work needs, made once per process.
+/// The services and clients of the processor, created once per process.
 pub struct Processor {
     parts: Services,
     outbound: Outbound,
@@ -44,12 +46,13 @@ pub struct Processor {
     breakers: Breakers,
     pauses: Pauses,
     rates: Rates,
-    /// For an event whose body is larger than [`LARGE`].
+    /// Held while an event with a body larger than [`LARGE`] is processed.
     large: Semaphore,
     clock: Clock,
 }
 
-/// One of the places of a batch.
+/// The permit of a record to be processed in parallel with others of its batch; `None` for an event
+/// that runs without one.
 pub(crate) struct Permit<'s>(Option<SemaphorePermit<'s>>);
 
 impl Processor {
@@ -58,7 +61,7 @@ impl Processor {
         Self::with_outbound(parts, outbound, clock)
     }
 
-    /// The same with a way out that was made elsewhere.
+    /// Creates a processor with the given HTTP client.
     pub fn with_outbound(parts: Services, outbound: Outbound, clock: Clock) -> Self {
         Self {
             clients: Clients::new(&parts.aws),
@@ -72,10 +75,11 @@ impl Processor {
         }
     }
 
-    /// Works off a batch until `deadline`. Each record's trouble stays its own.
+    /// Processes a batch until `deadline`. An error in one record does not affect the others.
     ///
-    /// What a worker abandoned may be what killed it. It comes last and alone, so that it takes
-    /// nothing along a second time: messages that came together come back together.
+    /// An event with an expired lease may have crashed its worker. Such events are processed last
+    /// and one at a time, so that a second crash does not affect the other events: messages that
+    /// arrived in one batch return in one batch.
     pub async fn process_batch(&self, batch: SqsEvent, deadline: UnixMillis) -> SqsBatchResponse {
         let slots = Semaphore::new(AT_ONCE);
         let slots = &slots;
@@ -94,8 +98,8 @@ impl Processor {
                     .record(&record, deadline, ExpiredLease::TakeOver, Permit(None))
                     .await;
             }
-            // A record without an id is reported under an empty one: then the whole batch comes
-            // back.
+            // A record without an id is reported under an empty id. SQS then redelivers the whole
+            // batch.
             if heard != Some(MessageOutcome::Acknowledge) {
                 response.add_failure(record.message_id.unwrap_or_default());
             }
@@ -103,7 +107,7 @@ impl Processor {
         response
     }
 
-    /// What became of a record; `None` when it has to come again.
+    /// Processes one record. `None` means that the queue must redeliver it.
     async fn record(
         &self,
         record: &SqsMessage,
@@ -113,7 +117,7 @@ impl Processor {
     ) -> Option<MessageOutcome> {
         let id = record.message_id.as_deref().unwrap_or_default();
         let message = record.body.as_deref().unwrap_or_default();
-        // A panic in our own code: the row is under a lease that runs out, nothing is lost.
+        // If this code panics, the lease of the row expires and another worker claims the event.
         let process_message = async {
             if self.divert_to_backlog(record).await {
                 return Ok(MessageOutcome::Acknowledge);
@@ -128,12 +132,12 @@ impl Processor {
                 tracing::error!(
                     message.id = id,
                     error = format!("{error:#}"),
-                    "could not work on a message"
+                    "could not process a message"
                 );
                 None
             }
             Err(_) => {
-                tracing::error!(message.id = id, "panicked over a message");
+                tracing::error!(message.id = id, "panicked while processing a message");
                 None
             }
         }
@@ -141,12 +145,12 @@ impl Processor {
 }
 
 impl Permit<'_> {
-    /// Whether it is another event's, or nobody's.
+    /// Whether the event runs without a permit.
     pub(crate) fn is_none(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Works in this place, and leaves it to another when that takes long.
+    /// Runs `work`, and releases the permit if it takes longer than [`SLOW`].
     pub(crate) async fn run_releasing_when_slow<T>(self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         if let Ok(done) = tokio::time::timeout(SLOW, &mut work).await {
@@ -157,8 +161,8 @@ impl Permit<'_> {
     }
 }
 
-/// When this invocation is killed. `cargo lambda watch` passes a time in 1970, which is no
-/// deadline; zero remaining time is one.
+/// The time at which Lambda ends this invocation. `cargo lambda watch` passes a time in 1970; it is
+/// replaced with 60 s from now. A deadline that has passed is kept.
 pub fn deadline(context: u64, now: UnixMillis) -> UnixMillis {
     const YEAR_2020: u64 = 1_577_836_800_000;
     match i64::try_from(context) {
@@ -181,7 +185,7 @@ mod tests {
                 .await;
             began.elapsed().as_secs()
         };
-        // Eight that hang, and then one that does not.
+        // Eight futures that hang, and then one that does not.
         let ends = join_all([20, 20, 20, 20, 20, 20, 20, 20, 0].map(work)).await;
         assert_eq!(ends, [20, 20, 21, 21, 22, 22, 23, 23, 4]);
     }

@@ -1,4 +1,4 @@
-//! The Lambda behind the queue: wires, and passes each batch to the library.
+//! The Lambda function of the work queue: creates the services, passes each batch to the library.
 
 use aws_lambda_events::sqs::SqsEvent;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};

@@ -1,4 +1,4 @@
-//! One message.
+//! Processes one message of the work queue.
 
 use std::time::Duration;
 
@@ -16,20 +16,20 @@ use shared::sources::Source;
 use crate::order::Turn;
 use crate::{LARGE, Permit, Processor};
 
-/// What actions came to, and what became of their effects.
+/// The outcome of the actions, and the rows of the effects that changed.
 pub(crate) type ActionsResult = (Outcome, Vec<(String, EffectRow)>);
 
-/// What became of a message.
+/// How the processing of a message ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MessageOutcome {
     Acknowledge,
-    /// The last worker on its event never came back, and it was left.
+    /// The lease of the event's last worker has expired, and this worker did not take it over.
     Abandoned,
 }
 
 impl Processor {
-    /// Whether a message waited so long that the events of now should not wait behind it, and now
-    /// is in the other queue. What cannot be moved is worked on here.
+    /// Moves a message that waited too long to the backlog queue, so that new events do not wait
+    /// behind it. Returns whether the message was moved; otherwise the caller processes it.
     pub(crate) async fn divert_to_backlog(&self, record: &SqsMessage) -> bool {
         let queue = &self.parts.inbox.queue;
         let arn = record.event_source_arn.as_deref().unwrap_or_default();
@@ -48,7 +48,7 @@ impl Processor {
                 .is_ok()
     }
 
-    /// Does what a message asks for. An error lets the queue bring it again.
+    /// Processes a message. After an error, the queue redelivers it.
     pub(crate) async fn process_message(
         &self,
         message: &str,
@@ -59,11 +59,11 @@ impl Processor {
         let work_message = match WorkMessage::from_message(message) {
             Ok(work_message) => work_message,
             Err(InvalidMessage::UnknownVersion(version)) => {
-                bail!("a message of version {version}, which newer code must process_message");
+                bail!("unsupported message version {version}: it needs a newer processor");
             }
             Err(why) => {
-                // It names no event, so that no event is lost with it.
-                tracing::error!(why = ?why, "dropped a message that is no message");
+                // The message does not name an event, so no event is lost.
+                tracing::error!(why = ?why, "dropped an invalid message");
                 return Ok(MessageOutcome::Acknowledge);
             }
         };
@@ -74,7 +74,7 @@ impl Processor {
         Ok(heard)
     }
 
-    /// Works on the event of a message, and names another one that is to be worked on after it.
+    /// Processes the event of a message, and returns a message for the event to process next.
     pub(crate) async fn process_event(
         &self,
         work_message: &WorkMessage,
@@ -83,18 +83,19 @@ impl Processor {
         slot: Permit<'_>,
     ) -> anyhow::Result<(MessageOutcome, Option<WorkMessage>)> {
         let Some(source) = self.parts.config.source(work_message.key.source()) else {
-            // The row stays open, and the sweep rings again: when the source is back, so is it.
-            tracing::error!(event.key = %work_message.key, "there is no source {}", work_message.key.source());
+            // The row stays open, and the sweep sends its message again. The event is processed
+            // once the source is configured again.
+            tracing::error!(event.key = %work_message.key, "source {} is not configured", work_message.key.source());
             return Ok((MessageOutcome::Acknowledge, None));
         };
         if self.pauses.is_paused(&source.name, (self.clock)()).await? {
-            // The row stays as it is, and the sweep looks at it until the source is resumed.
+            // The row does not change. The sweep checks it again until the source is resumed.
             tracing::debug!(event.key = %work_message.key, "{} is paused", source.name);
             return Ok((MessageOutcome::Acknowledge, None));
         }
         let now = (self.clock)();
         if deadline.since(now) < EFFECT_TIMEOUT + CLOCK_MARGIN {
-            bail!("there is no time left to begin in this batch");
+            bail!("not enough time is left in this invocation to begin");
         }
         let attempts = source.backoff.attempts;
         match self
@@ -120,7 +121,7 @@ impl Processor {
             Claim::Abandoned => Ok((MessageOutcome::Abandoned, None)),
             Claim::TooNew(version) => {
                 bail!(
-                    "event {} is a row of version {version}, which newer code must work on",
+                    "the row of event {} has version {version}: it needs a newer processor",
                     work_message.key
                 )
             }
@@ -135,8 +136,8 @@ impl Processor {
         }
     }
 
-    /// `until` is when the actions must have ended. It counts from before the claim, as the lease
-    /// does: a call must never run when a successor may begin.
+    /// `until` is when the actions must have ended. Like the lease, it counts from before the
+    /// claim: a call must never run when another worker can take the event over.
     async fn work(
         &self,
         source: &Source,
@@ -156,7 +157,7 @@ impl Processor {
         let settlement =
             Settlement::of(outcome, &lease.row, &source.backoff, now, backoff::jitter());
         let settlement = match (settlement, turn.waits.take()) {
-            // One action has used the attempts up, and another one could not use any of them.
+            // One action used up the attempts while another action was deferred.
             (
                 Settlement::DeadLetter {
                     reason: "attempts_exhausted",
@@ -172,7 +173,7 @@ impl Processor {
                     in_line: false,
                 }
             }
-            // A chain of rings that another event began is not made longer.
+            // Another event began this chain of messages; do not extend it.
             (settlement, _) if chained => settlement.without_send(),
             (settlement, _) => settlement,
         };
@@ -215,7 +216,7 @@ impl Processor {
                 )
             };
         }
-        // A metric is made of these, which must not depend on the level of the log.
+        // A metric counts these lines, so they must not depend on the log level.
         if word == "dead_letter" {
             line!(warn);
         } else {
@@ -232,7 +233,7 @@ impl Processor {
             },
         ) = settled
         {
-            // A second of room, so that it never arrives before its time.
+            // One more second, so that the message never arrives before the event is due.
             let delay = delay + Duration::from_secs(1);
             if let Err(error) = self
                 .parts
@@ -247,8 +248,8 @@ impl Processor {
         Ok(next)
     }
 
-    /// Runs the source's actions, all at once. All of them must be done; one that fails or hangs
-    /// keeps the others from nothing.
+    /// Runs the actions of the source in parallel. The event is done when all of them are; an
+    /// action that fails or hangs does not stop the others.
     async fn run_actions(
         &self,
         source: &Source,
@@ -259,7 +260,7 @@ impl Processor {
         let is_large = lease.row.body_len > LARGE;
         let room = is_large.then(|| self.large.try_acquire());
         if let Some(Err(_)) = room {
-            let why = "another event with a body of more than 4 MiB is being worked on";
+            let why = "another event with a body of more than 4 MiB is being processed";
             return (Outcome::deferred(why, until), Vec::new());
         }
         let body = match self
@@ -272,18 +273,15 @@ impl Processor {
         {
             Ok(Ok(body)) => body.0,
             Ok(Err(NoBody::Gone)) => {
-                return (
-                    Outcome::permanent("its body is no longer there"),
-                    Vec::new(),
-                );
+                return (Outcome::permanent("the body no longer exists"), Vec::new());
             }
             Ok(Err(NoBody::Damaged)) => {
-                let error = "its stored body is not the one that arrived";
+                let error = "the stored body differs from the received body";
                 return (Outcome::permanent(error), Vec::new());
             }
             Err(error) => return (Outcome::retry(format!("{error:#}")), Vec::new()),
         };
-        // A request for a confirmation is for us, and not for a destination.
+        // Mitt itself answers a request to confirm a subscription; no destination receives it.
         if let Some(url) = source.verifier.confirmation(&body) {
             let url = source.verifier.trust.fetch_url(&url);
             return self.confirm(&url, lease, &body, until).await;

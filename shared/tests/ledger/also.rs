@@ -1,4 +1,5 @@
-//! A poll and a webhook of one event meet on its row: the late webhook is noted there, once.
+//! An event that arrives by poll and by webhook has one row. The late webhook is recorded there
+//! once.
 
 use shared::base::clock::UnixMillis;
 use shared::inbox::ledger::{OtherArrival, Received, Settlement, State};
@@ -6,7 +7,7 @@ use shared::webhook::event::{Event, Via};
 
 use crate::support::{NOW, Table, after, event_with, n, number, s};
 
-/// An event that comes by `via` at a time.
+/// An event that arrives by `via` at a given time.
 fn by(via: Via, at: UnixMillis) -> Event {
     use shared::webhook::event::Fetched;
     Event::fetched(Fetched {
@@ -29,7 +30,7 @@ async fn a_webhook_after_the_sync_is_noted_on_the_row_and_changes_nothing_else()
     let table = Table::fresh().await;
     let found = by(Via::BackupSync, NOW);
     let key = table.receive(&found).await;
-    // A row of other code has more than we know.
+    // A row written by other code has attributes that this code does not know.
     let before = table
         .edit(&key, |row| {
             row.insert("later_code".into(), s("keeps this"));

@@ -1,5 +1,5 @@
-//! What a human decides over an event that was kept apart, for each clause of the condition and for
-//! everything that may come in between.
+//! Release and discard of a quarantined event: each clause of the condition, and every change that
+//! can happen in between.
 
 use std::time::Duration;
 
@@ -27,16 +27,16 @@ const BERT: By<'static> = By {
     why: "a test of theirs",
 };
 
-/// When it is decided.
+/// The time of the decision.
 const THEN: UnixMillis = UnixMillis(NOW.0 + 3_600_000);
 
-/// The key of an event whose id another one has.
+/// The key of a quarantined event, whose id belongs to another event.
 async fn apart(table: &Table, id: &str) -> EventKey {
     table.receive(&event(id)).await;
     let other = event_with(id, Via::Webhook, "{\"other\":1}");
     match table.ledger.receive(&other, NOW).await.unwrap() {
         Received::Conflict(key) => key,
-        received => panic!("it is not kept apart but {received:?}"),
+        received => panic!("expected a conflict, got {received:?}"),
     }
 }
 
@@ -57,7 +57,7 @@ fn word(decided: &Decided) -> String {
     }
 }
 
-/// What happened, and the note of it.
+/// The actions and their reasons in the audit log.
 async fn history(table: &Table, key: &EventKey) -> Vec<(String, String)> {
     let row = table.ledger.event(key).await.unwrap().unwrap();
     let told = row.history.into_iter();
@@ -105,7 +105,7 @@ async fn a_released_event_is_worked_on_once_and_keeps_its_history() {
     all.push(told("done", ""));
     assert_eq!(history(&table, &key).await, all);
 
-    // The sender tries once more.
+    // The provider delivers the event once more.
     let done = table.row(&key).await;
     let other = event_with("evt_1", Via::Webhook, "{\"other\":1}");
     let again = table.ledger.receive(&other, THEN).await.unwrap();
@@ -196,7 +196,7 @@ async fn of_two_people_one_decides() {
     }
 }
 
-/// An erasure while the decision is on its way.
+/// An erasure while the decision is in flight.
 async fn erased_meanwhile(table: &Table, key: &EventKey, of: &'static str) -> Decided {
     let (proxy, ledger) = table.through_proxy().await;
     let held = proxy.hold("UpdateItem", of);
@@ -275,7 +275,10 @@ async fn a_lost_answer_is_not_a_lost_decision() {
     proxy.lose_answer("UpdateItem", "released");
     let decided = ledger.release(&key, ANNA, THEN).await.unwrap();
     assert_eq!(word(&decided), "made: received");
-    assert!(decided.work_message().is_some(), "somebody has to ring");
+    assert!(
+        decided.work_message().is_some(),
+        "the caller must send a work message"
+    );
     let key = apart(&table, "evt_2").await;
     proxy.lose_answer("UpdateItem", "discarded");
     let decided = ledger.discard(&key, ANNA, THEN).await.unwrap();
@@ -324,7 +327,7 @@ async fn the_body_of_an_old_one_is_held_from_then_on() {
     assert!(body.contains_key("held") && !body.contains_key("ttl"));
 }
 
-/// The items whose sort key begins so.
+/// The items with this prefix of the sort key.
 async fn items(table: &Table, sk: &str) -> Vec<shared::inbox::ledger::Item> {
     let all = table.all().await.into_iter();
     all.filter(|item| text(item, "sk").starts_with(sk))
@@ -339,7 +342,7 @@ async fn forty_copies_of_one_request_are_one_row() {
     let copy = github("copy-1", &body);
     let received = table.ledger.receive(&copy, after(1));
     let Received::Conflict(key) = received.await.unwrap() else {
-        panic!("it is quarantined");
+        panic!("expected a new event, got a quarantined one");
     };
     for copy in 2..=40 {
         let copy = github(&format!("copy-{copy}"), &body);
@@ -424,7 +427,7 @@ async fn what_is_beyond_the_bound_is_not_acknowledged() {
     assert!(refused(&one_more).await);
     let known = table.ledger.receive(&other("evt_1", 3), NOW).await.unwrap();
     assert!(matches!(known, Received::Repeated(_)), "{known:?}");
-    // Another event has a bound of its own, and the source one for all of them.
+    // Another event has its own limit, and the source has one for all of its events.
     let received = table.ledger.receive(&other("evt_2", 0), NOW).await;
     assert!(
         matches!(received, Ok(Received::Conflict(_))),
@@ -436,7 +439,7 @@ async fn what_is_beyond_the_bound_is_not_acknowledged() {
     tally.insert("n".into(), n(MOST_OF_DAY));
     table.put(tally).await;
     assert!(refused(&other("evt_3", 0)).await);
-    // The next day has bounds of its own.
+    // The limits start again on the next day.
     let tomorrow = NOW + Duration::from_secs(24 * 3600);
     let received = table.ledger.receive(&one_more, tomorrow).await;
     assert!(
@@ -444,7 +447,7 @@ async fn what_is_beyond_the_bound_is_not_acknowledged() {
         "{received:?}"
     );
 
-    // What came out of the spill queue has been acknowledged, so that it is kept.
+    // An event from the spill queue has been acknowledged, so it is stored in any case.
     let event = other("evt_3", 1);
     let placed = table.ledger.store_body(&event).await.unwrap();
     let spilled = table.spilled(event, placed).await;
@@ -471,7 +474,7 @@ async fn quarantined_events_are_counted_until_they_are_decided() {
         keys.push(apart(&table, id).await);
     }
     assert_eq!(count().await, 4);
-    // As older code wrote it: it is not counted, and can be released.
+    // Older code wrote no counter: the row is not counted, and can be released.
     let old = |row: &mut shared::inbox::ledger::Item| {
         row.remove("gpk");
         row.remove("gsk");
@@ -545,7 +548,7 @@ async fn what_operators_did_is_read_by_its_time() {
         .unwrap();
     let counts = |deeds: &shared::inbox::ledger::AuditLog| {
         let mut counts: Vec<u64> = deeds.found.iter().map(|deed| deed.count).collect();
-        // Two of one moment have no order.
+        // Two rows with the same time have no order.
         counts.sort_unstable();
         counts
     };

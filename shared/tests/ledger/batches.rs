@@ -1,4 +1,4 @@
-//! Requests that bring several events: each is an event of its own, however they are grouped.
+//! A request with several events: each becomes a row of its own, however the provider groups them.
 
 use shared::inbox::Stored;
 use shared::inbox::ledger::{Received, Settlement, State};
@@ -6,7 +6,7 @@ use shared::webhook::event::{Batch, Event, EventKey, Sha};
 
 use crate::support::{NOW, Table, after, signed};
 
-/// What LINE posts: events with ids, and a mark on those that come again.
+/// A request as LINE posts it: events with ids, and a mark on those that are redelivered.
 fn line(events: &[String]) -> Event {
     let body = format!(r#"{{"destination":"U1","events":[{}]}}"#, events.join(","));
     signed("line", &[], body)
@@ -113,7 +113,7 @@ async fn another_content_under_a_known_id_is_kept_apart_from_the_batch() {
     assert_eq!(row.state, State::Quarantined);
     assert!(body(&table, apart).await.contains(r#""text":"z""#));
     assert!(body(&table, &key("one")).await.contains(r#""text":"a""#));
-    // The same content in other company is the same one.
+    // The same content in another group is a duplicate.
     let again = line(&[message("one", "z", true), message("three", "c", false)]);
     let kept = keep(&table, &again, 20).await;
     assert_eq!(kept[0].received, Received::Repeated(apart.clone()));
@@ -141,14 +141,14 @@ async fn a_batch_of_which_one_put_fails_is_not_kept_and_can_be_repeated() {
     let inbox = table.inbox(ledger);
     let events = ["one", "two", "three"].map(|id| message(id, "a", false));
     let batch = line(&events);
-    // Once more than it is tried.
+    // One conflict more than the number of tries.
     proxy.conflict_on("PutItem", "#three", 4);
     assert!(inbox.store(&batch, NOW).await.is_err());
     assert!(table.ledger.event(&key("three")).await.unwrap().is_none());
 
     let kept = inbox.store(&batch, after(30_000)).await.unwrap();
     assert_eq!(kept[2].received, Received::New);
-    // What was kept before is rung for now, if it was.
+    // Events that were stored before also get their work message now.
     assert!(kept.iter().all(|kept| kept.work_message.is_some()));
     assert_eq!(rows(&table).await, 3);
 }

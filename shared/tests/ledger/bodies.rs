@@ -1,4 +1,4 @@
-//! The exact bytes come back, from wherever they are, or it is said why not.
+//! A read returns the exact bytes, wherever they are stored, or an error that says why not.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl Table {
     }
 }
 
-/// Where a body ought to be.
+/// Where a body is expected.
 type Place = fn(&BodyAt) -> bool;
 
 fn body_sk(event: &Event) -> String {
@@ -83,7 +83,7 @@ async fn exact_bytes_come_back_from_everywhere() {
         assert!(table.body(event.key()).await == Ok(body.clone()), "{what}");
         let row = table.ledger.event(event.key()).await.unwrap().unwrap();
         assert_eq!(row.body_len, body.len() as u64);
-        // The worker gets it by its lease.
+        // The worker reads the body by its lease.
         let lease = table.lease(event.key(), NOW).await;
         let leased = table.ledger.leased_body(&lease).await.unwrap().unwrap();
         assert!(leased.0 == body, "{what}");
@@ -176,7 +176,7 @@ async fn a_body_is_durable_before_the_row_that_points_to_it() {
         .around(ledger.receive(&event, NOW), table.body_row(&event))
         .await;
     assert_eq!(received.unwrap(), Received::New);
-    assert!(body.is_some(), "the row came before its body");
+    assert!(body.is_some(), "the row was written before its body");
 }
 
 #[tokio::test]
@@ -202,7 +202,7 @@ async fn a_catcher_that_dies_behind_the_body_leaves_an_event_to_be_received() {
     let event = large("evt_1", 3_000);
     table.receive(&event).await;
     table.delete(&event.key().pk(), "M").await;
-    // Only the body is left. It is no event, and in nobody's way.
+    // Only the body remains. It is not an event, and does not block one.
     assert!(table.ledger.event(event.key()).await.unwrap().is_none());
     assert!(!table.ledger.has(event.key()).await.unwrap());
     assert_eq!(
@@ -212,8 +212,7 @@ async fn a_catcher_that_dies_behind_the_body_leaves_an_event_to_be_received() {
     assert_eq!(table.body(event.key()).await, Ok(event.body().to_vec()));
 }
 
-/// A replica of the table that has heard of no body yet: a read that need not be consistent finds
-/// none.
+/// A replica of the table that has no body yet: a read that is not consistent finds none.
 #[derive(Debug)]
 struct Behind;
 
@@ -324,7 +323,7 @@ async fn a_body_that_was_changed_is_damaged() {
             );
         }
     }
-    // One flipped bit, and a length that lies.
+    // One flipped bit, and a wrong length.
     let event = large("evt_bit", 3_000);
     table.receive(&event).await;
     let mut row = table.body_row(&event).await.unwrap();
@@ -369,7 +368,7 @@ async fn both_bodies_of_a_conflict_are_kept() {
         table.receive(&first).await;
         let Received::Conflict(apart) = table.ledger.receive(&second, after(1)).await.unwrap()
         else {
-            panic!("it is no conflict");
+            panic!("expected no conflict");
         };
         assert_eq!(table.body(first.key()).await, Ok(first.body().to_vec()));
         assert_eq!(table.body(&apart).await, Ok(second.body().to_vec()));
@@ -390,7 +389,7 @@ async fn deliveries_at_once_leave_one_whole_body() {
     assert_eq!(table.all().await.len(), 20);
 }
 
-/// A zstd frame with one raw block, made by hand: the test needs no compression of its own.
+/// A zstd frame with one raw block, made by hand, so that the test needs no compressor.
 fn zstd_frame_of(bytes: &[u8]) -> Vec<u8> {
     let length = u8::try_from(bytes.len()).unwrap();
     // Magic number; one segment with its size in a byte; one last raw block.

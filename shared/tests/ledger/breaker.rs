@@ -1,4 +1,4 @@
-//! Breakers and rates over several processes, on a clock that runs as fast as it likes.
+//! Circuit breakers and rate limits across several processes, with a clock that the test sets.
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn what_one_process_finds_out_spares_the_destination_from_all() {
     fail(&one, 4, NOW).await;
     assert!(
         table.item("SYS", "BRK#d").await.is_none(),
-        "all may be luck yet"
+        "too few calls to decide"
     );
     fail(&one, 1, NOW).await;
     let open = Pass::Down {
@@ -56,7 +56,7 @@ async fn what_one_process_finds_out_spares_the_destination_from_all() {
     assert_eq!(two.pass("d", NOW).await, open);
     assert_eq!(two.pass("other", NOW).await, Pass::Free);
 
-    // Of many who ask when the time is over one may.
+    // One of many concurrent callers may probe when the open time is over.
     let many: Vec<_> = (0..8).map(|_| table.breakers()).collect();
     for breakers in &many {
         assert_eq!(breakers.position("d", at(30)).await, Position::Probing);
@@ -115,7 +115,7 @@ async fn a_prober_that_dies_is_followed_by_another_and_its_late_word_is_not_hear
     assert!(matches!(two.pass("d", at(31)).await, Pass::Down { .. }));
     let next = two.pass("d", at(61)).await;
     assert!(matches!(next, Pass::Probe(_)), "{next:?}");
-    // The first was only frozen, and saw it work before it broke again.
+    // The first process was only frozen, and saw a success before the next failure.
     one.heard("d", dead, CallResult::Success, at(62), 0.0).await;
     two.heard("d", next, CallResult::Failure, at(63), 0.0).await;
     assert_eq!(
@@ -169,7 +169,7 @@ async fn a_destination_of_which_a_fifth_fails_is_strained_and_no_other() {
     assert!(!breakers.is_strained("other", NOW));
     assert!(
         !breakers.is_strained("d", at(60)),
-        "it says nothing of the next minute"
+        "the result is not valid in the next minute"
     );
     assert_eq!(breakers.pass("d", NOW).await, Pass::Free, "but it works");
 }
@@ -234,7 +234,7 @@ async fn a_rate_is_kept_over_all_processes() {
     let window = format!("RATE#d#{}", NOW.0 / 60_000);
     let counter = table.item("SYS", &window).await.unwrap();
     assert_eq!(number(&counter, "n"), 12);
-    // It is not forgotten while a clock that is late still counts in it.
+    // The counter does not expire while a process with a late clock still writes to it.
     assert!(number(&counter, "ttl") >= minute(61).secs());
     let next = many[0]
         .take("d", rate(), false, minute(1), 0.0)
@@ -258,7 +258,8 @@ async fn what_is_old_finds_half_of_a_rate_and_takes_nothing_from_what_is_new() {
         let turn = rates.take("d", rate(), old, NOW, 0.0).await.unwrap();
         turn == Turn::Now
     };
-    // Five in a minute: two for a backlog, however often it asks, and three at least for the rest.
+    // Five calls a minute: two for the backlog, however often it asks, and at least three for new
+    // events.
     let mut old = Vec::new();
     for _ in 0..9 {
         old.push(take(true).await);
@@ -271,7 +272,7 @@ async fn what_is_old_finds_half_of_a_rate_and_takes_nothing_from_what_is_new() {
     assert_eq!(new, [true, true, true, false]);
 }
 
-/// One visit to an event, as a processor makes it. Whether the destination was called.
+/// One run of a processor on an event. Returns whether the destination was called.
 async fn visit(
     table: &Table,
     breakers: &Breakers,
@@ -327,7 +328,7 @@ async fn an_outage_of_six_hours_makes_no_dead_letter_and_few_calls() {
     const SIX_HOURS: u64 = 6 * 3600;
     let table = Table::fresh().await;
     let breakers = table.breakers();
-    // Without a breaker these attempts would be used up within minutes.
+    // Without a breaker, these attempts would be used up within minutes.
     let backoff = Backoff {
         attempts: 4,
         waits: vec![Duration::from_secs(10)],

@@ -1,4 +1,4 @@
-//! What an event costs, in requests and in bytes.
+//! The cost of an event, in requests and in bytes.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::base::timing::LEASE;
@@ -19,7 +19,7 @@ fn expect(list: &[(&str, usize)]) -> Vec<(String, usize)> {
         .collect()
 }
 
-/// An event's whole life without trouble, as catcher and processor lead it.
+/// The whole life of an event without errors, as catcher and processor handle it.
 async fn live(table: &Table, event: &Event) -> Proxy {
     let (proxy, ledger) = table.through_proxy().await;
     assert_eq!(ledger.receive(event, NOW).await.unwrap(), Received::New);
@@ -85,7 +85,7 @@ async fn what_is_not_to_be_done_costs_one_refused_request() {
     assert_eq!(counts(&proxy), expect(&[("PutItem", 1), ("UpdateItem", 1)]));
 }
 
-/// Requests as the providers send them, with bodies that are too large to stand in the row.
+/// Requests as the providers send them, with bodies that are too large for the row.
 fn realistic() -> Vec<Event> {
     let json = |fields: &str| {
         let filler = hex::encode(noise(1_500));
@@ -170,7 +170,7 @@ async fn a_row_with_its_body_is_one_write_unit() {
             break;
         }
     }
-    // The largest one has room for all that is written to it until it is done.
+    // The largest inline row has space for everything that is written to it until it is done.
     let (key, received) = inline.unwrap();
     let lease = table.lease(&key, NOW).await;
     table.settle(lease, crate::support::retry_at(NOW)).await;
@@ -193,7 +193,7 @@ fn value_size(value: &AttributeValue) -> usize {
     match value {
         AttributeValue::S(text) => text.len(),
         AttributeValue::B(blob) => blob.as_ref().len(),
-        // About a byte for two digits, and one.
+        // A number takes about one byte for every two digits, plus one.
         AttributeValue::N(digits) => {
             let digits = digits.trim_start_matches('-').trim_end_matches('0');
             digits.len().div_ceil(2) + 1

@@ -1,4 +1,4 @@
-//! A worker takes an event: when it may, when not, and against others.
+//! A worker claims an event: when it may, when not, and in races with other workers.
 
 use std::time::Duration;
 
@@ -30,12 +30,12 @@ async fn a_claim_counts_its_attempt_and_yields_the_row_as_it_is() {
     let owner = lease.row.owner.clone().unwrap();
     assert!(owner.starts_with("worker/") && owner.len() == 19, "{owner}");
     assert_eq!(lease.owner(), owner);
-    // A worker begins nothing in the last seconds.
+    // A worker starts nothing in the last seconds of its lease.
     let last = lease.until() - CLOCK_MARGIN;
     assert!(lease.holds(last - Duration::from_millis(1)) && !lease.holds(last));
 
-    // The rest of the row is as it was; above all the time of the next look, which keeps the
-    // claim out of the index.
+    // The rest of the row is unchanged. Above all, the time of the next sweep is unchanged, so that
+    // the claim writes nothing to the index.
     let row = table.row(&key).await;
     for (name, value) in &before {
         if !["st", "epoch", "att"].contains(&name.as_str()) {
@@ -156,7 +156,7 @@ async fn an_event_that_kills_each_worker_ends_as_a_dead_letter() {
     while let Claim::Leased(lease) = table.claim(&key, now).await {
         now = lease.until() + Duration::from_millis(5_001);
         workers += 1;
-        assert!(workers < 9, "it goes on for ever");
+        assert!(workers < 9, "expected the workers to run out of attempts");
     }
     assert_eq!(workers, 3);
     let row = table.ledger.event(&key).await.unwrap().unwrap();
@@ -171,7 +171,7 @@ async fn an_event_that_always_fails_ends_as_a_dead_letter() {
     let mut attempts = 0;
     while let Claim::Leased(lease) = table.claim_of(&key, now, 4).await {
         attempts += 1;
-        assert!(attempts < 9, "it goes on for ever");
+        assert!(attempts < 9, "expected the event to run out of attempts");
         now = now + Duration::from_secs(1);
         let settled = table.settle(*lease, retry_at(now)).await;
         assert!(matches!(settled, Settled::Recorded(_)));
@@ -261,7 +261,7 @@ async fn what_a_worker_abandoned_can_be_left_as_it_is() {
         (after.epoch, after.crashes, after.owner),
         (before.epoch, 0, before.owner)
     );
-    // What nobody has begun is not abandoned.
+    // An event that no worker has claimed is not abandoned.
     let key = table.receive(&event("evt_2")).await;
     let claim = table
         .ledger
@@ -317,7 +317,7 @@ async fn a_claim_and_the_end_of_the_attempts_exclude_each_other() {
         let key = table.receive(&event(&format!("evt_{round}"))).await;
         let lease = table.lease(&key, NOW).await;
         table.settle(lease, retry_at(NOW)).await;
-        // Two settings meet: here there may be ten attempts, there one.
+        // Two settings at the same time: ten attempts, and one.
         let racers = (0..16).map(|racer| table.claim_of(&key, NOW, [ATTEMPTS, 1][racer % 2]));
         let claims = join_all(racers).await;
         let leases = claims
@@ -346,7 +346,7 @@ async fn who_sees_it_used_up_does_not_overrule_who_took_it_since() {
     let lease = table.lease(&key, NOW).await;
     table.settle(lease, retry_at(NOW)).await;
     let (proxy, ledger) = table.through_proxy().await;
-    // A worker that allows one attempt is about to record the dead letter. One that allows ten
+    // A worker that allows one attempt is about to record the dead letter. A worker that allows ten
     // works meanwhile and fails again.
     let held = proxy.hold("UpdateItem", "dead_at");
     let (claim, ()) = held
@@ -355,7 +355,7 @@ async fn who_sees_it_used_up_does_not_overrule_who_took_it_since() {
             table.settle(lease, retry_at(after(60_000))).await;
         })
         .await;
-    // It looked again and saw the second failure too, so that the history has both.
+    // The first worker read the row again and saw the second failure too, so the history has both.
     assert!(matches!(claim.unwrap(), Claim::Exhausted));
     let row = table.ledger.event(&key).await.unwrap().unwrap();
     let history: Vec<&str> = row
@@ -391,7 +391,7 @@ async fn a_lease_that_was_prolonged_meanwhile_is_not_taken_over() {
     for attempts in [ATTEMPTS, 1] {
         let key = table.receive(&event(&format!("evt_{attempts}"))).await;
         table.lease(&key, NOW).await;
-        // A version that prolongs its leases does so under the same epoch.
+        // A version that renews its leases does so under the same epoch.
         let write = if attempts == 1 { "dead_at" } else { "cr :one" };
         let held = proxy.hold("UpdateItem", write);
         let prolong =
@@ -440,12 +440,13 @@ async fn who_takes_over_has_seen_whom() {
     table.lease(&key, NOW).await;
     let (proxy, ledger) = table.through_proxy().await;
     let held = proxy.hold("UpdateItem", "cr :one");
-    // Another took over meanwhile, and its lease is over as well by the clock of the first.
+    // Another worker took over meanwhile, and by the clock of the first one its lease has expired
+    // too.
     let late = lease_over() + LEASE + LEASE;
     let claim = ledger.claim(&key, "worker", late, LEASE, ATTEMPTS);
     let (claim, _) = held.around(claim, table.lease(&key, lease_over())).await;
     let lease = leased(claim.unwrap());
     assert_eq!((lease.row.epoch, lease.row.crashes), (3, 2));
-    // Refused, refused for the epoch, looked at again, granted.
+    // Refused, refused because of the epoch, read again, granted.
     assert_eq!(proxy.count()["UpdateItem"], 4);
 }

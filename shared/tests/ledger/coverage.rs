@@ -1,4 +1,4 @@
-//! The figures of the sync: each minute of a day is counted once, whoever counts.
+//! The coverage figures of the sync: each minute of a day is counted once, whichever run counts it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn before(seconds: u64) -> UnixMillis {
     NOW - Duration::from_secs(seconds)
 }
 
-/// One event a minute, of which the provider's list has every one and no webhook came.
+/// One event per minute that is in the provider's list and did not arrive by webhook.
 fn missed(minutes_ago: u64) -> Sighting {
     let happened = before(minutes_ago * 60);
     Sighting {
@@ -31,7 +31,7 @@ fn missed(minutes_ago: u64) -> Sighting {
     }
 }
 
-/// A run that began at `started` and asked from an overlap before `cursor`.
+/// A run that began at `started` and asked for events from a little before `cursor`.
 fn run(cursor: UnixMillis, started: UnixMillis) -> Tally {
     let from = cursor - OVERLAP;
     let mut tally = Tally::new(Window::closed(from, started, OVERLAP));
@@ -44,7 +44,7 @@ fn run(cursor: UnixMillis, started: UnixMillis) -> Tally {
 }
 
 impl Table {
-    /// Counts what a run has seen; how many events that added.
+    /// Counts the events that a run has seen. Returns how many the count added.
     async fn count(&self, tally: &Tally) -> u64 {
         let mut added = 0;
         for day in tally.days() {
@@ -84,7 +84,7 @@ async fn runs_that_overlap_or_are_repeated_count_each_event_once() {
     let mut sum = 0;
     let mut cursor = before(5400);
     for started in [before(4500), before(3600), before(2700)] {
-        // The first of the two died before it could move the cursor.
+        // The first of the two runs died before it could move the cursor.
         for _ in 0..2 {
             sum += table.count(&run(cursor, started)).await;
         }
@@ -101,7 +101,7 @@ async fn runs_that_overlap_or_are_repeated_count_each_event_once() {
 async fn of_runs_at_the_same_time_each_minute_is_counted_by_one() {
     let table = Table::fresh().await;
     let cursor = before(5400);
-    // They began at different times, and end in any order.
+    // The runs start at different times, and end in any order.
     let tallies: Vec<Tally> = (0..6).map(|n| run(cursor, before(3000 - n * 60))).collect();
     let added = join_all(tallies.iter().map(|tally| table.count(tally))).await;
     let today = table.today().await;
@@ -112,7 +112,7 @@ async fn of_runs_at_the_same_time_each_minute_is_counted_by_one() {
     assert_eq!(today.minutes, alone.minutes());
 }
 
-/// Both had read the same figures: the first day of all, and one that was begun.
+/// Both runs read the same figures: one on the first day of all, and one on a day that has figures.
 #[tokio::test]
 async fn who_comes_second_counts_on_top_of_the_first() {
     let table = Table::fresh().await;
@@ -132,7 +132,7 @@ async fn who_comes_second_counts_on_top_of_the_first() {
                 table.count(&two),
             )
             .await;
-        assert!(first.unwrap().is_none(), "nothing was left for it");
+        assert!(first.unwrap().is_none(), "no minute was left to count");
         sum += second;
         assert_eq!(table.today().await.counts.sync, sum);
         cursor = started;
@@ -268,7 +268,7 @@ async fn a_run_goes_on_from_the_page_that_was_noted_or_from_the_one_before() {
     assert_eq!(kept(NOW, "p1").await, None);
     keep(Some(&places[0]), None).await.unwrap();
     assert_eq!(kept(NOW, "p1").await, Some(1));
-    // Killed here, the cursor still says the first page.
+    // If the run is killed here, the cursor still names the first page.
     keep(Some(&places[1]), Some(&places[0])).await.unwrap();
     assert_eq!(
         (kept(NOW, "p1").await, kept(NOW, "p2").await),

@@ -53,7 +53,7 @@ async fn the_first_run_has_no_cursor_and_the_next_one_the_start_of_the_first() {
         (after(3).0, after(9_000).0)
     );
     assert!(!row.contains_key("own") && !row.contains_key("lu"));
-    // It is free at once.
+    // The lease is free at once.
     let lease = table.sync("two", after(9_001)).await.unwrap();
     assert_eq!(
         lease.cursor,
@@ -75,7 +75,7 @@ async fn a_held_cursor_is_refused_until_five_seconds_after_its_lease() {
     }
     assert_eq!(table.cursor().await, before);
     table.sync("two", after(65_001)).await.unwrap();
-    // The first has lost it, whatever it does.
+    // The first run has lost the lease, and every write of it fails.
     let taken = table.cursor().await;
     assert!(
         !table
@@ -103,7 +103,7 @@ async fn a_run_is_fenced_by_its_owner_and_by_its_epoch() {
         for ending in ["page", "advance", "advance to", "release", "restart"] {
             let lease = table.sync("one", NOW).await.unwrap();
             let mut row = table.cursor().await;
-            // What a restart would forget.
+            // Attributes that a restart removes.
             row.extend([("page".to_owned(), s("p0")), ("mk".to_owned(), s("m0"))]);
             row.insert(name.into(), other.clone());
             table.put(row.clone()).await;
@@ -147,7 +147,7 @@ async fn a_run_that_stops_goes_on_where_it_was() {
             .await
             .unwrap()
     );
-    // The page prolonged the lease.
+    // Storing the page renewed the lease.
     assert_eq!(number(&table.cursor().await, "lu"), after(80_000).0);
     assert!(table.sync("two", after(85_000)).await.is_none());
     table.ledger.sync().sync_release(lease).await.unwrap();
@@ -159,7 +159,7 @@ async fn a_run_that_stops_goes_on_where_it_was() {
         mark: None,
     };
     assert_eq!(lease.cursor, paused);
-    // The end of the run forgets the page.
+    // The end of the run removes the page.
     assert!(
         table
             .ledger
@@ -243,7 +243,7 @@ async fn a_place_never_comes_with_an_older_cursor() {
         .sync_advance_to(lease, after(4_999), "m2", after(8_000));
     assert!(!older.await.unwrap());
     assert_eq!(table.cursor().await, before);
-    // The same moment is none that is older.
+    // The same time is not an older time.
     let lease = table.sync("three", after(200_000)).await.unwrap();
     let again = ledger
         .sync()
@@ -292,7 +292,7 @@ async fn a_redelivery_is_asked_for_so_often_and_counted_for_each_event() {
     for _ in 0..2 {
         assert!(!may(&key).await);
     }
-    // What is refused is not counted, and other events have counts of their own.
+    // A refused request is not counted, and other events have their own counts.
     let again = table.item("SYNC#github-main", "ASKED#guid-1").await;
     assert_eq!(again, item);
     assert_eq!(number(&item.unwrap(), "n"), 3);
@@ -312,7 +312,7 @@ async fn a_page_of_a_run_older_than_the_cursor_is_not_gone_on_from() {
             .await
             .unwrap()
     );
-    // It read its clock before the other run ended, and could never move the cursor.
+    // This run read its clock before the other run ended, so it could never move the cursor.
     let lease = table.sync("two", after(7_000)).await.unwrap();
     let old = ResumePoint {
         started: after(4_999),
@@ -425,7 +425,7 @@ async fn a_place_in_a_list_is_kept_by_every_run_until_the_provider_refuses_it() 
         .sync_advance_to(lease, after(1), "m1", after(2_000));
     assert!(ended.await.unwrap());
 
-    // A run that breaks off leaves the place and where it was.
+    // A run that stops early stores its page and the position.
     let lease = table.sync("two", after(3_000)).await.unwrap();
     assert_eq!(lease.cursor.mark.as_deref(), Some("m1"));
     let paused = ResumePoint {

@@ -1,8 +1,8 @@
-//! Takes a clause out of a condition on its way to DynamoDB, to see whether a test notices.
+//! Removes a clause from a condition on its way to DynamoDB, to check that a test fails.
 //!
 //! `infra/tests/clauses.py` does that with each clause of each condition. `MITT_SEEN` is a file to
-//! which every condition that passes is added, behind the test that sent it; `MITT_CUT` is one with
-//! two lines, a condition and what is sent in its place.
+//! which every condition that passes is appended, with the test that sent it. `MITT_CUT` is a file
+//! with two lines: a condition, and its replacement.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write as _;
@@ -79,7 +79,7 @@ fn cut<V>(
         return;
     }
     *condition = Some(to.clone()).filter(|to| !to.is_empty());
-    // DynamoDB refuses values that nothing speaks of.
+    // DynamoDB refuses values that no expression uses.
     let used = used(&format!("{to} {rest}"));
     keep(names, &used);
     keep(values, &used);
@@ -104,11 +104,11 @@ fn used(text: &str) -> BTreeSet<String> {
 
 fn asked() -> Option<(String, String)> {
     let text = std::fs::read_to_string(env_var("MITT_CUT")?).expect("MITT_CUT is a file");
-    let (of, to) = text.split_once('\n').expect("it has two lines");
+    let (of, to) = text.split_once('\n').expect("MITT_CUT has two lines");
     Some((of.to_owned(), to.trim_end_matches('\n').to_owned()))
 }
 
-/// The thread of a test has its name.
+/// The thread of a test has the test's name.
 fn note(condition: &str) {
     static SEEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let Some(path) = env_var("MITT_SEEN") else {
@@ -122,7 +122,7 @@ fn note(condition: &str) {
             .create(true)
             .append(true)
             .open(path)
-            .expect("MITT_SEEN can be written");
-        writeln!(file, "{line}").expect("MITT_SEEN can be written");
+            .expect("MITT_SEEN is writable");
+        writeln!(file, "{line}").expect("MITT_SEEN is writable");
     }
 }

@@ -1,4 +1,4 @@
-//! What an action does to the world is remembered across attempts, crashes and zombies.
+//! The effects of an action are stored across attempts, crashes and workers that lost their lease.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -18,12 +18,12 @@ fn clock() -> UnixMillis {
     after(100)
 }
 
-/// The first moment at which a lease from [`NOW`] no longer allows to begin something.
+/// The first time at which a lease taken at [`NOW`] is too short to start an action.
 fn nearly_over() -> UnixMillis {
     NOW + LEASE - CLOCK_MARGIN
 }
 
-/// A downstream that notes each call with its key and answers as it is told.
+/// A destination that records each call with its key and gives the configured answers.
 #[derive(Default)]
 struct Downstream(RefCell<Vec<String>>);
 
@@ -55,7 +55,7 @@ fn not() -> Effect {
 }
 
 impl Table {
-    /// One attempt with one effect, settled as a processor does: what it came to.
+    /// One attempt with one effect, settled as a processor does. Returns its outcome.
     async fn attempt(
         &self,
         lease: Lease,
@@ -136,7 +136,7 @@ type Case = (IdempotencySupport, fn() -> Effect, usize, &'static str);
 #[tokio::test]
 async fn what_is_known_decides_what_the_next_attempt_does() {
     use IdempotencySupport::{Honoured, Ignored};
-    // What the first attempt came to, and how often the world is called by two of them.
+    // The outcome of the first attempt, and how often two attempts call the destination.
     let cases: [Case; 6] = [
         (Honoured, done, 1, "done"),
         (Ignored, done, 1, "done"),
@@ -153,7 +153,7 @@ async fn what_is_known_decides_what_the_next_attempt_does() {
         let effects = Effects::new(&table.ledger, &lease, clock);
         let call = async |key: &str| world.call(key, first());
         effects.once("issue", keys, call).await;
-        // Another action of the event failed, so that there is a second attempt.
+        // Another action of the event failed, so there is a second attempt.
         let changed = effects.into_changed();
         let settled = table
             .ledger
@@ -191,7 +191,7 @@ async fn a_worker_that_died_in_the_call_leaves_its_intent() {
         {
             let call = effects.once("issue", keys, async |_: &str| std::future::pending().await);
             let mut call = Box::pin(call);
-            // It has written its intent once it waits for the world.
+            // The action has stored its intent when it waits for the destination.
             while table
                 .ledger
                 .event(&key)
@@ -255,7 +255,7 @@ async fn a_zombie_touches_neither_the_world_nor_the_row() {
     table.lease(&key, lease_over()).await;
     let before = table.row(&key).await;
     let world = Downstream::default();
-    // Its own clock stands still, so that only the fence can stop it.
+    // The clock of this worker does not advance, so only the fencing token can stop it.
     let effects = Effects::new(&table.ledger, &zombie, clock);
     let call = async |key: &str| world.call(key, done());
     let outcome = effects
@@ -301,7 +301,7 @@ async fn what_was_held_back_for_the_lease_is_done_by_the_next_attempt() {
             .settle(lease, retry_at(NOW), &changed, after(200));
         settled.await.unwrap();
 
-        // It never began, so that it cannot have happened.
+        // The action never began, so the effect cannot exist.
         let lease = table.lease(&key, NOW).await;
         let outcome = table.attempt(lease, keys, &world, done()).await;
         assert_eq!(
@@ -327,7 +327,7 @@ async fn an_intent_is_refused_for_what_is_done() {
     let intent = effect(EffectState::Intent);
     assert!(!table.ledger.intend(&lease, "issue", &intent).await.unwrap());
     assert_eq!(table.row(&key).await, before);
-    // What is not known to be done may be tried again.
+    // An effect that is not known to be applied may be tried again.
     for state in [EffectState::Intent, EffectState::Not, EffectState::Unknown] {
         let name = state.as_str();
         assert!(
@@ -396,11 +396,11 @@ async fn a_downstream_that_can_be_asked_decides_what_nobody_knows() {
         let first = async |_: &str| Effect::Unknown {
             error: "no answer".into(),
         };
-        let never = async |_: &str| panic!("there is no doubt yet");
+        let never = async |_: &str| panic!("nothing is unknown yet");
         let outcome = effects.once_asking("issue", first, never).await;
         assert!(
             matches!(outcome, Outcome::Retry { .. }),
-            "it can be asked: {outcome:?}"
+            "the effect can be looked up: {outcome:?}"
         );
         let changed = effects.into_changed();
         let settled = table
@@ -441,7 +441,7 @@ async fn a_worker_that_was_stopped_before_the_call_leaves_no_doubt() {
     let held = proxy.hold("UpdateItem", "fx.#n");
     let call = async |key: &str| world.call(key, done());
     let once = Box::pin(effects.once("issue", IdempotencySupport::Ignored, call));
-    // The time of the action runs out while its intent is on the way.
+    // The time limit of the action is reached while its intent is in flight.
     let arrived = Box::pin(held.arrived);
     drop(futures::future::select(once, arrived).await);
     let changed = effects.into_changed();
@@ -455,7 +455,7 @@ async fn a_worker_that_finds_its_intent_written_may_go_on() {
     let key = table.receive(&event("evt_1")).await;
     let lease = table.lease(&key, NOW).await;
     let (proxy, ledger) = table.through_proxy().await;
-    // The first intent was applied and its answer lost: the second is the same.
+    // The first intent was applied and its answer lost. The second one is equal.
     proxy.lose_answer("UpdateItem", "fx.#n");
     let intent = effect(EffectState::Intent);
     assert!(ledger.intend(&lease, "issue", &intent).await.unwrap());
@@ -479,7 +479,7 @@ async fn a_failure_that_the_downstream_keeps_under_the_key_is_for_a_human_at_onc
         (Honoured, failed(false), "retry", 1),
         (Honoured, failed(true), "unknown", 1),
         (HonouredWithFailures, failed(false), "unknown", 0),
-        // What had no answer is not stored: the key finds out.
+        // An effect without an answer is not stored; the idempotency key resolves it.
         (HonouredWithFailures, unknown(), "retry", 1),
         (HonouredWithFailures, not(), "retry", 1),
         (Ignored, failed(false), "unknown", 0),
@@ -497,7 +497,7 @@ async fn a_failure_that_the_downstream_keeps_under_the_key_is_for_a_human_at_onc
         let lease = table.lease(&key, NOW).await;
         let outcome = table.attempt(lease, keys, &world, answer.clone()).await;
         assert_eq!(word(&outcome), first, "{keys:?} {answer:?}");
-        // Whoever tries again, such as a replay, calls only where that can tell more.
+        // A later attempt, such as a replay, calls only where a call can tell more.
         let world = Downstream::default();
         let lease = table.lease(&key, NOW).await;
         let outcome = table.attempt(lease, keys, &world, done()).await;
@@ -527,7 +527,7 @@ async fn a_failure_that_is_kept_is_asked_about_and_not_repeated() {
         let lease = table.lease(&key, NOW).await;
         let effects = Effects::new(&table.ledger, &lease, clock);
         let call = async |_: &str| failed(true);
-        let never = async |_: &str| panic!("there is no doubt yet");
+        let never = async |_: &str| panic!("nothing is unknown yet");
         let outcome = effects.once_asking("issue", call, never).await;
         assert!(matches!(outcome, Outcome::Retry { .. }), "{outcome:?}");
         let changed = effects.into_changed();
@@ -536,7 +536,7 @@ async fn a_failure_that_is_kept_is_asked_about_and_not_repeated() {
 
         let lease = table.lease(&key, NOW).await;
         let effects = Effects::new(&table.ledger, &lease, clock);
-        let call = async |_: &str| panic!("it would only hear the failure again");
+        let call = async |_: &str| panic!("the call would return the same failure");
         let ask = async |_: &str| said.clone();
         let outcome = effects.once_asking("issue", call, ask).await;
         let permanent = matches!(outcome, Outcome::Permanent { .. });
@@ -560,7 +560,7 @@ async fn what_was_refused_is_not_called_again_in_the_same_run() {
     }
     assert_eq!(world.calls().len(), 1);
     assert_eq!(table.state_of(&key, "issue").await, EffectState::Refused);
-    // A later run is a person's second thought.
+    // A later run is an operator's decision.
     table
         .edit(&key, |row| {
             row.insert("run".into(), crate::support::n(1));

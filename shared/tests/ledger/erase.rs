@@ -1,4 +1,4 @@
-//! What an event carried goes; that it was there stays.
+//! Erasure deletes the payload of an event and keeps the record that the event existed.
 
 use shared::base::timing::{KEEP_ROW, LEASE};
 use shared::inbox::ledger::{
@@ -35,7 +35,7 @@ async fn nothing_of_the_content_is_left() {
         let id = format!("evt_{index}");
         let event = event_with(&id, Via::Webhook, noise(bytes));
         table.receive(&event).await;
-        // Another body under the same key, of a delivery that was turned away.
+        // Another body under the same key, from a delivery that was quarantined.
         table
             .receive(&event_with(&id, Via::BackupSync, noise(bytes)))
             .await;
@@ -71,7 +71,7 @@ async fn nothing_of_the_content_is_left() {
         assert_eq!(told, [("failed", ""), ("done", ""), ("erased", BY.why)]);
         assert_eq!(row.history[2].owner, BY.who);
         assert_eq!(table.body(event.key()).await, Err(NoBody::Gone));
-        // It is still known.
+        // The event is still known.
         let again = table.ledger.receive(&event, after(9_500)).await.unwrap();
         assert_eq!(again, Received::Settled);
         assert_eq!(erase(&table, &event).await, Erased::Gone);
@@ -150,7 +150,10 @@ async fn of_a_worker_and_an_erasure_one_comes_first() {
             }
             (Erased::Processing, Claim::Leased(lease)) => {
                 let body = table.ledger.leased_body(&lease).await.unwrap();
-                assert!(body.is_ok(), "it was taken from the worker's hands");
+                assert!(
+                    body.is_ok(),
+                    "the worker lost the body while it held the lease"
+                );
             }
             other => panic!("round {round}: {other:?}"),
         }
@@ -190,7 +193,7 @@ async fn a_deletion_that_failed_is_made_up_for() {
         BodyAt::Bucket(_)
     ));
     let whole = table.ledger.clone();
-    // As an operator who did not name the bucket.
+    // An operator who did not name the bucket.
     table.ledger = shared::inbox::ledger::Ledger::new(table.db.clone(), &table.name, None);
     let error = table.ledger.erase(event.key(), BY, NOW).await.unwrap_err();
     assert!(format!("{error:#}").contains("no bucket"), "{error:#}");
@@ -209,14 +212,14 @@ async fn what_was_kept_apart_goes_by_itself() {
     let other = event_with("evt_1", Via::Webhook, other);
     table.receive(&one).await;
     let Received::Conflict(apart) = table.ledger.receive(&other, NOW).await.unwrap() else {
-        panic!("it is another body under the same id");
+        panic!("expected a conflict: another body under the same id");
     };
     let erased = table.ledger.erase(&apart, BY, after(9_000)).await.unwrap();
     assert_eq!(erased, Erased::Gone);
     assert_eq!(table.body(&apart).await, Err(NoBody::Gone));
     assert_eq!(table.body(one.key()).await, Ok(one.body().to_vec()));
     assert_eq!(erase(&table, &one).await, Erased::Gone);
-    // What was placed under the first key, before anybody saw that it is another body, is here too.
+    // The body that was stored under the first key, before the conflict was found, is deleted too.
     assert_eq!(objects(&table).await, 0);
 }
 
@@ -226,7 +229,7 @@ async fn what_was_kept_apart_stays_when_the_first_one_goes() {
     let [one, other] = [(); 2].map(|()| event_with("evt_1", Via::Webhook, noise(40_000)));
     table.receive(&one).await;
     let Received::Conflict(apart) = table.ledger.receive(&other, NOW).await.unwrap() else {
-        panic!("it is another body under the same id");
+        panic!("expected a conflict: another body under the same id");
     };
     assert_eq!(erase(&table, &one).await, Erased::Gone);
     assert_eq!(table.body(&apart).await, Ok(other.body().to_vec()));

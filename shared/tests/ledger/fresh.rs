@@ -1,4 +1,4 @@
-//! What came a moment ago stands in no part of the `work` index, until somebody finds it open.
+//! A new event is not in the `work` index until the sweep finds it open.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use shared::webhook::event::EventKey;
 use crate::support::{ATTEMPTS, NOW, Table, after, dead, event, number, retry_at, s, text};
 
 impl Table {
-    /// Received as the catcher does.
+    /// Stores an event as the catcher does.
     async fn came(&self, id: &str) -> EventKey {
         let event = event(id);
         let placed = self.ledger.store_body(&event).await.unwrap();

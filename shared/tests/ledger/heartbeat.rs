@@ -1,4 +1,4 @@
-//! When the rounds of backup-sync ended.
+//! The heartbeats of backup-sync: when each task last ended.
 
 use crate::support::{NOW, Table, after};
 

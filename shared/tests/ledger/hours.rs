@@ -1,5 +1,5 @@
-//! How many events came in an hour: counted from the index, kept once the hour is over, and a newer
-//! count takes the place of an older one.
+//! The events of an hour: counted from the index, and stored when the hour is over. A newer count
+//! replaces an older one.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -137,7 +137,7 @@ async fn events_are_counted_by_type_and_minute_in_the_span_alone() {
         let event = came(id, kind, at(seconds));
         table.ledger.receive(&event, at(seconds)).await.unwrap();
     }
-    // The same key with another body is kept apart, and is no event that came.
+    // The same key with another body is quarantined, and is not counted as an event.
     let other = Event::fetched(Fetched {
         source: SOURCE,
         provider: "stripe",
@@ -227,7 +227,7 @@ async fn what_waits_is_told_apart_and_what_is_done_says_how_long_it_took() {
             ("evt_open", State::Received, None),
         ]
     );
-    // Of an event that was replayed nobody can say how long it took.
+    // A replayed event has no meaningful duration.
     table
         .edit(&done, |row| {
             row.insert("run".into(), n(1));

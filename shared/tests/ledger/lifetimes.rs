@@ -1,8 +1,9 @@
-//! A year over rows in every state: what still needs its body keeps it, and what may expire does.
+//! One year over rows in every state: a body is kept while it is needed, and everything else
+//! expires.
 //!
-//! Time passes in steps. In each one the sweep does what it does to bodies, and then everything is
-//! deleted whose time is over: items by the `ttl` that they carry, as DynamoDB does, and objects by
-//! the days of their tag, as the rules of the bucket do. No worker settles what is open.
+//! Time passes in steps. In each step the sweep updates the bodies, and then everything whose time
+//! is over is deleted: items by their `ttl`, as DynamoDB does, and objects by the days in their
+//! tag, as the rules of the bucket do. No worker settles the open events.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,9 +36,9 @@ fn day(days: u64) -> UnixMillis {
 
 struct World {
     table: Table,
-    /// When each object was made.
+    /// The creation time of each object.
     objects: BTreeMap<String, UnixMillis>,
-    /// What must be readable, and what was.
+    /// The bodies that must be readable, with their bytes.
     bodies: BTreeMap<EventKey, Vec<u8>>,
 }
 
@@ -84,7 +85,7 @@ impl World {
         key
     }
 
-    /// What the sweep does to rows and bodies. Nobody hears the messages.
+    /// The sweep's updates of rows and bodies. No worker receives its messages.
     async fn sweep(&self, now: UnixMillis) {
         let ledger = &self.table.ledger;
         for shard in 0..WORK_SHARDS {
@@ -114,7 +115,7 @@ impl World {
             let made = *self.objects.entry(key.to_owned()).or_insert(now);
             let tags = s3.get_object_tagging().bucket(&bucket).key(key);
             let tags = tags.send().await.unwrap();
-            // What has the tag `open` falls under no rule.
+            // No rule of the bucket matches the tag `open`.
             let days = tags.tag_set()[0].value().parse::<u64>();
             if days.is_ok_and(|days| now.since(made).as_secs() >= days * 24 * 3600) {
                 let delete = s3.delete_object().bucket(&bucket).key(key);
@@ -136,7 +137,7 @@ impl World {
     }
 }
 
-/// A refused request, and how many items it takes.
+/// Stores a rejected request, and returns how many items that takes.
 async fn reject(table: &Table) -> usize {
     let config = "schema = 1\n[[source]]\nname = \"stripe-main\"\npreset = \"stripe\"\n\
                   action = [{ kind = \"keep\" }]";
@@ -193,7 +194,8 @@ async fn nothing_that_needs_its_body_loses_it_in_a_year() {
         stay.push(discarded);
     }
     assert_eq!(reject(&world.table).await, 1);
-    // It lies in the bucket, and its event in the spill queue, for as long as that keeps messages.
+    // The body is in the bucket and its event in the spill queue, for as long as the queue keeps
+    // messages.
     let spilled = world.event("spilled", 40_000);
     let placed = world.table.ledger.store_body(&spilled).await.unwrap();
 
@@ -217,7 +219,7 @@ async fn nothing_that_needs_its_body_loses_it_in_a_year() {
         }
         for (key, size) in done.iter().zip(SIZES) {
             let row = ledger.event(key).await.unwrap();
-            // One that is in its row lives as long as that.
+            // A body in the row lives as long as the row.
             let expected = match (when, size) {
                 ("after 30 days", 100) => Ok(world.bodies[key].clone()),
                 _ => Err(NoBody::Gone),
@@ -229,7 +231,7 @@ async fn nothing_that_needs_its_body_loses_it_in_a_year() {
         }
     }
 
-    // Decided after a year: it is worked on with its body, and then it expires like any other.
+    // Decided after a year: the event is processed with its body, and then expires like any other.
     let late = day(371);
     for key in &waiting {
         let decided = ledger.release(key, BY, late).await.unwrap();

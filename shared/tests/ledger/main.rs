@@ -1,8 +1,8 @@
-//! The ledger on DynamoDB's wire protocol: every transition accepted and refused, raced, cut off
-//! in the middle, and on rows that other code wrote.
+//! The ledger on DynamoDB's wire protocol: every transition accepted and refused, in races,
+//! interrupted, and on rows that other code wrote.
 //!
-//! It runs on the embedded emulator, or on whatever `AWS_ENDPOINT_URL` names. Either is proved
-//! first. Each test has a table of its own, made from `template.yaml`, and chooses its own time.
+//! The tests run on the embedded emulator, or on the endpoint in `AWS_ENDPOINT_URL`. Either is
+//! checked first. Each test has its own table, made from `template.yaml`, and chooses its own time.
 
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

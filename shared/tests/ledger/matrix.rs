@@ -1,4 +1,4 @@
-//! Every state, and everything that can be tried on it.
+//! Every state, and every operation on it.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use shared::webhook::event::EventKey;
 
 use crate::support::{ATTEMPTS, NOW, Table, dead, event, ms, n, number, retry_at, s, text};
 
-/// When all of it is tried.
+/// The time of the operations.
 const THEN: UnixMillis = UnixMillis(NOW.0 + 3_600_000);
 
-/// Where a row stands. A lease that is over and a retry that is due are a matter of time.
+/// The state of a row. An expired lease and a due retry differ only in time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stand {
     Received,
@@ -38,13 +38,13 @@ const STANDS: [Stand; 8] = [
     Stand::Quarantined,
 ];
 
-/// How the lease of a worker stands to the row.
+/// The lease of a worker, compared with the row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fence {
     Right,
-    /// The row has another epoch, and all else is the worker's.
+    /// The row has another epoch. All other values are the worker's.
     OldEpoch,
-    /// The row has another owner, and all else is the worker's.
+    /// The row has another owner. All other values are the worker's.
     OtherOwner,
 }
 
@@ -52,26 +52,26 @@ use Fence::{OldEpoch, OtherOwner, Right};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Op {
-    /// The event comes again.
+    /// The event arrives again.
     Receive,
     Claim,
-    /// With no attempt left.
+    /// A claim without attempts left.
     ClaimUsedUp,
     Intend(Fence),
     Done(Fence),
     Retry(Fence),
     Dead(Fence),
-    /// The sweep, as the index says.
+    /// The sweep, with a current index entry.
     Look,
-    /// The index was behind.
+    /// The sweep, with an outdated index entry.
     LookLate,
-    /// There is no room in the queue.
+    /// The sweep, with a full queue.
     LookFull,
     LookUsedUp,
 }
 
-/// What is answered, and after the arrow the state of a row that was changed. A row without an
-/// arrow is the same to the byte.
+/// The answer, and after the arrow the state of a row that was changed. A row without an arrow is
+/// equal to the byte.
 #[rustfmt::skip]
 const TABLE: [(Op, [&str; 8]); 19] = [
     //                    received                 live                  expired                  done        failed, due              failed, not due          dead letter  quarantined
@@ -87,7 +87,7 @@ const TABLE: [(Op, [&str; 8]); 19] = [
     (Op::Retry(Right),       ["stale",                 "recorded → failed",  "recorded → failed",     "stale",    "stale",                 "stale",                 "stale",     "stale"]),
     (Op::Retry(OldEpoch),    ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
     (Op::Retry(OtherOwner),  ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
-    // A dead letter that was recorded at another time is another one's, say the sweep's.
+    // A dead letter recorded at another time was recorded by another task, such as the sweep.
     (Op::Dead(Right),        ["stale",                 "recorded → dead_letter", "recorded → dead_letter", "stale", "stale",                "stale",                 "stale",     "stale"]),
     (Op::Dead(OldEpoch),     ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
     (Op::Dead(OtherOwner),   ["stale",                 "stale",              "stale",                 "stale",    "stale",                 "stale",                 "stale",     "stale"]),
@@ -118,7 +118,7 @@ async fn each_operation_on_each_state_has_its_outcome() {
 async fn try_on(table: &Table, op: Op, stand: Stand) -> String {
     let event = event(&format!("{op:?}/{stand:?}").replace(['(', ')'], "."));
     let key = table.receive(&event).await;
-    // The second lease, so that there is an older epoch and a crash.
+    // The second lease, so that the row has an older epoch and a crash.
     table.lease(&key, NOW).await;
     let lease = table.lease(&key, THEN - Duration::from_secs(1)).await;
     let before = table.edit(&key, |row| place(row, op, stand)).await;
@@ -131,11 +131,11 @@ async fn try_on(table: &Table, op: Op, stand: Stand) -> String {
     format!("{answer} → {}", text(&after, "st"))
 }
 
-/// Puts the row where it is to stand.
+/// Puts the row into the given state.
 fn place(row: &mut Item, op: Op, stand: Stand) {
     let pk = text(row, "pk");
     let owner = text(row, "own");
-    // What newer code may have written.
+    // An attribute of newer code.
     row.insert("zz".into(), s("of a later version"));
     let fence = match op {
         Op::Intend(fence) | Op::Done(fence) | Op::Retry(fence) | Op::Dead(fence) => Some(fence),
@@ -161,7 +161,7 @@ fn place(row: &mut Item, op: Op, stand: Stand) {
             row.insert("st".into(), s("done"));
             row.insert("done_at".into(), ms(NOW));
             row.insert("ttl".into(), n(NOW.secs() + 1));
-            // It is the worker's own only where the epoch says that it is not.
+            // The row has the worker's own values only if the epoch differs.
             let own = fence == Some(OldEpoch);
             let by = if own { owner.as_str() } else { "another/1" };
             row.insert("done_by".into(), s(by));
@@ -185,7 +185,7 @@ fn place(row: &mut Item, op: Op, stand: Stand) {
     }
     let processing = matches!(stand, Stand::Live | Stand::Expired);
     match fence {
-        // Only the state is not the worker's.
+        // Only the state differs from the worker's.
         Some(Right) => {}
         Some(OldEpoch) => {
             row.insert("epoch".into(), n(number(row, "epoch") + 1));
@@ -274,13 +274,16 @@ async fn settle(table: &Table, lease: Lease, settlement: Settlement) -> &'static
     }
 }
 
-/// How far the index was behind, the attempts that there may be, and whether there is room.
+/// How outdated the index is, the number of attempts allowed, and whether the queue has capacity.
 async fn look(table: &Table, key: &EventKey, row: &Item, how: (i64, u32, bool)) -> &'static str {
     let seen = row
         .get("gsk")
         .map_or(NOW, |_| UnixMillis(number(row, "gsk")));
     let seen = UnixMillis(seen.0 - how.0);
-    let swept = table.ledger.sweep_one(key, seen, how.1, how.2, THEN);
+    let swept = table
+        .ledger
+        .sweep()
+        .sweep_one(key, seen, how.1, how.2, THEN);
     match swept.await.unwrap() {
         SweepResult::Send(work_message, ..) => {
             assert_eq!(work_message.key, *key);
@@ -296,7 +299,7 @@ fn next_due() -> UnixMillis {
     THEN + Duration::from_secs(60)
 }
 
-/// What is true of every row that was changed.
+/// The invariants of every row that was changed.
 pub(crate) fn assert_sound(before: &Item, after: &Item) {
     let state = text(after, "st");
     let has = |name: &str| after.contains_key(name);
@@ -306,7 +309,7 @@ pub(crate) fn assert_sound(before: &Item, after: &Item) {
     let (gpk, indexed) = (after.get("gpk"), has("gsk"));
     match state.as_str() {
         "done" => assert_eq!((gpk, indexed), (None, false), "{state}"),
-        // What older code quarantined is in no part of the index.
+        // Quarantined rows of older code are in no partition of the index.
         "quarantined" => match gpk {
             Some(_) => assert!(text(after, "gpk").starts_with("Q#") && indexed),
             None => assert!(!indexed),

@@ -1,4 +1,4 @@
-//! One notice is up at a time, and what slept because of one is called up with care.
+//! One operator flag of a kind is set at a time, and events that it held back are woken gradually.
 
 use std::time::Duration;
 
@@ -30,12 +30,12 @@ async fn of_two_operators_the_second_is_told_of_the_first() {
         table.ledger.operations().flag(SHOP).await.unwrap(),
         Some(anna.clone())
     );
-    // What is about something else is another notice.
+    // A flag about another subject is another flag.
     for other in [FlagKind::Pause("shop-eu"), FlagKind::Rotation("shop")] {
         assert_eq!(table.ledger.operations().flag(other).await.unwrap(), None);
         assert_eq!(put_up(&table.ledger, other, &ben).await, FlagResult::Set);
     }
-    // Up again by a write whose answer was lost.
+    // Set again by a write whose answer was lost.
     assert_eq!(put_up(&table.ledger, SHOP, &anna).await, FlagResult::Set);
 }
 
@@ -60,7 +60,7 @@ async fn only_the_notice_that_was_read_is_taken_down() {
             .clear_flag(SHOP, &old)
             .await
             .unwrap(),
-        "it is down"
+        "the flag is cleared"
     );
     assert_eq!(put_up(&table.ledger, SHOP, &new).await, FlagResult::Set);
     assert!(
@@ -96,7 +96,7 @@ impl Table {
         UnixMillis(number(&self.row(key).await, "gsk"))
     }
 
-    /// Whether the next sweep looks at it, as of what is in the index.
+    /// Whether the next sweep visits the event, according to the index.
     async fn look_now(&self, key: &EventKey, now: UnixMillis) -> bool {
         let seen = self.next_look_of(key).await;
         let called = self
@@ -125,11 +125,11 @@ async fn what_waits_for_nothing_but_a_look_is_called_up() {
     );
     assert!(table.look_now(&due, after(5_000)).await);
 
-    // A claim leaves the time that was due, and a lease that is over belongs to the sweep.
+    // A claim keeps the time that was due, and an expired lease belongs to the sweep.
     let lease = table.lease(&due, after(6_000)).await;
     assert!(
         !table.look_now(&due, after(7_000)).await,
-        "somebody is at work"
+        "a worker holds the lease"
     );
     assert!(
         !table
@@ -182,14 +182,18 @@ async fn a_pause_is_known_within_five_seconds_and_read_no_more_often() {
     assert!(!paused(5_000).await.unwrap(), "it was read a moment ago");
     assert!(paused(5_001).await.unwrap());
 
-    // Where the table cannot be read, what was read holds for a minute. Then nobody can say.
+    // If the table cannot be read, the last value is used for one minute. After that the read
+    // fails.
     proxy.conflict("GetItem", 4);
     assert!(paused(12_000).await.unwrap());
-    assert!(paused(16_000).await.unwrap(), "asked in vain a moment ago");
+    assert!(
+        paused(16_000).await.unwrap(),
+        "the failed read was a moment ago"
+    );
     assert!(paused(65_000).await.unwrap());
     assert!(paused(65_002).await.is_err());
     let unknown = pauses.is_paused("other", after(65_002)).await;
-    assert!(unknown.is_err(), "a source that nobody has asked for");
+    assert!(unknown.is_err(), "a source without a cached value");
     table
         .ledger
         .operations()

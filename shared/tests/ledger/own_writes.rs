@@ -1,5 +1,5 @@
-//! A write that was applied, but whose answer was lost: the SDK sends it again, its condition is
-//! refused by what it wrote itself, and this must not look like somebody else's doing.
+//! A write that was applied, but whose answer was lost: the SDK sends it again, and its own first
+//! write makes the condition fail. The code must not take that for another writer.
 
 use shared::base::timing::LEASE;
 use shared::inbox::ledger::{Claim, Received, Settled, Settlement, State};
@@ -11,7 +11,7 @@ use crate::support::{
     retry_at,
 };
 
-/// A client that did not send again has proved nothing.
+/// A client that did not repeat the request has proved nothing.
 fn assert_sent(proxy: &Proxy, operation: &str, times: usize) {
     assert_eq!(proxy.count().get(operation), Some(&times), "{operation}");
 }
@@ -24,7 +24,7 @@ async fn a_received_event_is_new() {
     let event = event("evt_1");
     assert_eq!(ledger.receive(&event, NOW).await.unwrap(), Received::New);
     assert_sent(&proxy, "PutItem", 2);
-    // A true duplicate is still one.
+    // A true duplicate is still a duplicate.
     let again = ledger.receive(&event, NOW).await.unwrap();
     assert!(matches!(again, Received::Open { .. }), "{again:?}");
 }
@@ -58,7 +58,7 @@ async fn an_event_kept_apart_stays_so() {
     proxy.lose_answer("PutItem", "quarantined");
     let other = event_with("evt_1", Via::Webhook, "two");
     let Received::Conflict(key) = ledger.receive(&other, NOW).await.unwrap() else {
-        panic!("it is no conflict");
+        panic!("expected no conflict");
     };
     assert_eq!(
         table.ledger.event(&key).await.unwrap().unwrap().state,
@@ -166,7 +166,7 @@ async fn a_settlement_is_stale_when_another_claimed_before_it_was_sent_again() {
     let (proxy, ledger) = table.through_proxy().await;
     proxy.lose_answer("UpdateItem", ":h");
     let held = proxy.hold("UpdateItem", ":h");
-    // It was recorded, and then the event went on: nothing follows from it any more.
+    // The result was recorded and then the event changed; the worker has nothing further to do.
     let (settled, next) = held
         .around(
             ledger.settle(lease, retry_at(NOW), &[], NOW),
@@ -183,12 +183,14 @@ async fn a_sync_lease_is_taken() {
     let (proxy, ledger) = table.through_proxy().await;
     proxy.lose_answer("UpdateItem", ":over");
     let lease = ledger
+        .sync()
         .sync_lease("stripe-main", "one", NOW, LEASE)
         .await
         .unwrap();
     assert_sent(&proxy, "UpdateItem", 2);
     assert!(
         ledger
+            .sync()
             .sync_advance(lease.unwrap(), NOW, after(1))
             .await
             .unwrap()
@@ -200,12 +202,14 @@ async fn the_end_of_a_sync_is_known_to_be_ours() {
     let table = Table::fresh().await;
     let (proxy, ledger) = table.through_proxy().await;
     let lease = ledger
+        .sync()
         .sync_lease("stripe-main", "one", NOW, LEASE)
         .await
         .unwrap();
     proxy.lose_answer("UpdateItem", "last_ok");
     assert!(
         ledger
+            .sync()
             .sync_advance(lease.unwrap(), NOW, after(1))
             .await
             .unwrap()

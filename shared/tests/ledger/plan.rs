@@ -1,4 +1,4 @@
-//! A plan is kept whole, one operator at a time applies it, and it comes to an end once.
+//! A plan is stored whole, one operator at a time applies it, and it ends once.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const ID: &str = "rpl_7KQ2M4";
 const LEASE: Duration = Duration::from_secs(30);
 const GOOD: Duration = Duration::from_secs(3600);
 
-/// When a lease taken at [`NOW`] may be taken from its owner.
+/// When a lease taken at [`NOW`] can be taken over.
 const OVER: u64 = 35_001;
 
 fn events(count: usize) -> Vec<PlanEvent> {
@@ -140,7 +140,7 @@ impl Table {
 #[tokio::test]
 async fn a_plan_is_read_as_it_was_made() {
     let table = Table::fresh().await;
-    // More than fit into one item.
+    // More events than fit into one item.
     let events = events(1_203);
     let left = PlanLeftOut {
         key: EventKey::new("stripe-main", "evt_done"),
@@ -165,7 +165,7 @@ async fn a_plan_is_read_as_it_was_made() {
     let keys = planned.iter().map(|event| (&event.key, event.seen));
     assert!(keys.eq(events.iter().map(|event| (&event.key, event.epoch))));
     assert_eq!(ledger.plans().plan("rpl_000000").await.unwrap(), None);
-    // All of it goes in the same hour.
+    // All items of the plan expire in the same hour.
     let ends = (NOW + KEEP_PLAN).secs();
     let all = table.all().await;
     assert!(
@@ -218,11 +218,11 @@ async fn one_operator_has_it_until_it_is_given_back_or_its_time_is_over() {
     assert_eq!(seen.runs, [run("anna")]);
     table.ledger.plans().pause_plan(first, 2).await.unwrap();
     assert!(!table.plan().await.is_held(after(1_000)));
-    // It has begun, and can be gone on with when nobody could begin it any more.
+    // A plan that has begun can be continued after the time to begin it is over.
     let late = NOW + 2 * GOOD;
     let second = table.has("berta", late).await;
     assert_eq!(second.plan.next, 2);
-    // Berta was killed.
+    // Berta's process was killed.
     let over = late + Duration::from_millis(OVER);
     table.refused("carla", late + LEASE).await;
     let third = table.has("carla", over).await;
@@ -249,7 +249,7 @@ async fn of_many_operators_at_once_one_has_it() {
 async fn what_is_left_of_an_older_run_changes_nothing() {
     let table = Table::fresh().await;
     made(&table).await;
-    // The same name twice: only the token tells them apart.
+    // The same operator name twice: only the token distinguishes them.
     let [paused, noted, finished] = [
         table.has("anna", NOW).await,
         table.has("anna", NOW).await,
@@ -324,7 +324,7 @@ async fn a_cancelled_plan_is_applied_no_further() {
     assert_eq!(table.cancel().await, PlanState::Cancelled);
     assert!(!table.further(&lease, 2).await);
     assert!(!table.finish(finishing).await);
-    // That the run ended is noted all the same.
+    // The end of the run is recorded in any case.
     let mut lease = lease;
     lease.run.end = Some("cancelled".to_owned());
     table.ledger.plans().pause_plan(lease, 2).await.unwrap();

@@ -1,4 +1,5 @@
-//! A connection to DynamoDB that counts what passes, and that a test can cut, hold or answer.
+//! A proxy in front of DynamoDB that counts requests, and in which a test can drop, delay or answer
+//! them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +21,7 @@ struct State {
     rules: Mutex<Vec<Rule>>,
 }
 
-/// What becomes of requests with this operation and this text in their body.
+/// The action for requests with this operation and this text in their body.
 struct Rule {
     operation: &'static str,
     containing: &'static str,
@@ -28,11 +29,11 @@ struct Rule {
 }
 
 enum Deed {
-    /// It is carried out, but nobody hears the answer.
+    /// The request is executed, but its answer is lost.
     LoseAnswer,
-    /// It waits on its way.
+    /// The request waits in the proxy.
     Hold(oneshot::Sender<()>, oneshot::Receiver<()>),
-    /// DynamoDB says that a transaction is under way on the item.
+    /// DynamoDB reports a transaction in progress on the item.
     Conflict,
 }
 
@@ -43,7 +44,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Makes a call, does something while its request waits, and lets it go.
+    /// Starts a call, runs something else while the request waits, and releases the request.
     pub(crate) fn around<'a, C: 'a, T: 'a>(
         self,
         call: impl Future<Output = C> + 'a,
@@ -52,11 +53,11 @@ impl Held {
         Box::pin(async move {
             let mut call = Box::pin(call);
             match select(&mut call, self.arrived).await {
-                Either::Left(_) => panic!("it ended without the request that was waited for"),
-                Either::Right((arrived, _)) => arrived.expect("the proxy is there"),
+                Either::Left(_) => panic!("the call ended without the expected request"),
+                Either::Right((arrived, _)) => arrived.expect("the proxy is running"),
             }
             let done = meanwhile.await;
-            self.release.send(()).expect("the request still waits");
+            self.release.send(()).expect("the request is still waiting");
             (call.await, done)
         })
     }
@@ -70,7 +71,7 @@ impl Proxy {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let state = Arc::new(State::default());
         let served = Arc::clone(&state);
-        // It ends with the runtime of the test.
+        // The task ends with the runtime of the test.
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let (upstream, state) = (upstream.clone(), Arc::clone(&served));
@@ -80,12 +81,12 @@ impl Proxy {
         Self { url, state }
     }
 
-    /// The next such request is carried out and its answer lost.
+    /// The next matching request is executed and its answer lost.
     pub(crate) fn lose_answer(&self, operation: &'static str, containing: &'static str) {
         self.rule(operation, containing, Deed::LoseAnswer);
     }
 
-    /// The next `times` such requests meet a transaction.
+    /// The next `times` requests of this operation conflict with a transaction.
     pub(crate) fn conflict(&self, operation: &'static str, times: usize) {
         self.conflict_on(operation, "", times);
     }
@@ -101,7 +102,7 @@ impl Proxy {
         }
     }
 
-    /// The next such request waits.
+    /// The next matching request waits in the proxy.
     pub(crate) fn hold(&self, operation: &'static str, containing: &'static str) -> Held {
         let (arrived_sender, arrived) = oneshot::channel();
         let (release, release_receiver) = oneshot::channel();
@@ -110,7 +111,7 @@ impl Proxy {
         Held { arrived, release }
     }
 
-    /// How often each operation was asked for.
+    /// The number of requests by operation.
     pub(crate) fn count(&self) -> BTreeMap<String, usize> {
         let passed = lock(&self.state.passed);
         passed.iter().fold(BTreeMap::new(), |mut count, operation| {
@@ -205,7 +206,7 @@ impl Message {
             head,
             body: Vec::new(),
         };
-        // The SDK and the emulators say how long their messages are.
+        // The SDK and the emulators send a `content-length`.
         let length = message.header("content-length");
         let length = length.map_or(0, |length| length.parse().unwrap());
         message.body.resize(length, 0);
@@ -214,7 +215,7 @@ impl Message {
     }
 
     async fn write(&self, to: &mut BufReader<TcpStream>) {
-        // Whoever is no longer there needs no message.
+        // A client that has closed the connection needs no answer.
         let _ = to.write_all(self.head.as_bytes()).await;
         let _ = to.write_all(&self.body).await;
     }

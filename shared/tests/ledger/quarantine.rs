@@ -1,4 +1,4 @@
-//! Refused requests on the table: counted before they are kept, judged by their own time.
+//! Rejected requests in the table: counted before they are stored, and verified at their own time.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::support::{NOW, Table, after, noise};
 
 const LONG: Duration = Duration::from_secs(30);
 
-/// A day after the requests, when somebody looks at them.
+/// A day after the requests, when an operator looks at them.
 const LATER: UnixMillis = UnixMillis(NOW.0 + 24 * 3_600_000);
 
 fn config(limits: &str) -> Config {
@@ -37,7 +37,7 @@ fn secret() -> Secret {
     Secret::new("next.1", "whsec_of_tomorrow")
 }
 
-/// Signed at [`NOW`] with the secret that we lack.
+/// Signed at [`NOW`] with a secret that the deployment does not have.
 fn request(config: &Config, body: impl Into<Bytes>) -> Envelope {
     let mut envelope = Envelope {
         method: "POST".into(),
@@ -87,8 +87,8 @@ async fn racing_processes_together_keep_to_the_budget_of_the_day() {
         .filter(|kept| matches!(kept, StoreResult::Stored(_)))
         .count();
     assert_eq!(here, 20);
-    assert_eq!(table.all().await.len(), 21, "and one tally");
-    // Each process was told once and asks no more.
+    assert_eq!(table.all().await.len(), 21, "and one tally item");
+    // Each process read the limit once and does not write again.
     assert!(
         all.iter()
             .filter(|kept| **kept == StoreResult::QuotaSpent)
@@ -98,7 +98,7 @@ async fn racing_processes_together_keep_to_the_budget_of_the_day() {
     for process in &processes {
         assert_eq!(keep(process, &config, &small).await, StoreResult::Skipped);
     }
-    // The next day has a budget of its own.
+    // The next day has its own quota.
     let tomorrow = Envelope {
         received_at: LATER,
         ..small
@@ -109,7 +109,7 @@ async fn racing_processes_together_keep_to_the_budget_of_the_day() {
     ));
 }
 
-/// A request to a source of PayPal from this address, that names a certificate.
+/// A request from this address to a PayPal source, which names a certificate.
 fn naming(address: &str, certificate: usize) -> Envelope {
     let url = format!("https://api.paypal.com/v1/notifications/certs/{certificate}");
     let headers = [
@@ -133,7 +133,7 @@ async fn one_sender_takes_no_document_away_from_another() {
     let config = Config::parse(config).unwrap();
     let name = async |address: &str, certificate| {
         let envelope = naming(address, certificate);
-        // Each in a process of its own, so that only the table has a bound.
+        // Each request in its own process, so that only the limit in the table applies.
         let quarantine = RejectedRequests::new(table.db.clone(), &table.name);
         let refused = NewRejection {
             source: config.source("paypal-main").unwrap(),
@@ -159,9 +159,9 @@ async fn one_sender_takes_no_document_away_from_another() {
     assert_eq!(
         name("198.51.100.7", 0).await,
         StoreResult::OnlyNoted,
-        "it is known"
+        "the certificate is known"
     );
-    // Two requests are all that the source keeps; what they name is another matter.
+    // The source stores only two requests. Their certificates are counted separately.
     assert_eq!(name("203.0.113.9", 1_000).await, StoreResult::OnlyNoted);
     let quarantine = RejectedRequests::new(table.db.clone(), &table.name);
     let named = quarantine.named("paypal-main", NOW - NAMED, NOW);
@@ -175,7 +175,7 @@ async fn one_sender_takes_no_document_away_from_another() {
     let again = named.iter().find(|one| one.document == tried.document);
     let again = again.unwrap();
     assert_eq!((again.tries, again.tried_at), (1, Some(after(5))));
-    // In the next hour it may name others.
+    // In the next hour the address may name other certificates.
     let tally = quarantine.tally("paypal-main", NOW).await.unwrap();
     assert_eq!(tally, None, "nothing was refused");
 }
@@ -203,7 +203,7 @@ async fn a_request_is_judged_by_its_time_of_receipt_and_enters_once() {
     let config = config("");
     let sent = request(&config, r#"{"id":"evt_1","type":"invoice.paid"}"#);
     let StoreResult::Stored(id) = keep(&quarantine, &config, &sent).await else {
-        panic!("there is room")
+        panic!("expected the request to be stored")
     };
     let found = quarantine.with_id_prefix(&["stripe-main"], &id.as_str()[..16], LATER);
     let found = found.await.unwrap();
@@ -212,7 +212,7 @@ async fn a_request_is_judged_by_its_time_of_receipt_and_enters_once() {
     };
     assert_eq!((&one.id, one.received_at), (&id, NOW));
 
-    // A day later: with a secret of today, and the window of then.
+    // A day later: verified with a secret of that day, in the time window of receipt.
     let verifier = &config.source("stripe-main").unwrap().verifier;
     let wrong = one.verdict(verifier, &[Secret::new("current.1", "wrong")]);
     assert!(
@@ -220,7 +220,7 @@ async fn a_request_is_judged_by_its_time_of_receipt_and_enters_once() {
         "{wrong:?}"
     );
     let Verdict::Genuine(event) = one.verdict(verifier, &[secret()]) else {
-        panic!("it is signed")
+        panic!("the signature is valid")
     };
     let inbox = Inbox {
         ledger: Ledger::new(table.db.clone(), &table.name, None),
@@ -237,7 +237,8 @@ async fn a_request_is_judged_by_its_time_of_receipt_and_enters_once() {
     assert_eq!(released.key.as_deref(), Some("stripe-main:evt_1"));
     assert_eq!(released.at, LATER);
 
-    // Whoever died before the note comes again, and the first note stays.
+    // If a release died before it recorded its result, the next one runs again and the first record
+    // stays.
     let entered = quarantine.release(&inbox, one, &event, LATER + LONG).await;
     assert_eq!(entered.unwrap(), Entered::Known);
     assert_eq!(held(&quarantine).await[0].released, Some(released));
@@ -269,6 +270,6 @@ async fn what_was_purged_does_not_come_back() {
         left.iter().map(|held| &held.id).collect::<Vec<_>>(),
         [&all[1].id]
     );
-    // Nor as an item that nobody lists.
+    // And no item is stored that no list shows.
     assert_eq!(table.all().await.len(), stored);
 }

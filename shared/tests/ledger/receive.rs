@@ -1,4 +1,4 @@
-//! An event enters the ledger, once.
+//! An event enters the ledger once.
 
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ async fn a_second_delivery_is_silent_when_nobody_rang_for_five_seconds() {
     }
     assert_eq!(table.row(&key).await, before);
 
-    // The sweep rang an hour later, for the third run.
+    // The sweep sent a message an hour later, for the third run.
     table
         .edit(&key, |row| {
             row.insert("enq".into(), ms(after(3_600_000)));
@@ -112,7 +112,7 @@ async fn a_second_delivery_is_silent_when_nobody_rang_for_five_seconds() {
             .unwrap(),
         rung
     );
-    // A row without a ring counts from its receipt.
+    // A row without the time of its last message counts from its receipt.
     table.edit(&key, |row| drop(row.remove("enq"))).await;
     let silent = Received::Open {
         silent: true,
@@ -138,7 +138,7 @@ async fn a_settled_event_stays_settled_also_past_its_keeping() {
     table.settle(lease, dead()).await;
 
     let before = (table.row(&key).await, table.row(&other).await);
-    // DynamoDB deletes what is past its time within days, not at once.
+    // DynamoDB deletes expired items within days, not at once.
     for now in [after(0), NOW + KEEP_ROW + Duration::from_secs(86_400)] {
         for event in [&done, &dead_letter] {
             assert_eq!(
@@ -174,7 +174,7 @@ async fn another_body_under_a_known_id_is_kept_apart() {
     }
     assert!(text(&stored, "gpk").starts_with("Q#"));
 
-    // The third time changes nothing, and nobody works on it.
+    // The third delivery changes nothing and sends no message.
     assert_eq!(
         table.ledger.receive(&second, after(9_000)).await.unwrap(),
         Received::Repeated(apart.clone())
@@ -208,7 +208,7 @@ async fn what_comes_out_of_the_spill_queue_without_its_body_is_kept_apart_with_i
         .receive_stored(event, placed, FoundBy::WorkIndex, after(1))
         .await;
     let Received::Conflict(apart) = received.unwrap() else {
-        panic!("it is another body under the same id");
+        panic!("expected a conflict: another body under the same id");
     };
     assert_eq!(table.body(&apart).await, Ok(second.body().to_vec()));
 }
@@ -273,10 +273,10 @@ async fn an_unsigned_id_is_believed_once_for_each_body() {
 
     // The same delivery again is a duplicate like any other.
     assert_eq!(table.ledger.receive(&first, after(1)).await.unwrap(), RUNG);
-    // A captured request under an id of the attacker's is not.
+    // A captured request with an id that the attacker chose is not a new event.
     let forged = github("72d3162e-0002", r#"{"ref":"refs/heads/main"}"#);
     let Received::Conflict(apart) = table.ledger.receive(&forged, after(1)).await.unwrap() else {
-        panic!("it was believed twice");
+        panic!("the captured request was accepted twice");
     };
     assert_eq!(apart.id(), format!("72d3162e-0002~{}", &sha[..8]));
     assert!(table.ledger.event(forged.key()).await.unwrap().is_none());
@@ -300,7 +300,7 @@ async fn other_bytes_under_one_signature_are_quarantined() {
         table.ledger.receive(&first, NOW).await.unwrap(),
         Received::New
     );
-    // The same again is a duplicate; the same signature over other bytes is not an event.
+    // The same request again is a duplicate. The same signature over other bytes is not an event.
     assert_eq!(table.ledger.receive(&first, after(1)).await.unwrap(), RUNG);
     for spelled in [
         "From=%2B1555&CallStatus=ringing&CallSid=CA123",
@@ -454,7 +454,7 @@ async fn a_transaction_on_the_row_is_waited_for_three_times() {
     crate::support::leased(claim.await.unwrap());
 }
 
-/// DynamoDB limits a key of an index to 1,024 bytes, and the type is a part of one.
+/// DynamoDB limits an index key to 1,024 bytes, and the type is a part of one.
 #[tokio::test]
 async fn an_event_with_the_longest_type_is_kept() {
     let table = Table::fresh().await;

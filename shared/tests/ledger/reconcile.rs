@@ -1,4 +1,4 @@
-//! One run at a time makes a report, and a report is kept for a while.
+//! One run at a time makes a report, and a report is kept for a limited time.
 
 use std::time::Duration;
 
@@ -54,9 +54,9 @@ async fn one_run_has_the_turn_until_it_ends_or_its_time_is_over() {
             .reconcile_lease("stripe-main", "invoices", "two", NOW, RUN);
     assert!(
         other.await.unwrap().is_some(),
-        "each comparison has its own turn"
+        "each comparison has its own lease"
     );
-    // It was killed. Who comes later has the turn, and what comes of the first one changes nothing.
+    // The run was killed. A later run takes the lease, and writes of the first one change nothing.
     let late = after(120_000);
     let second = table.turn("one", late).await.unwrap();
     table
@@ -179,7 +179,7 @@ async fn a_sync_is_sent_back_and_never_forward_nor_under_a_run() {
             .sync_lease("stripe-main", owner, now, RUN);
         lease.await.unwrap().unwrap()
     };
-    assert!(!rewind(after(1), after(2)).await, "it has never run");
+    assert!(!rewind(after(1), after(2)).await, "the sync has never run");
     let lease = sync("one", after(5_000)).await;
     table
         .ledger
@@ -187,11 +187,17 @@ async fn a_sync_is_sent_back_and_never_forward_nor_under_a_run() {
         .sync_advance(lease, after(5_000), after(6_000))
         .await
         .unwrap();
-    assert!(!rewind(after(7_000), after(8_000)).await, "that is forward");
+    assert!(
+        !rewind(after(7_000), after(8_000)).await,
+        "the new cursor is later"
+    );
     assert!(rewind(after(2_000), after(8_000)).await);
     let lease = sync("two", after(9_000)).await;
     assert_eq!(lease.cursor.at, Some(after(2_000)));
-    assert!(!rewind(after(1_000), after(10_000)).await, "a run is at it");
-    // Unless it was killed.
+    assert!(
+        !rewind(after(1_000), after(10_000)).await,
+        "a run holds the lease"
+    );
+    // Except when the run was killed.
     assert!(rewind(after(1_000), after(90_000)).await);
 }

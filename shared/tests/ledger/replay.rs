@@ -1,4 +1,4 @@
-//! Settled events are taken up again, each once for a plan.
+//! Settled events are processed again, each once for a plan.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::support::{
 
 const PLAN: &str = "rpl_7KQ2M4";
 
-/// When plans are made and applied.
+/// The time at which plans are made and applied.
 fn later() -> UnixMillis {
     after(10_000)
 }
@@ -47,7 +47,7 @@ async fn plan(table: &Table, keys: &[&EventKey]) -> Vec<u64> {
     events.into_iter().map(|(_, seen)| seen).collect()
 }
 
-/// An event that has been worked on once, and the fencing token that it has in the plan.
+/// An event that was processed once, and its fencing token in the plan.
 async fn settled(table: &Table, id: &str, settlement: Settlement) -> (EventKey, u64) {
     let key = table.receive(&event(id)).await;
     let lease = table.lease(&key, NOW).await;
@@ -107,12 +107,12 @@ async fn whatever_is_settled_begins_a_new_run() {
             (row.attempts, row.crashes, row.deferrals, row.sends),
             (0, 0, 0, 0)
         );
-        // What was done is not done again, and the way here stays readable.
+        // Applied effects are not repeated, and the history stays readable.
         assert_eq!(row.effects["http"].state, EffectState::Done);
         let last = row.history.last().unwrap();
         assert_eq!((last.what.as_str(), last.note.as_str()), ("replayed", PLAN));
         assert_eq!(row.history.len(), 2);
-        // It is due at once, with all of its attempts.
+        // The event is due at once, with all of its attempts.
         let lease = leased(table.claim_of(&key, later(), 1).await);
         assert_eq!((lease.row.attempts, lease.row.epoch), (1, seen + 2));
     }
@@ -132,7 +132,7 @@ async fn a_plan_takes_an_event_up_once_however_often_it_is_applied() {
     assert_eq!(outcomes[0], Replayed::Again);
     assert!(outcomes[1..].iter().all(|it| *it == Replayed::Before));
     assert_eq!(planned(&table).await[0].applied_at, Some(later()));
-    // Also when the run is over, and much has changed.
+    // The same is true when the run is over and the row has changed.
     let lease = table.lease(&key, later()).await;
     table.settle(lease, dead()).await;
     let before = table.row(&key).await;
@@ -163,7 +163,7 @@ async fn what_is_not_settled_or_has_moved_is_left_as_it_is() {
     table.edit(&newer, |row| drop(schema(row))).await;
     let keys = [&open, &held, &moved, &apart, &newer, &erased];
     let seen = plan(&table, &keys).await;
-    // Somebody worked on it after it was planned.
+    // A worker processed the event after it was planned.
     let next = table.lease(&moved, after(2_000)).await;
     table.settle(next, dead()).await;
     for (key, seen) in keys.into_iter().zip(seen) {
@@ -245,7 +245,7 @@ async fn a_lost_answer_is_no_second_replay() {
         .replay(&key, &again(seen), later())
         .await
         .unwrap();
-    // The SDK repeats the transaction under its token.
+    // The SDK repeats the transaction with its token.
     assert!(
         matches!(replayed, Replayed::Again | Replayed::Before),
         "{replayed:?}"

@@ -1,4 +1,4 @@
-//! What is settled expires; what is not keeps its body for as long as it takes.
+//! A settled event expires; an open one keeps its body for as long as it needs it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::support::{ATTEMPTS, NOW, Table, dead, event_with, n, noise, number};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Of a source that keeps rows for 400 days and bodies for 7.
+/// A ledger for a source that keeps rows for 400 days and bodies for 7.
 fn keeping(table: &Table) -> Ledger {
     let retention = Retention {
         rows: DAY * 400,
@@ -29,13 +29,13 @@ fn large(id: &str, bytes: usize) -> Event {
     event_with(id, Via::Webhook, noise(bytes))
 }
 
-/// When its body expires, if it does.
+/// When the body expires, if it does.
 async fn body_expires(table: &Table, event: &Event) -> Option<i64> {
-    let row = table.body_row(event).await.expect("the body is there");
+    let row = table.body_row(event).await.expect("the body row exists");
     row.contains_key("ttl").then(|| number(&row, "ttl"))
 }
 
-/// The tag of its object.
+/// The tag of the event's object.
 async fn tag(table: &Table, event: &Event) -> String {
     let BodyAt::Bucket(key) = table.body_at(event.key()).await else {
         panic!("it is not in the bucket");
@@ -89,6 +89,7 @@ async fn the_body_of_what_stays_open_does_not_expire() {
         let seen = UnixMillis(number(&table.row(event.key()).await, "gsk"));
         let swept = table
             .ledger
+            .sweep()
             .sweep_one(event.key(), seen, ATTEMPTS, room, now);
         swept.await.unwrap()
     };
@@ -98,7 +99,7 @@ async fn the_body_of_what_stays_open_does_not_expire() {
         body_expires(&table, &small).await,
         Some((NOW + KEEP_BODY).secs())
     );
-    // Also when the queue is so deep that nobody is rung for.
+    // The sweep does this also when the queue is so deep that it sends no messages.
     for event in [&small, &big] {
         assert_eq!(
             look(event, old, false).await,
@@ -108,7 +109,7 @@ async fn the_body_of_what_stays_open_does_not_expire() {
     assert_eq!(body_expires(&table, &small).await, None);
     assert_eq!(tag(&table, &big).await, "open");
 
-    // When it is done at last, the body has a day, or what is left of its time.
+    // When the event is done, the body has one day, or the rest of its time.
     for (event, now) in [(&small, NOW + KEEP_BODY * 2), (&big, old)] {
         let lease = table.lease(event.key(), now).await;
         let settled = table.ledger.settle(lease, Settlement::Done, &[], now).await;
@@ -136,12 +137,12 @@ async fn the_body_of_a_dead_letter_does_not_expire() {
     assert_eq!(hold(NOW + hour).await, Some(2));
     assert_eq!(body_expires(&table, &events[0]).await, None);
     assert_eq!(tag(&table, &events[1]).await, "open");
-    // It looks once an hour, and at what died since.
+    // The task runs once an hour, and on events that became dead letters since.
     assert_eq!(hold(NOW + hour + hour / 2).await, None);
     assert_eq!(hold(NOW + hour * 2).await, Some(0));
     assert_eq!(hold(NOW + hour * 2 + hour / 2).await, None);
 
-    // One that is replayed and done expires again.
+    // A dead letter that is replayed and done expires again.
     let row = |row: &mut shared::inbox::ledger::Item| {
         row.insert("st".into(), AttributeValue::S("received".into()));
         row.insert("run".into(), n(1));
@@ -237,5 +238,8 @@ async fn a_body_that_is_gone_is_in_nobodys_way() {
     deleted.unwrap();
     let held = table.ledger.hold_dead_letters(NOW + DAY).await.unwrap();
     assert_eq!(held, Some(2));
-    assert!(table.body_row(&events[0]).await.is_none(), "it came back");
+    assert!(
+        table.body_row(&events[0]).await.is_none(),
+        "the body was written again"
+    );
 }

@@ -1,4 +1,4 @@
-//! Rows that other code wrote: older, newer, and broken.
+//! Rows that other code wrote: older, newer, and invalid.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use base64::Engine as _;
@@ -19,10 +19,10 @@ use crate::support::{
     retry_at, s, text,
 };
 
-/// The attributes without which nobody knows what to do with an event.
+/// The attributes without which an event cannot be processed.
 const REQUIRED: [&str; 8] = ["sv", "st", "epoch", "run", "att", "cr", "rcv", "bref"];
 
-/// Keys of the table and its indexes: DynamoDB itself refuses those of another type.
+/// Keys of the table and its indexes: DynamoDB itself rejects other types.
 const KEYS: [&str; 6] = ["pk", "sk", "gpk", "gsk", "tpk", "tsk"];
 
 /// Breaks one attribute.
@@ -59,7 +59,7 @@ async fn claimable(table: &Table, id: &str, state: State) -> EventKey {
     key
 }
 
-/// What comes of working on a row with a broken attribute.
+/// The result of working on a row with a broken attribute.
 async fn work_on(table: &Table, state: State, name: &str, how: Break) -> String {
     let id = format!("{state}/{name}/{how:?}");
     let key = claimable(table, &id, state).await;
@@ -91,7 +91,7 @@ async fn work_on(table: &Table, state: State, name: &str, how: Break) -> String 
 
 const CLAIMABLE: [State; 3] = [State::Received, State::Failed, State::Processing];
 
-/// Breaks an attribute in each state and each way; what did not come out as it should.
+/// Breaks an attribute in each state and in each way. Returns the unexpected results.
 async fn broken(name: &str, states: &[State], expected: &str) -> Vec<String> {
     let table = Table::fresh().await;
     let mut wrong = Vec::new();
@@ -326,7 +326,7 @@ async fn attributes_of_newer_code_survive_every_transition() {
     let whole = table.row(&key).await;
     table.settle(lease, dead()).await;
     sound("a dead letter").await;
-    // The other ends of the same attempt.
+    // The other ways in which the same attempt can end.
     table.put(whole.clone()).await;
     let claim = table.claim_of(&key, lease_over() + LEASE + LEASE, 1).await;
     assert!(matches!(claim, Claim::Exhausted), "{claim:?}");
@@ -381,7 +381,7 @@ async fn a_row_of_version_one_is_still_read_and_worked_on() {
         .unwrap();
     assert!(body.0.starts_with(b"{\"id\":\"evt_1PxA5bLkdIwHu7ix\""));
 
-    // It is where today's code looks for it.
+    // The attribute is where current code reads it.
     assert_eq!(text(&item, "gpk"), work_partition(&key.pk()));
     let due = row.due.unwrap();
     let look = row.next_look.unwrap();
@@ -440,18 +440,19 @@ async fn only_done_rows_bodies_and_markers_expire_and_do_so_in_seconds() {
         } else {
             kind[..1].to_owned()
         };
-        // Tallies of the quarantined events of a day, and the counter of their copies.
+        // The tallies of a day's quarantined events, and the counter of their copies.
         let expires = ["done", "B", "S", "A", "C"].contains(&what.as_str());
         assert_eq!(item.contains_key("ttl"), expires, "{what}");
         if expires {
-            // DynamoDB takes milliseconds for a time in the far future, and keeps the row.
+            // DynamoDB takes a time in milliseconds for a time in the far future, and keeps the
+            // row.
             let days = (number(&item, "ttl") - NOW.secs()) / 86_400;
             assert!([2, 30, 90].contains(&days), "{what} for {days} days");
         }
         states.push(what);
     }
     states.sort_unstable();
-    // The other body was put twice: before it was known for another one, and beside it.
+    // The other body was stored twice: before it was known to conflict, and next to the first one.
     assert_eq!(
         states,
         [
@@ -485,7 +486,7 @@ async fn a_row_is_in_the_work_index_while_somebody_has_to_do_something() {
         let open = table.index("work", "gpk", &work).await.len();
         let dead = table.index("work", "gpk", &dead_part).await.len();
         assert_eq!([open, dead], place, "{state}");
-        // The time index knows every event for ever, in the same place.
+        // The time index has every event permanently, under the same key.
         assert_eq!(table.index("time", "tpk", &time.0).await, [key.pk()]);
         let row = table.row(&key).await;
         assert_eq!((text(&row, "tpk"), text(&row, "tsk")), time, "{state}");
@@ -507,7 +508,7 @@ async fn a_row_is_in_the_work_index_while_somebody_has_to_do_something() {
 
     let apart = event_with("evt_1", Via::Webhook, "another body");
     let Received::Conflict(key) = table.ledger.receive(&apart, NOW).await.unwrap() else {
-        panic!("it is no conflict");
+        panic!("expected no conflict");
     };
     let row = table.row(&key).await;
     assert!(text(&row, "gpk").starts_with("Q#") && row.contains_key("gsk"));
@@ -551,7 +552,7 @@ fn ids_that_count_up_are_spread_over_the_index() {
         let key = EventKey::new("shop-main", &id.to_string());
         *parts.entry(work_partition(&key.pk())).or_default() += 1;
     }
-    // A hundred each would be even.
+    // An even spread would be a hundred each.
     let even = parts.len() == 8 && parts.values().all(|count| (50..200).contains(count));
     assert!(even, "{parts:?}");
 }

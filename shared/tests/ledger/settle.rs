@@ -1,4 +1,4 @@
-//! An attempt ends, and only the newest claim may say how.
+//! The end of an attempt: only the newest claim may record it.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn a_failed_attempt_waits_in_the_index_for_its_time() {
     let table = Table::fresh().await;
     let due = after(600_000);
     for (ring, look) in [
-        // The worker rings for itself; the sweep is two minutes behind it.
+        // The worker sends the message itself. The sweep follows two minutes later.
         (Some(Duration::from_secs(600)), due + FIRST_LOOK),
         (None, due - Duration::from_secs(60)),
     ] {
@@ -103,12 +103,14 @@ async fn what_is_put_off_gets_its_attempt_back() {
         assert_eq!((row.attempts, row.crashes), (1, 0));
         assert_eq!(u64::from(row.deferrals), round);
         assert_eq!(row.error.as_deref(), Some("it is full"));
-        // Only attempts are history; what is put off all day must not push them out.
+        // Only attempts are recorded in the history, so that a day of deferrals does not remove
+        // them.
         assert_eq!(row.history.len(), 1);
     }
 }
 
-/// Claims it for one who dies, and then for one who puts it off; `None` when it cannot be claimed.
+/// Claims the event for a worker that dies, and then for one that defers it; `None` if it cannot be
+/// claimed.
 async fn dies_and_is_put_off(
     table: &Table,
     key: &EventKey,
@@ -134,7 +136,7 @@ async fn dies_and_is_put_off(
     table.ledger.event(key).await.unwrap()
 }
 
-/// Who waits is claimed often, and each time somebody may die who has others at work as well.
+/// A waiting event is claimed often, and each time the worker may die of another event.
 #[tokio::test]
 async fn crashes_count_in_a_row() {
     let table = Table::fresh().await;
@@ -144,13 +146,13 @@ async fn crashes_count_in_a_row() {
         crashes += 1;
         assert_eq!((row.attempts, row.crashes, row.died), (crashes, 0, crashes));
     }
-    // An attempt that crashed is not given back: also this comes to an end, with the next of them.
+    // A crashed attempt is not given back, so this ends too, with the next crash.
     assert_eq!(crashes + 1, ATTEMPTS);
     let row = table.ledger.event(&key).await.unwrap().unwrap();
     assert_eq!(row.reason.as_deref(), Some("attempts_exhausted"));
 }
 
-/// It has begun nothing, so that nobody can have died of it.
+/// An event that waits for its turn has run nothing, so it cannot be the cause of the crash.
 #[tokio::test]
 async fn who_stands_in_line_loses_no_attempt_to_a_crash() {
     let table = Table::fresh().await;
@@ -161,7 +163,7 @@ async fn who_stands_in_line_loses_no_attempt_to_a_crash() {
         let row = dies_and_is_put_off(&table, &key, true, round)
             .await
             .unwrap();
-        // The one that it had used up itself is not given back.
+        // The attempt that the event used up itself is not given back.
         assert_eq!((row.attempts, row.crashes, row.died), (1, 0, round));
     }
 }
@@ -202,7 +204,7 @@ async fn a_zombie_can_write_nothing() {
         in_line: false,
     };
     let settlements = [Settlement::Done, retry_at(after(60_000)), put_off, dead()];
-    // What its successor did, and still does.
+    // The changes that its successor made and still makes.
     let successors = [
         None,
         Some(Settlement::Done),
@@ -239,7 +241,7 @@ async fn a_zombie_cannot_end_the_run_of_a_replay() {
     let table = Table::fresh().await;
     let key = table.receive(&event("evt_1")).await;
     let zombie = table.lease(&key, NOW).await;
-    // A replay begins a run: the epoch grows and never resets.
+    // A replay starts a run: the epoch increases and never resets.
     let before = table
         .edit(&key, |row| {
             row.insert("st".into(), s("received"));
@@ -277,13 +279,16 @@ async fn a_dead_letter_that_the_sweep_recorded_is_not_taken_for_ones_own() {
     let lease = leased(table.claim_of(&key, NOW, 1).await);
     let look = number(&table.row(&key).await, "gsk");
     let look = shared::base::clock::UnixMillis(look);
-    let swept = table.ledger.sweep_one(&key, look, 1, true, after(200_000));
+    let swept = table
+        .ledger
+        .sweep()
+        .sweep_one(&key, look, 1, true, after(200_000));
     assert_eq!(
         swept.await.unwrap(),
         shared::inbox::ledger::SweepResult::Exhausted
     );
     let before = table.row(&key).await;
-    // What the worker knew, its effects above all, was not written.
+    // The worker's result, above all its effects, was not written.
     let effects = [("http".to_owned(), effect(EffectState::Done))];
     let settled = table.ledger.settle(lease, dead(), &effects, after(200_001));
     assert_eq!(settled.await.unwrap(), Settled::Stale);
@@ -296,7 +301,7 @@ async fn errors_are_cut_and_the_history_stays_short() {
     let key = table.receive(&event("evt_1")).await;
     for attempt in 1..=25 {
         let lease = leased(table.claim_of(&key, NOW, 100).await);
-        // Two bytes each, so that the cut falls between two of them or into one.
+        // Two bytes per character, so that the cut falls between two characters or into one.
         let error = "x".repeat(attempt % 2) + &"é".repeat(400) + "|end";
         let settlement = Settlement::Retry {
             error,
@@ -362,7 +367,7 @@ async fn of_two_who_settle_one_is_stale() {
     for round in 0..50 {
         let key = table.receive(&event(&format!("evt_{round}"))).await;
         let zombie = table.lease(&key, NOW).await;
-        // It wakes up while another takes over.
+        // The worker wakes up while another one takes over.
         let (late, next) = tokio::join!(
             table.settle(zombie, Settlement::Done),
             table.claim_of(&key, lease_over(), ATTEMPTS)

@@ -1,8 +1,9 @@
-//! What holds against a sender who has seen genuine requests, and knows no secret.
+//! What must hold against an attacker who has captured valid requests, but does not know the
+//! secret.
 //!
-//! The generators know which freedom each scheme leaves: the order and the escapes of a form, its
-//! repeated and additional fields, bytes that move from one part of the signed message to another,
-//! white space and additional keys of JSON, and headers that no signature covers.
+//! The generators use the freedom that each scheme leaves: the order and the escapes of form
+//! fields, repeated and additional fields, bytes that move from one part of the signed message to
+//! another, white space and additional keys of JSON, and headers that no signature covers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,14 +19,14 @@ use shared::webhook::verify::{Arrival, Verifier};
 
 use super::support::{NOW, draft, each, replaced, secret, signature, verifiers};
 
-/// Schemes where each request has a signature of its own.
+/// Whether each request has its own signature.
 fn signs_each(scheme: &Scheme) -> bool {
     can_sign(scheme)
         && !matches!(scheme.kind, Kind::Token | Kind::Basic)
         && scheme.shared_proof.is_none()
 }
 
-/// Other bytes with the same signature never make another event that is worked on.
+/// Other bytes with the same signature never make another event that is processed.
 #[test]
 fn one_signature_is_one_event() {
     let verifiers = verifiers(signs_each);
@@ -43,7 +44,9 @@ fn one_signature_is_one_event() {
                 let Ok(Arrival::Event(event)) =
                     verifier.verify(&genuine, std::slice::from_ref(&secret))
                 else {
-                    return Err(TestCaseError::reject("it is never accepted"));
+                    return Err(TestCaseError::reject(
+                        "the scheme never accepts this message",
+                    ));
                 };
                 let mut inbox = Inbox::default();
                 inbox.accept(&event);
@@ -65,7 +68,7 @@ fn one_signature_is_one_event() {
     }
 }
 
-/// Nothing that a handshake answers proves an event.
+/// A reply to a handshake never proves an event.
 #[test]
 fn no_answer_to_a_handshake_is_a_signature() {
     let all = verifiers(|_| true);
@@ -97,7 +100,7 @@ fn no_answer_to_a_handshake_is_a_signature() {
     }
 }
 
-/// No genuine event is taken for a handshake, whatever its texts contain.
+/// A genuine event is never taken for a handshake, whatever text it contains.
 #[test]
 fn no_genuine_event_is_a_handshake() {
     let verifiers = verifiers(can_sign);
@@ -107,7 +110,7 @@ fn no_genuine_event_is_a_handshake() {
             let scheme = verifier.preset.scheme(&verifier.variant).unwrap();
             let secret = secret(scheme, "right");
             let genuine = genuine(verifier, &secret, &format!("{one}{two}"), &word);
-            // A body that only asks for an answer is none of an event.
+            // A body that is only a handshake is not an event.
             prop_assume!(
                 verifier.answer_open_handshake(&genuine).is_none() || !genuine.body.is_empty()
             );
@@ -122,8 +125,8 @@ fn no_genuine_event_is_a_handshake() {
     }
 }
 
-/// What the ledger does with events, as far as it matters here: one row for each key, one for each
-/// mark, and work only on what is first in both.
+/// The relevant behavior of the ledger: one row for each key, one for each mark, and only the first
+/// event of both is processed.
 #[derive(Default)]
 struct Inbox {
     keys: BTreeSet<String>,
@@ -131,7 +134,7 @@ struct Inbox {
 }
 
 impl Inbox {
-    /// How many events are new, and will be worked on.
+    /// Returns the number of new events that are processed.
     fn accept(&mut self, event: &Event) -> usize {
         event.apart().filter(|event| self.accept_one(event)).count()
     }
@@ -148,7 +151,7 @@ impl Inbox {
     }
 }
 
-/// A signed request whose texts hold this one.
+/// A signed request that contains this text.
 fn genuine(verifier: &Verifier, secret: &Secret, text: &str, word: &str) -> Envelope {
     let scheme = verifier.preset.scheme(&verifier.variant).unwrap();
     let mut envelope = draft(scheme, text.as_bytes(), word);
@@ -201,7 +204,7 @@ fn is_form(scheme: &Scheme) -> bool {
         || scheme.kind == Kind::Code(shared::webhook::preset::Code::Plivo)
 }
 
-/// Texts that look like the handshakes of some provider, or like anything.
+/// Arbitrary texts, and texts like those in the handshakes of some providers.
 fn texts() -> impl Strategy<Value = String> {
     prop_oneof![
         "[ -~]{0,24}",
@@ -226,37 +229,37 @@ fn texts() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Something done to a captured request. The signature stays.
+/// A change of a captured request. It keeps the signature.
 #[derive(Clone, Debug)]
 enum Change {
-    /// The fields of the form in another order.
+    /// Reorders the fields of the form.
     Rotate(u8),
-    /// A character of the form escaped that need not be, or the other way.
+    /// Escapes a character of the form that needs no escape, or the reverse.
     Escape(u8),
-    /// A field once more.
+    /// Repeats a field.
     Repeat(u8),
-    /// A field that was not there.
+    /// Adds a field.
     Add(String),
-    /// The end of a value becomes a field, or a field the end of the value before it.
+    /// Makes the end of a value a field, or appends a field to the value before it.
     Split(u8, u8),
     Glue(u8),
-    /// Bytes move from the end of the URL to the beginning of the body, or the other way.
+    /// Moves bytes from the end of the URL to the beginning of the body, or the reverse.
     UrlToBody(u8),
     BodyToUrl(u8),
-    /// Bytes move between the body and a header.
+    /// Moves bytes between the body and a header.
     HeaderToBody(u8, u8),
     BodyToHeader(u8, u8),
     BodyEndToHeader(u8, u8),
-    /// Bytes move between two headers, at a separator that stands in one of them.
+    /// Moves bytes between two headers, at a separator in one of them.
     HeaderToHeader(u8, u8),
-    /// JSON that means the same, with another space or another key.
+    /// Adds a space or a key to the JSON.
     Space(u8),
     Key(String),
-    /// A header that has this value now.
+    /// Sets a header to this value.
     Header(u8, String),
-    /// A header that is not there now.
+    /// Removes a header.
     Drop(u8),
-    /// Another body altogether.
+    /// Replaces the body.
     Body(String),
 }
 
@@ -316,7 +319,7 @@ impl Change {
             Self::Split(index, cut) => split(&mut pairs, at(index), *cut),
             Self::Glue(index) => glue(&mut pairs, at(index)),
             Self::UrlToBody(count) => {
-                // The path names the source: another one is another source, or none.
+                // The path names the source, so another path is another source or an unknown one.
                 let query = url.find('?').map_or(0, |at| url.len() - at);
                 let (rest, moved) = url.split_at(url.len() - usize::from(*count) % (query + 1));
                 whole = Some([moved.as_bytes(), &body].concat());
@@ -398,7 +401,7 @@ impl Change {
     }
 }
 
-/// The headers that hold a signature, which the attacker keeps as they are.
+/// The headers with a signature, which the attacker keeps unchanged.
 fn signature_names(scheme: &Scheme) -> Vec<String> {
     let from = std::iter::once(&scheme.sig.from).chain(&scheme.sig.also);
     let jwt = scheme.jwt.iter().map(|jwt| &jwt.from);
@@ -411,7 +414,7 @@ fn signature_names(scheme: &Scheme) -> Vec<String> {
         .collect()
 }
 
-/// A JSON body of other content, with the fields that are signed where those stand in the body.
+/// A JSON body with other content. It keeps the signed fields if the signature is in the body.
 fn with_signature(scheme: &Scheme, envelope: &Envelope, text: &str) -> Vec<u8> {
     let json: Result<serde_json::Value, _> = serde_json::from_slice(&envelope.body);
     match (json, &scheme.sig.from) {
@@ -426,7 +429,7 @@ fn with_signature(scheme: &Scheme, envelope: &Envelope, text: &str) -> Vec<u8> {
     }
 }
 
-/// The same field in other escapes.
+/// Writes the same field with other escapes.
 fn respell(pair: &mut Vec<u8>) {
     let at = pair.iter().position(|b| *b == b'=').unwrap_or(pair.len());
     let (name, value) = pair.split_at(at);
@@ -447,7 +450,7 @@ fn respell(pair: &mut Vec<u8>) {
     *pair = [name, b"=", &spelled].concat();
 }
 
-/// A field whose name begins in the value of another one.
+/// Makes a field whose name begins in the value of another one.
 fn split(pairs: &mut Vec<Vec<u8>>, index: usize, cut: u8) {
     let Some(at) = pairs[index].iter().position(|b| *b == b'=') else {
         return;
@@ -463,7 +466,7 @@ fn split(pairs: &mut Vec<Vec<u8>>, index: usize, cut: u8) {
     pairs.insert(index + 1, moved);
 }
 
-/// Two fields as one.
+/// Joins two fields to one.
 fn glue(pairs: &mut Vec<Vec<u8>>, index: usize) {
     if index + 1 >= pairs.len() {
         return;
@@ -476,7 +479,7 @@ fn glue(pairs: &mut Vec<Vec<u8>>, index: usize) {
     pairs[index].extend(next);
 }
 
-/// What the handshakes of a preset answer to this text, wherever a handshake looks for one.
+/// The replies of a preset's handshakes to this text, at all locations that handshakes read.
 fn replies(verifier: &Verifier, secret: &Secret, text: &str) -> Vec<Reply> {
     let escaped = percent_encode(text.as_bytes(), NON_ALPHANUMERIC).to_string();
     let queries = [
@@ -536,7 +539,7 @@ fn empty(method: &str) -> Envelope {
     }
 }
 
-/// Every text of an answer, whole and in parts.
+/// All texts of a reply, whole and in parts.
 fn texts_of(reply: &Reply) -> Vec<String> {
     let mut texts: Vec<String> = reply.headers.values().cloned().collect();
     texts.push(reply.body.clone());
@@ -555,7 +558,7 @@ fn texts_of(reply: &Reply) -> Vec<String> {
                 .collect::<Vec<_>>()
         })
         .collect();
-    // What follows the first sign may hold more of them.
+    // The text after the first `=` can contain more of them.
     let after: Vec<String> = texts
         .iter()
         .filter_map(|text| Some(text.split_once('=')?.1.to_owned()))
@@ -566,7 +569,7 @@ fn texts_of(reply: &Reply) -> Vec<String> {
     texts
 }
 
-/// Requests over the text that was asked for, with the answer for a signature.
+/// Requests over the text of the handshake, with the reply as their signature.
 fn forgeries(scheme: &Scheme, other: &Secret, text: &str, answer: &str) -> Vec<Envelope> {
     if !can_sign(scheme) {
         return Vec::new();
@@ -593,7 +596,7 @@ fn forgeries(scheme: &Scheme, other: &Secret, text: &str, answer: &str) -> Vec<E
         .collect()
 }
 
-/// The presets that were open are among those that are looked at.
+/// The presets that had weak messages or handshakes are among the tested ones.
 #[test]
 fn presets_with_handshakes_and_loose_messages_are_looked_at() {
     let ids: Vec<String> = verifiers(signs_each)

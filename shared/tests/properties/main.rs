@@ -1,7 +1,7 @@
-//! What holds for every provider whose requests we can sign: they are accepted, and whatever is
-//! changed about them is not.
+//! Properties of all providers whose requests Mitt can sign: valid requests are accepted, and
+//! changed ones are rejected.
 //!
-//! `MITT_CASES=n` sets the number of cases, over all providers.
+//! `MITT_CASES=n` sets the total number of cases for all providers.
 
 #![expect(clippy::unwrap_used, reason = "a test may end by panicking")]
 
@@ -40,7 +40,7 @@ fn what_is_signed_is_accepted_and_what_is_changed_is_not() {
     }
 }
 
-/// Whatever a request holds, there is an answer, and it is no event.
+/// Every request gets a result without a panic, and none becomes an event.
 #[test]
 fn nothing_that_a_request_holds_is_believed_or_ends_in_a_panic() {
     let proving = |scheme: &Scheme| !matches!(scheme.kind, Kind::FetchBack | Kind::None);
@@ -88,7 +88,7 @@ fn holds(
     let scheme = verifier.preset.scheme(&verifier.variant).unwrap();
     let (right, wrong) = (secret(scheme, text), secret(scheme, &format!("{text}x")));
     let draft = draft(scheme, bytes, word);
-    // What is never accepted, however it is signed.
+    // Skips messages that are rejected even with a valid signature.
     let shape = scheme.reject_message_regex.as_ref();
     prop_assume!(shape.is_none_or(|shape| !shape.is_match(&String::from_utf8_lossy(bytes))));
     for shape in &scheme.shapes {
@@ -111,7 +111,7 @@ fn holds(
     }
     refused("another secret", &request, &wrong)?;
 
-    // A bit of the body.
+    // Flips a bit of the body.
     if covers_body(scheme) && !request.body.is_empty() {
         let mut changed = request.body.to_vec();
         let index = usize::from(at) % changed.len();
@@ -123,11 +123,11 @@ fn holds(
         refused("a changed body", &changed, &right)?;
     }
 
-    // The proof of another request: same secret, same time, another signature.
+    // Uses the proof of another request: same secret and time, another signature.
     let other = other(scheme, bytes, word);
     let other = signed(scheme, &right, other, NOW).unwrap();
     if scheme.sig.all || matches!(scheme.kind, Kind::Token | Kind::Basic) {
-        // It is the same for all.
+        // All requests have the same proof.
     } else if other.headers.iter().ne(request.headers.iter()) {
         let swapped = Envelope {
             headers: other.headers,
@@ -136,7 +136,7 @@ fn holds(
         refused("the signature of another request", &swapped, &right)?;
     }
 
-    // A bit of the signature.
+    // Flips a bit of the signature.
     if let Some(right_text) = signature(scheme, &request) {
         let wrong_text = flipped(scheme.sig.enc, &right_text, at, bit);
         let changed = replaced(&request, &right_text, &wrong_text);
@@ -146,7 +146,7 @@ fn holds(
         prop_assert!(!matches!(scheme.kind, Kind::Hmac | Kind::Hash) || scheme.for_each.is_some());
     }
 
-    // A changed time, and time that has passed.
+    // Changes the timestamp, and lets time pass.
     let Some(ts) = &scheme.ts else { return Ok(()) };
     let later = signed(scheme, &right, draft, UnixMillis(NOW.0 + 1000)).unwrap();
     let (now, then) = (signature(scheme, &request), signature(scheme, &later));

@@ -1,4 +1,4 @@
-//! Requests that a provider could send, and what can be done to them.
+//! Requests that a provider could send, and functions that change them.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use shared::webhook::verify::{Trust, Verifier};
 
 pub(crate) const NOW: UnixMillis = UnixMillis(1_795_169_681_000);
 
-/// Of all providers, in a plain `cargo test`.
+/// The number of cases for all providers in a plain `cargo test`.
 const CASES: u32 = 20_000;
 
 pub(crate) fn each<S: Strategy>(
@@ -26,7 +26,7 @@ pub(crate) fn each<S: Strategy>(
     let cases = (cases_in_all() / u32::try_from(of).unwrap()).max(1);
     let config = Config {
         cases,
-        // Some messages are never accepted, and are drawn again.
+        // Messages that the scheme never accepts are rejected and generated again.
         max_global_rejects: cases.saturating_mul(4).saturating_add(1024),
         failure_persistence: None,
         ..Config::default()
@@ -37,7 +37,10 @@ pub(crate) fn each<S: Strategy>(
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the caller may want more")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the caller can request more cases"
+)]
 fn cases_in_all() -> u32 {
     let cases = std::env::var("MITT_CASES").ok();
     cases.map_or(CASES, |cases| cases.parse().unwrap())
@@ -73,7 +76,7 @@ pub(crate) fn covers_body(scheme: &Scheme) -> bool {
         || claim.is_some()
 }
 
-/// The signature's own text, without what stands beside it.
+/// The text of the signature alone, without the other fields of its header.
 pub(crate) fn signature(scheme: &Scheme, request: &Envelope) -> Option<String> {
     if !matches!(scheme.kind, Kind::Hmac | Kind::Hash) {
         return None;
@@ -115,7 +118,7 @@ pub(crate) fn flipped(encoding: Encoding, text: &str, at: u16, bit: u8) -> Strin
     }
 }
 
-/// The request with another text in place of one, wherever that stands.
+/// The request with all occurrences of a text replaced.
 pub(crate) fn replaced(request: &Envelope, old: &str, new: &str) -> Envelope {
     let headers = request.headers.iter();
     let headers = headers.map(|(name, value)| (name, value.replace(old, new)));
@@ -130,7 +133,7 @@ pub(crate) fn replaced(request: &Envelope, old: &str, new: &str) -> Envelope {
     }
 }
 
-/// A secret of the form that the scheme wants. Its label is the text.
+/// A secret in the format of the scheme. Its label is the text.
 pub(crate) fn secret(scheme: &Scheme, text: &str) -> Secret {
     let value = match scheme.key {
         KeyForm::Utf8 | KeyForm::Sha1OfUtf8 | KeyForm::WhsecOrUtf8 => text.to_owned(),
@@ -143,7 +146,7 @@ pub(crate) fn secret(scheme: &Scheme, text: &str) -> Secret {
     Secret::new(text, value)
 }
 
-/// A request that is not signed yet, with what the scheme reads.
+/// An unsigned request with all values that the scheme reads.
 pub(crate) fn draft(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
     let mut headers = named_headers(scheme, word);
     headers.retain(|(name, _)| !names(&scheme.sig.from).contains(name));
@@ -184,13 +187,13 @@ pub(crate) fn draft(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
     }
 }
 
-/// Another request than the draft.
+/// A request that differs from the draft.
 pub(crate) fn other(scheme: &Scheme, bytes: &[u8], word: &str) -> Envelope {
     let more = [bytes, b"&x"].concat();
     draft(scheme, &more, &format!("{word}2"))
 }
 
-/// Every header that the scheme names, with this value.
+/// All headers that the scheme names, with this value.
 pub(crate) fn named_headers(scheme: &Scheme, value: &str) -> Vec<(String, String)> {
     let mut all: Vec<String> = names(&scheme.sig.from);
     all.extend(scheme.sig.also.iter().flat_map(names));
@@ -226,7 +229,7 @@ fn wants(scheme: &Scheme, is: impl Fn(&Location) -> bool) -> bool {
     parts.chain(ts).chain([&scheme.sig.from]).any(is)
 }
 
-/// A public key of nobody, for schemes that want one.
+/// A public key without a private key, for schemes that need one.
 const SPKI: [u8; 44] = {
     let mut spki = [7; 44];
     let head = [

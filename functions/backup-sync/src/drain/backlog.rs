@@ -1,4 +1,4 @@
-//! The backlog: messages of what is old, which wait until those of now leave room.
+//! Moves messages of old events from the backlog queue to the work queue while that has capacity.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use tokio::time::{Instant, sleep};
 
 use crate::BackupSync;
 
-/// Between two looks at how many messages wait.
+/// The pause between two reads of the queue depth.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Messages that are taken at once, and how often at the same time.
+/// Messages of one call, and calls in parallel.
 const MESSAGES_PER_CALL: u64 = 10;
 const CALLS_AT_ONCE: u64 = 4;
 
-/// What the batch is before the first look, which doubles it where nothing waits.
+/// The batch size before the first read of the depth, which doubles it if the work queue is empty.
 pub(crate) const FIRST_BATCH: u64 = BACKLOG_BATCH / 2;
 
 impl BackupSync {
-    /// Puts messages of the backlog among those of now until there is none, or no time. Says how
-    /// many. Who calls it again goes on with the batch that the last call came to.
+    /// Moves messages from the backlog queue to the work queue until none is left or the time is
+    /// over. Returns how many. `batch` carries the batch size from one call to the next.
     pub(crate) async fn promote_backlog(
         &self,
         batch: &mut u64,
         until: Instant,
     ) -> anyhow::Result<u64> {
         let queue = &self.parts.inbox.queue;
-        // As with what was spilled, a depth that is not to be had leaves it to the receive.
+        // If the depth is unavailable, the receive decides, as for the spill queue.
         if !queue.has_backlog() || matches!(queue.depth(QueueName::Backlog).await, Ok(0)) {
             return Ok(0);
         }
@@ -48,13 +48,17 @@ impl BackupSync {
             sleep(PAUSE).await;
         };
         if promoted > 0 {
-            tracing::info!(promoted, "promoted {promoted} messages of the backlog");
+            tracing::info!(
+                promoted,
+                "promoted {promoted} messages of the backlog queue"
+            );
         }
         ended
     }
 
-    /// As many as there is room for: how many went over, and whether there are no more. Where all of
-    /// the last batch was heard by this look, this one may be twice as large.
+    /// Moves as many messages as the work queue has capacity for. Returns how many were moved, and
+    /// whether the backlog queue is empty. If the processor has received all of the last batch,
+    /// this batch can be twice as large.
     async fn promote_batch(&self, batch: &mut u64, until: Instant) -> anyhow::Result<(u64, bool)> {
         let depth = self.parts.inbox.queue.depth(QueueName::Main).await?;
         *batch = match depth {
@@ -65,22 +69,23 @@ impl BackupSync {
         let room = batch.saturating_sub(depth);
         let (mut promoted, mut taken) = (0, 0);
         while taken < room && Instant::now() < until {
-            let lots = (room - taken)
+            let count = (room - taken)
                 .div_ceil(MESSAGES_PER_CALL)
                 .min(CALLS_AT_ONCE);
             let calls =
-                (0..lots).map(|lot| self.promote_messages(room - taken - lot * MESSAGES_PER_CALL));
-            let lots = try_join_all(calls).await?;
-            promoted += lots.iter().map(|(_, over)| over).sum::<u64>();
-            taken += lots.iter().map(|(taken, _)| taken).sum::<u64>();
-            if lots.iter().any(|(taken, _)| *taken == 0) {
+                (0..count).map(|n| self.promote_messages(room - taken - n * MESSAGES_PER_CALL));
+            let moved = try_join_all(calls).await?;
+            promoted += moved.iter().map(|(_, over)| over).sum::<u64>();
+            taken += moved.iter().map(|(taken, _)| taken).sum::<u64>();
+            if moved.iter().any(|(taken, _)| *taken == 0) {
                 return Ok((promoted, true));
             }
         }
         Ok((promoted, false))
     }
 
-    /// A few messages, at most so many: how many were taken, and how many of them went over.
+    /// Moves at most `most` messages. Returns how many were received, and how many of them were
+    /// moved.
     async fn promote_messages(&self, most: u64) -> anyhow::Result<(u64, u64)> {
         let queue = &self.parts.inbox.queue;
         let old = queue.take_old(most).await?;
@@ -88,7 +93,7 @@ impl BackupSync {
         if passed.left > 0 {
             tracing::warn!(
                 left = passed.left,
-                "the queue did not take {} messages of the backlog",
+                "could not move {} messages of the backlog queue to the work queue",
                 passed.left
             );
         }

@@ -56,11 +56,11 @@ pub(super) async fn enable(
 ) -> anyhow::Result<String> {
     let (body, did) = match (finding.health, &finding.subscription, may) {
         (Health::Disabled, Some(id), _) => {
-            (json!({ "active": true }), format!("made hook {id} active"))
+            (json!({ "active": true }), format!("activated hook {id}"))
         }
         (Health::EventsMissing, Some(id), May::AddTypes) => {
-            // What is sent takes the place of what there was; only a repository's hook takes
-            // additions alone.
+            // GitHub replaces the events with those that are sent. Only a repository's hook also
+            // accepts single additions.
             let hook = named(list(api, endpoint, path).await?, id)?;
             let missing = finding.missing_events.join(", ");
             let events = types(hook, finding);

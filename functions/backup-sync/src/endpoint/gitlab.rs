@@ -1,5 +1,5 @@
-//! Hooks of a project or a group. GitLab disables one that fails, for a while or for good, and
-//! enables it again when a test request is answered with 2xx.
+//! Hooks of a project or a group. GitLab disables a hook that fails, temporarily or permanently,
+//! and enables it again when a test request is answered with 2xx.
 //! <https://docs.gitlab.com/api/project_webhooks/>
 //! <https://docs.gitlab.com/user/project/integrations/webhooks/#re-enable-disabled-webhooks>
 
@@ -11,7 +11,7 @@ use shared::sources::Endpoint;
 use super::{May, by_hand, hooks, named};
 use crate::api::{Api, Change};
 
-/// What GitLab can make up a request of.
+/// The event types for which GitLab can send a test request.
 const TESTED: &[&str] = &[
     "push_events",
     "tag_push_events",
@@ -45,7 +45,7 @@ fn subscription(hook: &Map<String, Value>) -> Subscription {
     Subscription {
         id: hook.get("id").map(Value::to_string).unwrap_or_default(),
         url: text("url").unwrap_or_default().to_owned(),
-        // Versions that do not say it do not disable.
+        // GitLab versions without this field do not disable hooks.
         enabled: text("alert_status").is_none_or(|status| status == "executable"),
         events: events.map(|(name, _)| name.clone()).collect(),
         note: text("disabled_until").map(|until| format!("disabled until {until}")),
@@ -79,10 +79,10 @@ async fn test(api: &Api<'_>, endpoint: &Endpoint, path: &str, id: &str) -> anyho
     };
     let url = format!("{}/api/v4/{path}/{id}/test/{trigger}", endpoint.api);
     api.change(&url, &change).await?;
-    Ok(format!("had hook {id} send a test of {trigger}"))
+    Ok(format!("requested a test of {trigger} from hook {id}"))
 }
 
-/// What is not sent stays as it is; the address has to be.
+/// GitLab keeps the fields that are not sent, but requires the URL.
 /// <https://docs.gitlab.com/api/project_webhooks/#edit-a-project-webhook>
 async fn add(
     api: &Api<'_>,

@@ -1,5 +1,5 @@
-//! Webhook subscriptions of an app at a shop: one for each topic. Shopify deletes one whose
-//! deliveries fail, so that enabling is making it anew; it signs with the secret of the app.
+//! Webhook subscriptions of an app at a shop: one for each topic. Shopify deletes a subscription
+//! whose deliveries fail, so that enabling creates it again. Shopify signs with the app's secret.
 //! <https://shopify.dev/docs/api/admin-graphql/latest/queries/webhookSubscriptions>
 //! <https://shopify.dev/docs/api/admin-graphql/latest/mutations/webhookSubscriptionCreate>
 
@@ -52,7 +52,7 @@ pub(super) async fn list(
 ) -> anyhow::Result<Vec<Subscription>> {
     let data = ask(api, endpoint, version, &json!({ "query": LIST })).await?;
     let list: List = serde_json::from_value(data)
-        .map_err(|_| anyhow::anyhow!("the list of webhook subscriptions cannot be read"))?;
+        .map_err(|_| anyhow::anyhow!("invalid list of webhook subscriptions"))?;
     let Connection { nodes, page_info } = list.webhook_subscriptions;
     ensure!(
         !page_info.has_next_page,
@@ -76,10 +76,7 @@ pub(super) async fn enable(
 ) -> anyhow::Result<String> {
     let gone = matches!(finding.health, Health::Missing | Health::EventsMissing);
     if !gone || finding.missing_events.is_empty() {
-        return Err(by_hand(
-            finding,
-            "say which topics there should be, `events = [..]`",
-        ));
+        return Err(by_hand(finding, "name the topics in `events = [..]`"));
     }
     for topic in &finding.missing_events {
         let subscription = json!({ "uri": endpoint.url, "format": "JSON" });
@@ -88,12 +85,12 @@ pub(super) async fn enable(
         let made = ask(api, endpoint, version, &question).await?;
         let errors = &made["webhookSubscriptionCreate"]["userErrors"];
         if errors.as_array().is_none_or(|errors| !errors.is_empty()) {
-            let said = errors[0]["message"].as_str().unwrap_or("it gave no reason");
-            bail!("Shopify made no subscription to {topic}: {said}");
+            let said = errors[0]["message"].as_str().unwrap_or("no reason given");
+            bail!("Shopify did not create a subscription to {topic}: {said}");
         }
     }
     Ok(format!(
-        "made subscriptions to {}",
+        "created subscriptions to {}",
         finding.missing_events.join(", ")
     ))
 }
@@ -112,13 +109,13 @@ async fn ask(
     };
     let answer = api.change(&url, &change).await?;
     let mut answer: Value = serde_json::from_slice(&answer)
-        .map_err(|_| anyhow::anyhow!("Shopify's answer cannot be read"))?;
+        .map_err(|_| anyhow::anyhow!("invalid response from Shopify"))?;
     if let Some(errors) = answer.get("errors") {
-        let said = errors[0]["message"].as_str().unwrap_or("it gave no reason");
-        bail!("Shopify refused: {said}");
+        let said = errors[0]["message"].as_str().unwrap_or("no reason given");
+        bail!("Shopify rejected the request: {said}");
     }
     answer
         .get_mut("data")
         .map(Value::take)
-        .context("Shopify's answer has no data")
+        .context("the response from Shopify has no data")
 }

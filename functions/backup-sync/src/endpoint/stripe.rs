@@ -53,7 +53,7 @@ pub(super) async fn enable(
             format!("enabled webhook endpoint {id}"),
         ),
         (Health::EventsMissing, Some(id), May::AddTypes) => {
-            // What is sent takes the place of what there was.
+            // Stripe replaces the events with those that are sent.
             let one = named(list(api, endpoint).await?, id)?;
             let missing = finding.missing_events.join(", ");
             let events = types(one, finding);

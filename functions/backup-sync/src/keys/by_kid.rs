@@ -1,4 +1,4 @@
-//! Keys that a provider gives out one at a time, by name, to who has credentials.
+//! Keys that a provider returns one at a time, by key id, to callers with credentials.
 
 use anyhow::{Context as _, bail, ensure};
 use base64::Engine as _;
@@ -35,7 +35,7 @@ impl Credentials {
     }
 }
 
-/// A provider's API, and who asks.
+/// A provider's API, and the credentials for it.
 pub(super) struct Provider<'p> {
     pub(super) outbound: &'p Outbound,
     pub(super) trust: &'p Trust,
@@ -44,16 +44,16 @@ pub(super) struct Provider<'p> {
 }
 
 impl Provider<'_> {
-    /// The public key of this name, as verification reads it.
+    /// Returns the public key with this id, in the form that verification reads.
     pub(super) async fn key(&self, preset: &str, kid: &str) -> anyhow::Result<String> {
         match preset {
             "plaid" => self.plaid(kid).await,
             "ebay" => self.ebay(kid).await,
-            _ => bail!("nobody knows how {preset} gives out its keys"),
+            _ => bail!("keys of preset {preset} cannot be fetched by id"),
         }
     }
 
-    /// A set of one key.
+    /// Returns a set of one key.
     /// <https://plaid.com/docs/api/webhooks/webhook-verification/#get-webhook-verification-key>
     async fn plaid(&self, kid: &str) -> anyhow::Result<String> {
         let url = "https://production.plaid.com/webhook_verification_key/get";
@@ -62,8 +62,8 @@ impl Provider<'_> {
         let headers = [("content-type", "application/json")];
         let answer = self.post(url, &headers, asked.to_string()).await?;
         let key = answer.get("key").filter(|key| key.is_object());
-        let key = key.context("the answer has no key")?;
-        ensure!(key["kid"] == kid, "the answer is another key");
+        let key = key.context("the response has no key")?;
+        ensure!(key["kid"] == kid, "the response has another key");
         let expired = key["expired_at"].as_i64();
         ensure!(
             expired.is_none_or(|at| at > self.now.secs()),
@@ -72,7 +72,7 @@ impl Provider<'_> {
         Ok(json!({ "keys": [key] }).to_string())
     }
 
-    /// A key in PEM, had with a token of the application.
+    /// Returns a key in PEM, requested with a token of the application.
     /// <https://developer.ebay.com/api-docs/commerce/notification/resources/public_key/methods/getPublicKey>
     async fn ebay(&self, kid: &str) -> anyhow::Result<String> {
         let url = "https://api.ebay.com/identity/v1/oauth2/token";
@@ -88,15 +88,16 @@ impl Provider<'_> {
         let token = answer["access_token"].as_str();
         let bearer = format!(
             "Bearer {}",
-            token.context("the answer has no access_token")?
+            token.context("the response has no access_token")?
         );
 
         let url = format!("https://api.ebay.com/commerce/notification/v1/public_key/{kid}");
         let url = self.trust.fetch_url(&url);
         let headers = [("authorization", bearer.as_str())];
         let answer = self.outbound.get(&url, &[], &headers, self.now).await;
-        let answer: Value = serde_json::from_str(&text(answer)?).context("it is no JSON")?;
-        let key = answer["key"].as_str().context("the answer has no key")?;
+        let answer: Value =
+            serde_json::from_str(&text(answer)?).context("the response is not JSON")?;
+        let key = answer["key"].as_str().context("the response has no key")?;
         Ok(key.to_owned())
     }
 
@@ -111,7 +112,7 @@ impl Provider<'_> {
             .outbound
             .post(&url, headers, body.into(), self.now)
             .await;
-        serde_json::from_str(&text(answer)?).context("it is no JSON")
+        serde_json::from_str(&text(answer)?).context("the response is not JSON")
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which documents one run asks for, and in which order.
+//! Chooses the documents that one run requests, and their order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -9,27 +9,28 @@ use shared::inbox::rejected::{Named, RejectedRequest, sender};
 use shared::sources::Source;
 use shared::webhook::verify::Wanted;
 
-/// Documents of one source that are asked for in one run. In an hour of twelve runs these are more
-/// than there are senders.
+/// The most documents of one source that are requested in one run. In the twelve runs of an hour,
+/// these are more than the number of senders.
 pub(super) const MOST: usize = 12;
 
-/// A document that could not be fetched is asked for again after this time, then after twice as
-/// long and so on, up to the longest.
+/// The wait before a document that could not be fetched is requested again. It doubles with each
+/// try, up to the longest.
 const WAIT: Duration = Duration::from_secs(600);
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// A key set is fetched again after this time.
 const STALE: Duration = Duration::from_secs(6 * 3600);
 
-/// And when a request names a key that it lacks, but not more often than this.
+/// A key set is also fetched again if a request names a key that it lacks, but at most once in this
+/// time.
 pub(super) const NEWEST: Duration = Duration::from_secs(300);
 
-/// A document to ask for.
+/// A document to request.
 #[derive(Debug)]
 pub(super) struct Choice<'n> {
     pub(super) document: Wanted,
-    /// The note that its tries are counted on; none of what no request names, and of what older code
-    /// kept.
+    /// The record that counts its tries. `None` for a document that no request names, and for one
+    /// that only a request stored by older code names.
     pub(super) named: Option<&'n Named>,
 }
 
@@ -37,14 +38,15 @@ pub(super) struct Choice<'n> {
 struct Candidate<'n> {
     named: Option<&'n Named>,
     sender: String,
-    /// When it was named first, and last.
+    /// When it was first named, and when last.
     at: UnixMillis,
     last: UnixMillis,
     tries: u32,
     tried_at: Option<UnixMillis>,
 }
 
-/// What is worth asking for now. What no stranger can name goes first; then the senders take turns.
+/// Chooses the documents to request now. The document that the source always needs goes first; then
+/// the senders take turns.
 pub(super) fn choose<'n>(
     source: &Source,
     named: &'n [Named],
@@ -79,7 +81,7 @@ pub(super) fn choose<'n>(
     choices
 }
 
-/// The documents that requests name, each once.
+/// Returns the documents that requests name, each once.
 fn candidates<'n>(
     source: &Source,
     named: &'n [Named],
@@ -99,7 +101,7 @@ fn candidates<'n>(
             tries: 0,
             tried_at: None,
         });
-        // It is the turn of whichever of its senders comes first.
+        // The document counts for the sender with the fewest failed fetches.
         if of(&one.sender) < of(&known.sender) {
             known.sender.clone_from(&one.sender);
             known.named = Some(one);
@@ -109,7 +111,7 @@ fn candidates<'n>(
         known.tries = known.tries.saturating_add(one.tries);
         known.tried_at = known.tried_at.max(one.tried_at);
     }
-    // What older code kept, no note stands for.
+    // The documents of requests that older code stored have no record.
     for request in held {
         let Ok(envelope) = request.envelope() else {
             continue;
@@ -147,8 +149,8 @@ fn failures(named: &[Named]) -> HashMap<&str, u32> {
     failed
 }
 
-/// The senders in turn, the one with the fewest failed fetches first. Of each, what was never tried
-/// comes first, then what was tried least.
+/// Orders the documents. The senders take turns, the one with the fewest failed fetches first. Of
+/// each sender, the documents with the fewest tries come first.
 fn in_turn<'n>(all: BTreeMap<Wanted, Candidate<'n>>, named: &[Named]) -> Vec<Choice<'n>> {
     let failed = failures(named);
     let mut all: Vec<(Wanted, Candidate<'n>)> = all.into_iter().collect();
@@ -169,8 +171,8 @@ fn in_turn<'n>(all: BTreeMap<Wanted, Candidate<'n>>, named: &[Named]) -> Vec<Cho
     ordered.into_iter().map(|(_, choice)| choice).collect()
 }
 
-/// A certificate does not change, nor does a named key. A key set that came before the request may
-/// lack its key.
+/// Whether the document is already fetched. A certificate or a named key does not change, but a key
+/// set that was fetched before the request can lack its key.
 fn has(fetched: &Fetched, document: &Wanted, last: UnixMillis, now: UnixMillis) -> bool {
     let at = fetched.fetched_at(document);
     at.is_some_and(|at| match document {

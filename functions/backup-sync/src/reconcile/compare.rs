@@ -1,4 +1,4 @@
-//! Both sides held against each other, and what differs looked at once more.
+//! Compares both sides, and reads the objects that differ again.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use super::local::{Listed, Ours};
 use super::provider;
 use crate::api::Api;
 
-/// Objects that are read a second time.
+/// The most objects that are read a second time.
 const MOST_AGAIN: usize = 500;
 
-/// Of them, how many at the same time.
+/// How many of them are read in parallel.
 const AT_ONCE: usize = 4;
 
-/// One run over one comparison.
+/// One run of one comparison.
 pub(super) struct Run<'r> {
     pub(super) source: &'r Source,
     pub(super) reconcile: &'r Reconcile,
     pub(super) provider: Api<'r>,
     pub(super) ours: Ours<'r>,
     pub(super) ends: UnixMillis,
-    /// With less time than this left, nothing is read a second time.
+    /// With less time than this left, no object is read a second time.
     pub(super) last_look: Duration,
     pub(super) started: UnixMillis,
 }
@@ -63,7 +63,7 @@ impl Run<'_> {
         Ok(report)
     }
 
-    /// What differs between the lists.
+    /// Returns the differences between the lists.
     fn first_look(&self, there: &Sides, here: &Listed, counts: &mut Counts) -> Vec<Drift> {
         let only_here = here.sides.keys().filter(|id| !there.contains_key(*id));
         let names: Vec<_> = self.names().collect();
@@ -86,7 +86,7 @@ impl Run<'_> {
         found
     }
 
-    /// The same object once more, on both sides.
+    /// Reads one object again on both sides, and compares it.
     async fn second_look(&self, first: &Drift, listed: &Listed) -> anyhow::Result<Option<Drift>> {
         let id = first.object.as_str();
         let there = provider::again(&self.provider, self.reconcile, id).await?;
@@ -106,7 +106,7 @@ impl Run<'_> {
     }
 }
 
-/// One line for the log, of which the metric is made. It tells numbers, and of no object.
+/// Logs one line, of which the template makes a metric. The line has counts, but no objects.
 pub(super) fn tell(report: &Report) {
     let counts = &report.counts;
     let drift = counts.drifted();

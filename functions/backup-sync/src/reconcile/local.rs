@@ -1,4 +1,4 @@
-//! Our side: the state that the provider's objects are compared with. It is only ever read.
+//! Your own state, with which the provider's objects are compared. It is only read.
 
 mod endpoint;
 mod table;
@@ -13,17 +13,17 @@ use shared::sources::{Local, Reconcile};
 use crate::api::Api;
 pub(super) use table::Table;
 
-/// Where it is, and how it is reached.
+/// Where your own state is, and how it is read.
 pub(super) enum Ours<'a> {
     Table(Table<'a>),
     Endpoint(Api<'a>),
 }
 
-/// All that we have.
+/// All objects of your own state.
 #[derive(Default)]
 pub(super) struct Listed {
     pub(super) sides: Sides,
-    /// The keys of the items that they were read from.
+    /// The keys of the items from which the objects were read.
     keys: HashMap<String, Key>,
 }
 
@@ -31,16 +31,17 @@ pub(super) struct Listed {
 type Key = HashMap<String, AttributeValue>;
 
 impl Ours<'_> {
-    /// All of our objects.
+    /// Lists all objects of your own state.
     pub(super) async fn list(&self, reconcile: &Reconcile) -> anyhow::Result<Listed> {
         match (self, &reconcile.local) {
             (Self::Table(table), Local::DynamoDb(at)) => table.list(at, reconcile).await,
             (Self::Endpoint(api), Local::Http(at)) => endpoint::list(api, at, reconcile).await,
-            _ => anyhow::bail!("our side is reached in another way than it is configured"),
+            _ => anyhow::bail!("the client does not match the configuration of your own state"),
         }
     }
 
-    /// What we have of an object by now. `there` is the provider's, by which its key is made.
+    /// Reads the current state of an object. `there` is the provider's object, from which the key
+    /// of the item is made.
     pub(super) async fn again(
         &self,
         reconcile: &Reconcile,
@@ -50,7 +51,7 @@ impl Ours<'_> {
     ) -> anyhow::Result<Option<Side>> {
         let known = listed.sides.get(id);
         if let Some(twice) = known.filter(|side| side.count > 1) {
-            // One look at one of them would not tell.
+            // A second read of one of the duplicates would prove nothing.
             return Ok(Some(twice.clone()));
         }
         match (self, &reconcile.local) {
@@ -62,7 +63,7 @@ impl Ours<'_> {
                 table.again(at, reconcile, id, key).await
             }
             (Self::Endpoint(api), Local::Http(at)) => endpoint::again(api, at, reconcile, id).await,
-            _ => anyhow::bail!("our side is reached in another way than it is configured"),
+            _ => anyhow::bail!("the client does not match the configuration of your own state"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The provider's side: its objects, page by page, and single ones once more.
+//! The provider's objects: lists them page by page, and reads single objects again.
 
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
@@ -11,14 +11,14 @@ use shared::webhook::preset::{Objects, Pages};
 use super::{few_enough, in_time};
 use crate::api::Api;
 
-/// What the provider has of an object now.
+/// The current state of an object at the provider.
 pub(super) struct Now {
     pub(super) side: Option<Side>,
-    /// The object itself, to find ours by it.
+    /// The object itself, from which the key of your own item is made.
     pub(super) json: Option<Bytes>,
 }
 
-/// All objects that count.
+/// Lists all objects that match the filter.
 pub(super) async fn list(api: &Api<'_>, reconcile: &Reconcile) -> anyhow::Result<Sides> {
     let mut all = Sides::new();
     pages(api, reconcile, None, |id, side, _| {
@@ -29,11 +29,11 @@ pub(super) async fn list(api: &Api<'_>, reconcile: &Reconcile) -> anyhow::Result
     Ok(all)
 }
 
-/// What there is of an object by now.
+/// Reads the current state of an object.
 pub(super) async fn again(api: &Api<'_>, reconcile: &Reconcile, id: &str) -> anyhow::Result<Now> {
     let (mut sides, mut json) = (Sides::new(), None);
     let mut take = |found: String, side: Side, body: &[u8]| {
-        // A narrowed list may hold others too.
+        // A narrowed list can contain other objects too.
         if found == id {
             json = Some(Bytes::copy_from_slice(body));
             put(&mut sides, reconcile, found, side);
@@ -57,7 +57,8 @@ pub(super) async fn again(api: &Api<'_>, reconcile: &Reconcile, id: &str) -> any
     Ok(Now { side, json })
 }
 
-/// A list whose pages shift while it is read shows an object twice; that is still one object.
+/// Adds an object. A list whose pages shift while it is read shows an object twice; that is still
+/// one object.
 fn put(sides: &mut Sides, reconcile: &Reconcile, id: String, side: Side) {
     match reconcile.named_by {
         NamedBy::Id => {
@@ -67,7 +68,7 @@ fn put(sides: &mut Sides, reconcile: &Reconcile, id: String, side: Side) {
     }
 }
 
-/// Every page of the list, or of a part of it.
+/// Reads every page of the list, or of a part of it.
 async fn pages(
     api: &Api<'_>,
     reconcile: &Reconcile,
@@ -93,7 +94,7 @@ async fn pages(
         }
         ensure!(
             after.is_none() || after != next,
-            "{} does not go on: its next page is the same one",
+            "{} does not continue: its next page is the same page",
             api.what
         );
         match after {
@@ -103,7 +104,8 @@ async fn pages(
     }
 }
 
-/// A page that can be read, and what follows it. One that cannot is asked for again.
+/// Returns a page and the query parameter of the next page. A page that cannot be parsed is
+/// requested again.
 async fn page(
     api: &Api<'_>,
     objects: &Objects,
@@ -140,13 +142,13 @@ fn following(
         }
         Pages::Number { param, size } => {
             let number = this.map_or(Some(1), |(_, number)| number.parse::<u32>().ok());
-            let number = number.context("a page has no number")?;
+            let number = number.context("the page is not a number")?;
             Ok((count >= *size).then(|| (param.clone(), (number + 1).to_string())))
         }
     }
 }
 
-/// The objects of a page, at a path or as the whole of it.
+/// Returns the objects of a page, at a path or as the whole page.
 pub(super) fn items<'b>(
     at: Option<&JsonPath>,
     body: &'b [u8],
@@ -165,10 +167,10 @@ fn own_id(objects: &Objects, item: &RawValue) -> anyhow::Result<String> {
     id.context("an object of the list has no id")
 }
 
-/// An object; `None` for one that does not count.
+/// Parses an object; `None` if it does not match the filter.
 fn read(reconcile: &Reconcile, json: &[u8]) -> anyhow::Result<Option<(String, Side)>> {
     let raw: &RawValue =
-        serde_json::from_slice(json).map_err(|_| anyhow::anyhow!("an object is no JSON"))?;
+        serde_json::from_slice(json).map_err(|_| anyhow::anyhow!("an object is not valid JSON"))?;
     let own = own_id(&reconcile.objects, raw)?;
     if !reconcile.filter.matches("", json) {
         return Ok(None);
@@ -200,12 +202,12 @@ fn read(reconcile: &Reconcile, json: &[u8]) -> anyhow::Result<Option<(String, Si
     Ok(Some((id, side)))
 }
 
-/// The scalars at a path, sorted; `null` is as good as absent.
+/// Returns the scalars at a path, sorted; `null` counts as absent.
 pub(super) fn values(path: &JsonPath, json: &[u8]) -> Values {
     let found = path.all(json).unwrap_or_default();
     let mut values = Values::new();
     for raw in found.into_iter().flatten() {
-        // A list is as good as a path to each of its elements.
+        // A list counts as a path to each of its elements.
         match serde_json::from_str::<Vec<&RawValue>>(raw.get()) {
             Ok(list) => values.extend(list.into_iter().filter_map(plain)),
             Err(_) => values.extend(plain(raw)),

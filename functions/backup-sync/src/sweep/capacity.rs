@@ -1,7 +1,7 @@
-//! How many messages the queues still take.
+//! The capacity of the queues for messages of the sweep.
 //!
-//! A place is counted when it is given to a row, before its message is on its way: rows are looked at
-//! many at a time, and each would otherwise see the same room.
+//! A reservation counts before its message is sent: rows are checked in parallel, and each would
+//! otherwise see the same capacity.
 
 use std::collections::VecDeque;
 
@@ -10,23 +10,23 @@ use shared::inbox::ledger::{Capacity, CapacityRequest};
 use shared::inbox::queue::QueueName;
 use tokio::time::Instant;
 
-/// The sweep never raises a queue above this many messages. Ringing on into a backlog was
-/// simulated: it multiplies messages and the queue never drains.
+/// The sweep never fills a queue above this many messages. A simulation showed that a sweep without
+/// this limit multiplies the messages, and the queue never drains.
 pub(super) const DEPTH: u64 = 1_000;
 
-/// What the sweep knows of the two queues.
+/// The fill of the two queues, as far as the sweep knows it.
 pub(super) struct SendCapacity {
     live: QueueFill,
     backlog: QueueFill,
 }
 
-/// How far a queue is filled.
+/// The fill of one queue.
 struct QueueFill {
-    /// Messages that may be added.
+    /// Messages that can be added.
     left: u64,
-    /// Messages that waited before and belong to none of the rows that were looked at.
+    /// Messages that waited before and that no checked row has claimed.
     unclaimed: u64,
-    /// When places were given a moment ago: the depth does not show their messages yet.
+    /// The times of recent reservations, whose messages the depth does not show yet.
     given: VecDeque<Instant>,
 }
 
@@ -39,7 +39,7 @@ impl QueueFill {
         }
     }
 
-    /// The queue was asked for its depth again.
+    /// Updates the fill with a new depth.
     fn renew(&mut self, depth: u64, now: Instant) {
         while self.given.front().is_some_and(|at| now - *at >= DEPTH_LAG) {
             self.given.pop_front();
@@ -59,11 +59,11 @@ impl QueueFill {
     }
 }
 
-/// A place in a queue.
+/// The reservation of a message in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Reservation {
     pub(super) there: QueueName,
-    /// A message that comes later takes no room now.
+    /// Whether it uses capacity. A delayed message does not use capacity now.
     counted: bool,
 }
 
@@ -71,47 +71,47 @@ impl SendCapacity {
     pub(super) fn new(live: u64, backlog: u64) -> Self {
         Self {
             live: QueueFill::new(live, live),
-            // An event that is old now was young when its message was sent.
+            // An old event can have a message in the work queue, sent while the event was recent.
             backlog: QueueFill::new(backlog, live.saturating_add(backlog)),
         }
     }
 
-    /// A pass begins: each message that waits may be that of any row.
+    /// Begins a pass: each waiting message can belong to any row.
     pub(super) fn begin(&mut self, live: u64, backlog: u64, now: Instant) {
         self.renew(live, backlog, now);
         self.live.unclaimed = live;
         self.backlog.unclaimed = live.saturating_add(backlog);
     }
 
-    /// The queues were asked again.
+    /// Updates the fill with new depths.
     pub(super) fn renew(&mut self, live: u64, backlog: u64, now: Instant) {
         self.live.renew(live, now);
         self.backlog.renew(backlog, now);
     }
 
-    /// When a depth shows what was sent first of what none shows yet.
+    /// When the depths show the oldest message that they do not show yet.
     pub(super) fn shows_at(&self) -> Option<Instant> {
         let given = [&self.live, &self.backlog].map(|queue| queue.given.front());
         let first = given.into_iter().flatten().min()?;
         Some(*first + DEPTH_LAG)
     }
 
-    /// How many rows may be looked at that came a moment ago.
+    /// How many rows of recent events may be checked.
     pub(super) fn for_recent(&self) -> u64 {
         self.live.left
     }
 
-    /// And how many of those that came long ago.
+    /// How many rows of old events may be checked.
     pub(super) fn for_old(&self) -> u64 {
-        let among_those_of_now = (self.live.left + BACKLOG_BATCH).saturating_sub(DEPTH);
-        self.backlog.left + among_those_of_now
+        let in_work_queue = (self.live.left + BACKLOG_BATCH).saturating_sub(DEPTH);
+        self.backlog.left + in_work_queue
     }
 
-    /// A place for a row, if there is one. Also the first message for a retry, for which no other can
-    /// be waiting, is not sent to a queue that is full.
+    /// Reserves a place for the message of a row, if the queue has capacity. A full queue does not
+    /// accept the first message of a retry either, although no other message of it can be waiting.
     pub(super) fn admit(&mut self, wanted: CapacityRequest, now: Instant) -> Option<Reservation> {
         let there = self.lane(wanted.lane);
-        // What is old is never let in among those of now without bound.
+        // The number of messages of old events in the work queue is always limited.
         let counted = wanted.delay.is_zero() || there != wanted.lane;
         let own = self.of(wanted.lane);
         let waits = own.unclaimed > 0;
@@ -132,7 +132,7 @@ impl SendCapacity {
         Some(Reservation { there, counted })
     }
 
-    /// No message was sent for a place.
+    /// Releases a reservation whose message was not sent.
     pub(super) fn give_back(&mut self, place: Reservation) {
         if place.counted {
             self.of(place.there).give_back();
@@ -146,8 +146,8 @@ impl SendCapacity {
         }
     }
 
-    /// The queue for a message. A few for old events go to the queue of those that came a moment ago,
-    /// while hardly any wait there: the backlog would cost each of them a second message.
+    /// The queue for a message. While few messages wait in the work queue, it also takes a few
+    /// messages of old events: in the backlog queue, each would cost a second message.
     fn lane(&self, lane: QueueName) -> QueueName {
         match lane {
             QueueName::Backlog if self.live.left + BACKLOG_BATCH > DEPTH => QueueName::Main,
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn a_row_that_was_rung_for_waits_for_its_message() {
         let mut room = SendCapacity::new(2 + BACKLOG_BATCH, 1);
-        // It may be one of those that wait.
+        // The row's message may be one of those that wait.
         for _ in 0..2 + BACKLOG_BATCH {
             assert_eq!(there(&mut room, wanted(QueueName::Main, 1)), None);
         }
@@ -260,7 +260,7 @@ mod tests {
             ..wanted(QueueName::Main, 0)
         };
         assert!(room.admit(late, now).is_some());
-        assert_eq!(room.for_recent(), 1, "it takes no room now");
+        assert_eq!(room.for_recent(), 1, "it uses no capacity now");
     }
 
     #[test]

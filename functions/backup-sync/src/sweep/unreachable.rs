@@ -1,5 +1,5 @@
-//! Events that can go nowhere are left asleep: a message for each, again and again through an
-//! outage of hours, would find every time what the breakers say already.
+//! Postpones events whose destinations are all unreachable. During an outage of hours, repeated
+//! messages for them would only find what the circuit breakers already show.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -12,15 +12,15 @@ use shared::sources::{ActionKind, Source};
 
 use crate::BackupSync;
 
-/// Over how long a time those come back who waited for the same probe.
+/// The time over which events that waited for the same probe return.
 const SPREAD: Duration = Duration::from_secs(120);
 
-/// When to look again while a probe finds out.
+/// How long events are postponed while a probe is running.
 const MEANWHILE: Duration = Duration::from_secs(60);
 
 impl BackupSync {
-    /// When to look at an event of this source again, if there is nowhere to send it now. Of the
-    /// events of a source that wait for a probe one in a sweep is sent `ahead`.
+    /// When to check an event of this source again, if no destination can take it now. Of the
+    /// events of a source that wait for a probe, each sweep sends one `ahead`.
     pub(super) async fn skipped_unreachable(
         &self,
         source: &Source,
@@ -50,7 +50,8 @@ enum Wait {
     ForProbe(UnixMillis),
 }
 
-/// What the breakers of all destinations of a source mean for its events.
+/// Combines the circuit breakers of all destinations of a source. `None` means that its events can
+/// be sent.
 fn wait(positions: &[Position], now: UnixMillis, jitter: f64) -> Option<Wait> {
     let mut first: Option<UnixMillis> = None;
     let mut probing = false;

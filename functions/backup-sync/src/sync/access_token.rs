@@ -1,4 +1,4 @@
-//! A token for a while, for the secret that stays.
+//! Exchanges a permanent secret for a temporary token.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::BackupSync;
 use crate::retry::{Refused, judge};
 
 impl BackupSync {
-    /// Asks the provider for a bearer token. It is kept for this run only.
+    /// Requests a bearer token from the provider. The token is kept for this run only.
     /// <https://www.rfc-editor.org/rfc/rfc6749#section-5.1>
     pub(super) async fn exchange_token(
         &self,
@@ -50,11 +50,11 @@ impl BackupSync {
         let (body, _) =
             judge(answer, ("the provider's token endpoint", name), None).map_err(|refused| {
                 match refused {
-                    // 400 and 401 both say that the secret is none.
+                    // 400 and 401 both mean that the secret is invalid.
                     Refused::Request(..) => Refused::Final(
                         refused
                             .error()
-                            .context("the provider gives no token for the secret"),
+                            .context("the provider returned no token for the secret"),
                     ),
                     other => other,
                 }
@@ -64,9 +64,9 @@ impl BackupSync {
 }
 
 fn token(body: &[u8]) -> anyhow::Result<String> {
-    let path = JsonPath::parse("access_token").context("that is a path")?;
+    let path = JsonPath::parse("access_token").context("parse the path access_token")?;
     let token = path.scalar(body).ok().flatten();
-    token.context("the answer to the secret holds no access_token")
+    token.context("the response has no access_token")
 }
 
 fn encoded(form: &[(&str, String)]) -> Bytes {

@@ -1,27 +1,27 @@
-//! What can be wrong with a provider's list, by name: it is counted, and looked up, by that.
+//! The faults of a provider's list. The metric and the documentation use their names.
 
 use std::fmt;
 
-/// Each of these ends a run with an error. None of them moves the cursor past an event that was
-/// not kept.
+/// Each fault ends a run with an error. No fault moves the cursor past an event that was not
+/// stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// A page cannot be read, as one of HTML.
+    /// A page cannot be parsed, such as an HTML page.
     Unreadable,
-    /// The list leads back to a page that it has shown, or shows the same events again and again.
+    /// The list returns to a page that it has shown, or shows the same events again and again.
     Repeats,
-    /// The next page is said to be at another place than the list.
+    /// The URL of the next page has another origin than the list.
     Elsewhere,
-    /// An id is longer than any is.
+    /// An id is longer than the limit.
     TooLong,
-    /// An event is said to happen more than a day from now.
+    /// The time of an event is more than a day from now.
     Future,
-    /// The last run began in the future: our clock was wrong then, or is now.
+    /// The last run began in the future: the clock was wrong then, or is wrong now.
     CursorAhead,
 }
 
 impl Fault {
-    /// The word that stands in the metric's log line and in `infra/docs/sync`.
+    /// The word in the log line of the metric and in `infra/docs/sync`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Unreadable => "sync.unreadable",
@@ -33,7 +33,7 @@ impl Fault {
         }
     }
 
-    /// The name of what went wrong; `sync.failed` for what has none of its own.
+    /// The name of the fault; `sync.failed` for an error without one.
     pub(crate) fn name_of(error: &anyhow::Error) -> &'static str {
         error
             .downcast_ref::<Self>()
@@ -44,11 +44,11 @@ impl Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let said = match self {
-            Self::Unreadable => "a page of the list is not as the preset says",
-            Self::Repeats => "the list does not go on",
-            Self::Elsewhere => "the list leads to another place",
-            Self::TooLong => "an event of the list cannot be kept; the others were",
-            Self::Future => "the provider's clock is wrong, or ours; every event was kept",
+            Self::Unreadable => "a page of the list does not match the preset",
+            Self::Repeats => "the list repeats a page",
+            Self::Elsewhere => "the next page of the list has another origin",
+            Self::TooLong => "an event of the list cannot be stored; the others were",
+            Self::Future => "the provider's clock is wrong, or ours; every event was stored",
             Self::CursorAhead => "the last run began in the future",
         };
         write!(f, "{}: {said}", self.name())
@@ -65,10 +65,10 @@ mod tests {
 
     #[test]
     fn a_fault_is_named_however_deep_it_lies() {
-        let error = anyhow!("no JSON").context(Fault::Unreadable);
-        let error = error.context("asked 6 times").context("could not sync");
+        let error = anyhow!("not JSON").context(Fault::Unreadable);
+        let error = error.context("failed 6 times").context("could not sync");
         assert_eq!(Fault::name_of(&error), "sync.unreadable");
-        assert_eq!(Fault::name_of(&anyhow!("no JSON")), "sync.failed");
+        assert_eq!(Fault::name_of(&anyhow!("not JSON")), "sync.failed");
         let text = format!("{error:#}");
         assert!(text.contains("sync.unreadable: a page"), "{text}");
     }

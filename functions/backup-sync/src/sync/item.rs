@@ -1,4 +1,4 @@
-//! One item of a list: what it names, and what is made an event of it.
+//! One item of a list, and the event that is made of it.
 
 use anyhow::{Context as _, anyhow};
 use bytes::Bytes;
@@ -8,10 +8,10 @@ use shared::base::json_path::{JsonPath, scalar};
 use shared::webhook::event::{LONGEST_NAME, Sha, cut};
 use shared::webhook::preset::{Location, Locations, Sync, SyncKind};
 
-/// The type of an event that says that something has changed.
+/// The type of an event that reports a change.
 const CHANGED: &str = "mitt.changed";
 
-/// The longest id of an event that is kept, in bytes.
+/// The longest id of an event that is stored, in bytes.
 const LONGEST: usize = 1024;
 
 /// One event of a list.
@@ -19,29 +19,29 @@ const LONGEST: usize = 1024;
 pub(super) struct Item {
     /// The id of the event, as the webhook would have it.
     pub(super) id: String,
-    /// Cut as a webhook's is, so that a long type never keeps the cursor from moving.
+    /// The type, cut like that of a webhook, so that a long type never blocks the cursor.
     pub(super) kind: String,
-    /// When it happened, where the list says it.
+    /// When it happened, if the list says so.
     pub(super) at: Option<UnixMillis>,
-    /// Our endpoint has answered it with a 2xx.
+    /// This inbox answered its delivery with 2xx.
     pub(super) delivered: bool,
-    /// The provider has not kept its body.
+    /// The provider has no body of it.
     pub(super) bare: bool,
-    /// As it stands in the list.
+    /// The exact bytes in the list.
     pub(super) raw: Bytes,
 }
 
 impl Item {
-    /// Reads an item. One without an id, or without the time that it should have, makes the page a
-    /// bad one: it must not be skipped.
+    /// Parses an item. An item without an id or a required time is an error of the page: it must
+    /// not be skipped.
     pub(super) fn read(sync: &Sync, raw: &RawValue) -> anyhow::Result<Self> {
         let raw = raw.get().as_bytes();
         let id = name(sync, raw)?;
         let (id, kind) = if sync.kind == SyncKind::ChangeCursor {
-            // It stands for no webhook's event, and must not take the place of one.
+            // A change is not the event of a webhook, and must not use the id of one.
             (format!("changed:{id}"), CHANGED.to_owned())
         } else {
-            let kind = first(&sync.event_type, raw).context("an event's type")?;
+            let kind = first(&sync.event_type, raw).context("read the type of an event")?;
             (id, cut(&kind.unwrap_or_default(), LONGEST_NAME).to_owned())
         };
         let at = match &sync.time {
@@ -69,13 +69,13 @@ impl Item {
         })
     }
 
-    /// Whether its id is longer than any provider's is.
+    /// Whether its id is longer than the limit.
     pub(super) fn is_too_long(&self) -> bool {
         self.id.len() > LONGEST
     }
 
-    /// The body of the event, from the item and from what was fetched for it; `None` when the
-    /// provider has none.
+    /// Returns the body of the event, from the item or from the document that was fetched for it.
+    /// `None` if the provider has no body.
     pub(super) fn body(
         &self,
         sync: &Sync,
@@ -84,14 +84,14 @@ impl Item {
         let body = match &sync.body {
             None => {
                 let whole = fetched.unwrap_or(&self.raw);
-                // It may have broken off.
+                // The document can be truncated.
                 serde_json::from_slice::<&RawValue>(whole)
-                    .map_err(|_| anyhow!("what was fetched of an event is no JSON"))?;
+                    .map_err(|_| anyhow!("the fetched event is not valid JSON"))?;
                 Some(whole.clone())
             }
-            Some(Location::Json(path)) => part(path, fetched.context("nothing was fetched")?)?,
+            Some(Location::Json(path)) => part(path, fetched.context("no document was fetched")?)?,
             Some(Location::Item(path)) => part(path, &self.raw)?,
-            Some(other) => anyhow::bail!("a body is not in {other}"),
+            Some(other) => anyhow::bail!("a body cannot be read from {other}"),
         };
         match (&sync.wrap, body) {
             (Some(wrap), Some(body)) => wrapped(wrap, &body, &self.raw).map(Some),
@@ -132,23 +132,24 @@ fn find(at: &Location, raw: &[u8]) -> anyhow::Result<Option<String>> {
     }
 }
 
-/// A part of a document: the text of a string, and anything else as it stands there.
+/// Returns a part of a document: the text of a string, or the exact bytes of any other value.
 fn part(path: &JsonPath, document: &[u8]) -> anyhow::Result<Option<Bytes>> {
     let raw = path
         .raw(document)
-        .map_err(|_| anyhow!("what holds an event's body is no JSON"))?
+        .map_err(|_| anyhow!("the document with the event's body is not valid JSON"))?
         .filter(|raw| raw.get() != "null");
     let Some(raw) = raw else {
         return Ok(None);
     };
     if raw.get().starts_with('"') {
-        let text = scalar(raw).map_err(|_| anyhow!("the body of an event is no text"))?;
+        let text =
+            scalar(raw).map_err(|_| anyhow!("the body of an event is not a valid string"))?;
         return Ok(text.map(Bytes::from));
     }
     Ok(Some(Bytes::copy_from_slice(raw.get().as_bytes())))
 }
 
-/// Puts the body, or values of the item, into what the webhook has around them.
+/// Wraps the body, or values of the item, in the same JSON as the webhook does.
 fn wrapped(wrap: &str, body: &[u8], item: &[u8]) -> anyhow::Result<Bytes> {
     let mut whole = Vec::with_capacity(wrap.len() + body.len());
     let mut rest = wrap;
@@ -158,8 +159,10 @@ fn wrapped(wrap: &str, body: &[u8], item: &[u8]) -> anyhow::Result<Bytes> {
         match path.strip_prefix(':') {
             None => whole.extend_from_slice(body),
             Some(path) => {
-                let path = JsonPath::parse(path).context("wrap: that is no path")?;
-                let value = path.raw(item).map_err(|_| anyhow!("an item is no JSON"))?;
+                let path = JsonPath::parse(path).context("wrap: invalid path")?;
+                let value = path
+                    .raw(item)
+                    .map_err(|_| anyhow!("an item is not valid JSON"))?;
                 let text = value.map_or("null", RawValue::get);
                 whole.extend_from_slice(text.as_bytes());
             }

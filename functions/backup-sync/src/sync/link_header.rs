@@ -21,7 +21,7 @@ pub(super) fn next(header: &str) -> Option<String> {
     None
 }
 
-/// The parameters of one link, and what follows the comma behind them.
+/// The parameters of one link, and the text after them.
 fn parameters(text: &str) -> (Vec<(&str, &str)>, &str) {
     let mut found = Vec::new();
     let mut rest = text.trim_start();
@@ -44,8 +44,8 @@ fn parameters(text: &str) -> (Vec<(&str, &str)>, &str) {
     (found, rest)
 }
 
-/// The URL of a next page, if it may be asked: at the very place that the list is at. Our key
-/// goes nowhere else. What carries the key is taken out of it, as it is noted in the ledger.
+/// Returns the URL of the next page, if it has the origin of the list: the API key must not go
+/// anywhere else. The parameter with the key is removed, because the ledger stores the URL.
 pub(super) fn allowed(list: &str, next: &str, key: Option<&str>) -> anyhow::Result<String> {
     let origin = origin(list).context("the URL of the list")?;
     let url = match next.strip_prefix('/') {
@@ -55,7 +55,7 @@ pub(super) fn allowed(list: &str, next: &str, key: Option<&str>) -> anyhow::Resu
     ensure!(
         !url.contains('\\')
             && self::origin(&url).is_some_and(|other| other.eq_ignore_ascii_case(origin)),
-        "the next page of the list is said to be at another place than {origin}"
+        "the next page of the list has another origin than {origin}"
     );
     let Some((base, query)) = url.split_once('?') else {
         return Ok(url);
@@ -65,7 +65,7 @@ pub(super) fn allowed(list: &str, next: &str, key: Option<&str>) -> anyhow::Resu
     Ok(format!("{base}?{}", kept.join("&")))
 }
 
-/// Scheme, host and port; `None` for what no list is at.
+/// Scheme, host and port; `None` if the URL is not valid for a list.
 fn origin(url: &str) -> Option<&str> {
     let (scheme, after) = url.split_once("://")?;
     let host = after.split(['/', '?', '#', '\\']).next()?;
@@ -135,7 +135,7 @@ mod tests {
             "",
         ] {
             let error = allowed(list, bad, None).unwrap_err().to_string();
-            assert!(error.contains("another place"), "{bad}: {error}");
+            assert!(error.contains("another origin"), "{bad}: {error}");
         }
     }
 }

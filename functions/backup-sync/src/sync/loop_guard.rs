@@ -1,4 +1,4 @@
-//! What a run has been shown of a list.
+//! Detects a list that repeats itself.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use shared::webhook::event::Sha;
 use super::fault::Fault;
 use super::page::Listing;
 
-/// What a run was shown, so that a list without an end is seen as one.
+/// The pages that a run has read, so that it detects a list without an end.
 #[derive(Default)]
 pub(super) struct LoopGuard {
     tokens: BTreeSet<String>,
@@ -27,11 +27,11 @@ impl LoopGuard {
         if self.tokens.insert(fingerprint(next)) {
             return Ok(());
         }
-        let error = anyhow!("its next page is one that was shown before");
+        let error = anyhow!("the next page is one that was already read");
         Err(error.context(Fault::Repeats))
     }
 
-    /// A provider that does not heed which page is asked for gives them all the same events.
+    /// A provider that ignores which page is requested returns the same events in each page.
     pub(super) fn check_events(&mut self, listing: &Listing) -> anyhow::Result<()> {
         if listing.items.is_empty() {
             return Ok(());
@@ -39,7 +39,7 @@ impl LoopGuard {
         let raw: Vec<&[u8]> = listing.items.iter().map(|item| &item.raw[..]).collect();
         let events = Some(Sha::of(&raw.concat()));
         if self.events == events {
-            let error = anyhow!("two pages, one after the other, have the same events");
+            let error = anyhow!("two consecutive pages have the same events");
             return Err(error.context(Fault::Repeats));
         }
         self.events = events;
@@ -47,7 +47,7 @@ impl LoopGuard {
     }
 }
 
-/// A token may be long.
+/// Tokens can be long, so only their hash is kept.
 fn fingerprint(token: &str) -> String {
     Sha::of(token.as_bytes()).hex()
 }
@@ -90,7 +90,7 @@ mod tests {
     fn pages_that_share_some_events_do_not_repeat() {
         let mut shown = LoopGuard::new(None);
         shown.check_events(&listing(&["1", "2"])).unwrap();
-        // One came in between and pushed the list on.
+        // A new event arrived in between and shifted the list.
         shown.check_events(&listing(&["2", "3"])).unwrap();
         shown.check_events(&listing(&[])).unwrap();
         shown.check_events(&listing(&[])).unwrap();

@@ -1,4 +1,4 @@
-//! What is done about a listed event that never arrived.
+//! Handles listed events that never arrived.
 
 use std::time::Duration;
 
@@ -18,21 +18,21 @@ use super::{Named, Run};
 use crate::BackupSync;
 use crate::retry::Refused;
 
-/// What is said to happen later than this from now is the work of a wrong clock.
+/// An event with a time further in the future than this means that a clock is wrong.
 const FUTURE: Duration = Duration::from_secs(24 * 3600);
 
-/// Redeliveries of one event that are asked for.
+/// The most redelivery requests for one event.
 const MOST_ASKED: u64 = 3;
 
-/// Missing events that a run which only looks names.
+/// The most missing events that a dry run names.
 const MOST_NAMED: usize = 100;
 
-/// What came of asking for one event.
+/// The result of a request for one event.
 enum One {
     Has(Bytes),
-    /// The provider lists it, and does not have it any more.
+    /// The provider lists the event, but no longer has it.
     Gone,
-    /// It is larger than what is kept of an event.
+    /// The body is larger than the limit.
     TooLarge,
     OutOfTime,
 }
@@ -48,8 +48,9 @@ impl From<Option<Bytes>> for One {
 }
 
 impl Run<'_> {
-    /// Nothing can name it, and it must not be passed over: the run ends with an error, and the
-    /// cursor stays. Where a list is read from a place, that has to be now.
+    /// Handles an item whose id is too long for a key. The item must not be skipped: the run ends
+    /// with an error, and the cursor stays. If the list is read from a position, the run ends at
+    /// once.
     fn found_too_long(&mut self, item: &Item) -> anyhow::Result<()> {
         if self.sync.mark.is_some() {
             let error = anyhow!("an id of {} bytes", item.id.len());
@@ -59,7 +60,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Notes what a run that was to add would have added.
+    /// Records an event that a run without `dry_run` would add.
     fn would_find(&mut self, item: &Item) {
         self.report.found += 1;
         if self.report.missing.len() < MOST_NAMED {
@@ -71,14 +72,14 @@ impl Run<'_> {
         }
     }
 
-    /// Counts an item that we have.
+    /// Counts an item that the ledger has.
     fn saw(&mut self, key: &EventKey, item: &Item, seen: &Seen) {
         if let Some(counting) = &mut self.counting {
             counting.saw(key, &item.kind, item.at, seen);
         }
     }
 
-    /// Counts an item that did not come by webhook; we have had it, or looked for it, since then.
+    /// Counts an item that did not arrive by webhook. `kept` is when it was stored or requested.
     fn missed(&mut self, key: &EventKey, item: &Item, kept: UnixMillis) {
         let seen = Seen {
             via: Via::BackupSync,
@@ -88,7 +89,7 @@ impl Run<'_> {
         self.saw(key, item, &seen);
     }
 
-    /// Whether an item is one that this run is about.
+    /// Whether this run handles an item.
     pub(super) fn wants(&self, item: &Item, span: TimeWindow) -> bool {
         let older = !self.sync.filters() && item.at.is_some_and(|at| at < span.from);
         !(older || self.settings.failed_only && item.delivered)
@@ -96,8 +97,8 @@ impl Run<'_> {
 }
 
 impl BackupSync {
-    /// Puts one listed event through the door, or has it delivered again, unless the ledger has
-    /// it. `false` when time ran out.
+    /// Stores one listed event, or requests its redelivery, unless the ledger has it. Returns
+    /// `false` if the time is over.
     pub(super) async fn take(&self, run: &mut Run<'_>, item: &Item) -> anyhow::Result<bool> {
         run.report.listed += 1;
         if item.is_too_long() {
@@ -108,7 +109,7 @@ impl BackupSync {
             run.fault.get_or_insert(Fault::Future);
         }
         let key = EventKey::new(&run.source.name, &item.id);
-        // Only to save the writes of a refused put; the put itself decides.
+        // This read only saves the writes of a rejected put; the put itself decides.
         if let Some(seen) = self.parts.inbox.ledger.seen(&key).await? {
             run.saw(&key, item, &seen);
             return Ok(true);
@@ -139,13 +140,13 @@ impl BackupSync {
             One::Gone => {
                 run.report.gone += 1;
                 run.missed(&key, item, (self.clock)());
-                tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived, and its provider does not have it any more");
+                tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived, and its provider no longer has it");
                 return Ok(true);
             }
             One::TooLarge => {
                 run.report.gone += 1;
                 run.missed(&key, item, (self.clock)());
-                tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, limit = LARGEST_BODY, "event {key} never arrived, and is not kept: its body is larger than {LARGEST_BODY} bytes");
+                tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, limit = LARGEST_BODY, "event {key} never arrived, and is not stored: its body is larger than {LARGEST_BODY} bytes");
                 return Ok(true);
             }
             One::OutOfTime => return Ok(false),
@@ -172,30 +173,31 @@ impl BackupSync {
             run.report.found += 1;
             tracing::warn!(event.id = %event.id(), event.key = %key, source = run.source.name, kind = item.kind, "found event {key}, which never arrived");
         } else if let Some(seen) = self.parts.inbox.ledger.seen(&key).await? {
-            // Somebody came in between.
+            // Another process stored the event in the meantime.
             run.saw(&key, item, &seen);
         }
         Ok(true)
     }
 
-    /// A redelivery that keeps failing is not asked for for ever: then the event is taken from the
-    /// API, as where none is asked for.
+    /// Whether the redelivery of an event may be requested. After the limit, the event is fetched
+    /// from the API, as for a source without redelivery.
     async fn may_request_redelivery(&self, run: &Run<'_>, key: &EventKey) -> anyhow::Result<bool> {
         if run.asked.contains(key) {
             return Ok(true);
         }
         let ledger = &self.parts.inbox.ledger;
         let may = ledger
+            .sync()
             .count_redelivery_request(key, MOST_ASKED, (self.clock)())
             .await?;
         if !may {
-            tracing::warn!(event.key = %key, source = run.source.name, "event {key} was asked for {MOST_ASKED} times and did not come: taking it from the API");
+            tracing::warn!(event.key = %key, source = run.source.name, "event {key} did not arrive after {MOST_ASKED} redelivery requests; fetching it from the API");
         }
         Ok(may)
     }
 
-    /// Has the provider deliver it again: it then comes by webhook, as any other. Once in a run,
-    /// and again in the next one if it has not come by then.
+    /// Requests the redelivery of an event, which then arrives by webhook. A run requests it once,
+    /// and the next run requests it again if the event has not arrived.
     async fn request_redelivery(
         &self,
         run: &mut Run<'_>,
@@ -213,10 +215,10 @@ impl BackupSync {
                 run.report.gone += 1;
                 tracing::error!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived, and its provider does not deliver it again");
             }
-            // It was asked for, whatever the answer says.
+            // The redelivery was requested, whatever the response contains.
             One::Has(_) | One::TooLarge => {
                 run.report.asked += 1;
-                tracing::warn!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived: asked for it to be delivered again");
+                tracing::warn!(event.key = %key, source = run.source.name, kind = item.kind, "event {key} never arrived; requested its redelivery");
             }
         }
         run.missed(key, item, (self.clock)());
@@ -224,7 +226,7 @@ impl BackupSync {
         Ok(true)
     }
 
-    /// Asks for something about one item.
+    /// Sends a request about one item.
     async fn one(
         &self,
         run: &mut Run<'_>,
@@ -238,7 +240,7 @@ impl BackupSync {
             Ok(None) => Ok(One::OutOfTime),
             Err(Refused::Request(404 | 410 | 422, _)) => Ok(One::Gone),
             Err(Refused::TooLarge(_)) => Ok(One::TooLarge),
-            Err(refused) => Err(refused.error().context(format!("ask for {}", item.id))),
+            Err(refused) => Err(refused.error().context(format!("request {}", item.id))),
         }
     }
 }

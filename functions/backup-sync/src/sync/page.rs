@@ -1,4 +1,4 @@
-//! One page of a provider's list, and what comes after it.
+//! One page of a provider's list, and the token of the next.
 
 use anyhow::{Context as _, bail, ensure};
 use bytes::Bytes;
@@ -9,19 +9,20 @@ use shared::webhook::preset::{Next, Page, Sync};
 use super::item::Item;
 use super::link_header;
 
-/// What a page says.
+/// The content of a page.
 #[derive(Debug)]
 pub(super) struct Listing {
     pub(super) items: Vec<Item>,
     /// The token, or the URL, of the next page.
     pub(super) next: Option<String>,
-    /// Where the next run goes on, if this was the last page and the list has such a place.
+    /// The position at which the next run continues, if this was the last page and the list has
+    /// positions.
     pub(super) mark: Option<String>,
 }
 
 impl Listing {
-    /// Reads the page that `token` led to. What cannot be read makes it a bad one, never an empty
-    /// one.
+    /// Parses the page that `token` named. A page that cannot be parsed is an error, never an empty
+    /// page.
     pub(super) fn read(
         sync: &Sync,
         token: Option<&str>,
@@ -29,22 +30,22 @@ impl Listing {
         link: Option<&str>,
     ) -> anyhow::Result<Self> {
         let list = match &sync.items {
-            None => std::str::from_utf8(body).context("a page of the list is no text")?,
+            None => std::str::from_utf8(body).context("a page of the list is not valid UTF-8")?,
             Some(path) => path
                 .raw(body)
-                .map_err(|_| anyhow::anyhow!("a page of the list is no JSON"))?
-                .context("a page without a list of events")?
+                .map_err(|_| anyhow::anyhow!("a page of the list is not valid JSON"))?
+                .context("a page has no list of events")?
                 .get(),
         };
         let raw: Vec<&RawValue> = serde_json::from_str(list)
-            .map_err(|_| anyhow::anyhow!("the list of events is no list"))?;
+            .map_err(|_| anyhow::anyhow!("the list of events is not a JSON array"))?;
         let items = raw.into_iter().map(|item| Item::read(sync, item));
         let items: Vec<Item> = items.collect::<anyhow::Result<_>>()?;
         let next = next(sync, token, body, link, &items)?;
         let mark = match (&sync.mark, &next) {
             (Some(mark), None) => {
                 let at = text(&mark.at, body)?;
-                Some(at.context("the last page does not say where the list goes on")?)
+                Some(at.context("the last page does not say where the list continues")?)
             }
             _ => None,
         };
@@ -52,9 +53,9 @@ impl Listing {
     }
 }
 
-/// The place that a list goes on from, in the answer to the first question of all.
+/// Returns the position at which a list begins, from the response to its very first request.
 pub(super) fn first_mark(at: &JsonPath, body: &Bytes) -> anyhow::Result<String> {
-    text(at, body)?.context("the answer does not say where the list begins")
+    text(at, body)?.context("the response does not say where the list begins")
 }
 
 fn next(
@@ -68,7 +69,7 @@ fn next(
         None => Ok(first),
         Some(token) => token
             .parse::<u64>()
-            .map_err(|_| anyhow::anyhow!("the next page is no number")),
+            .map_err(|_| anyhow::anyhow!("the next page is not a number")),
     };
     let count = u64::try_from(items.len())?;
     Ok(match &sync.page {
@@ -91,7 +92,7 @@ fn next(
                 let next = named(next, body, items)?;
                 ensure!(
                     next.is_some() || (more.is_none() && !until_empty),
-                    "a page says that there is more and not where"
+                    "a page says that there is more, but not where"
                 );
                 next
             }
@@ -107,7 +108,7 @@ fn next(
     })
 }
 
-/// Whether there is more; `None` where nothing says it.
+/// Whether there are more pages; `None` if the preset has no field for it.
 fn says(more: Option<&JsonPath>, body: &Bytes) -> anyhow::Result<Option<bool>> {
     let Some(more) = more else {
         return Ok(None);
@@ -126,7 +127,7 @@ fn named(next: &Next, body: &Bytes, items: &[Item]) -> anyhow::Result<Option<Str
         Next::Rel(path) => {
             let Some(links) = path
                 .raw(body)
-                .map_err(|_| anyhow::anyhow!("a page of the list is no JSON"))?
+                .map_err(|_| anyhow::anyhow!("a page of the list is not valid JSON"))?
             else {
                 return Ok(None);
             };

@@ -1,18 +1,18 @@
-//! What a run is asked to do, and what it says of itself.
+//! The input and the report of a sync run.
 
 use serde::{Deserialize, Serialize};
 
 use super::fault::Fault;
 
-/// What is to be synced, and how.
+/// The input of a sync run.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct SyncRequest {
     /// Only this source.
     pub source: Option<String>,
-    /// Only look what a run would find: nothing is written, and no redelivery is asked for.
+    /// Only report what a run would find: nothing is written, and no redelivery is requested.
     #[serde(default)]
     pub dry_run: bool,
-    /// Seconds before now from which on to ask, where that is earlier than the cursor.
+    /// The start of the window in seconds before now, if that is earlier than the cursor.
     pub lookback_s: Option<u64>,
 }
 
@@ -25,7 +25,7 @@ impl SyncRequest {
     }
 }
 
-/// An event that a run which only looked found to be missing.
+/// A missing event that a dry run found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Named {
     pub id: String,
@@ -35,32 +35,32 @@ pub struct Named {
     pub at: Option<String>,
 }
 
-/// What a run of one source did.
+/// The result of a run for one source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SyncReport {
     pub source: String,
     pub pages: u64,
     /// Events that the provider listed.
     pub listed: u64,
-    /// Of them, those that we did not have: gaps.
+    /// Of them, those that were missing in the ledger: gaps.
     pub found: u64,
-    /// Of them, those that the provider was asked to deliver again.
+    /// Of them, those whose redelivery was requested.
     pub asked: u64,
-    /// Of them, those that the provider does not have any more.
+    /// Of them, those that the provider no longer has.
     pub gone: u64,
-    /// The whole span was asked for. If not, the next run goes on where this one stopped.
+    /// The whole window was requested. If not, the next run continues where this one stopped.
     pub complete: bool,
-    /// Another run was at it.
+    /// Another run held the lease.
     pub skipped: bool,
-    /// Seconds of our absence that the provider's list no longer reaches back to.
+    /// Seconds since the last sync that the provider's list no longer covers.
     pub unreachable_s: u64,
-    /// The first hundred that are missing, where a run only looked.
+    /// The first hundred missing events, in a dry run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<Named>,
 }
 
 impl SyncReport {
-    /// Adds what a later turn in the same run did.
+    /// Adds the result of a later turn in the same run.
     pub(super) fn go_on(&mut self, later: &Self) {
         self.pages += later.pages;
         self.listed += later.listed;
@@ -72,13 +72,13 @@ impl SyncReport {
     }
 }
 
-/// Sources for which no time was left. The next run begins with them.
+/// Logs the sources without time left. The next run begins with them.
 pub(super) fn say_left(sources: &[&str]) {
     let (left, names) = (sources.len(), sources.join(" "));
     tracing::warn!(
         left,
         sources = names,
-        "no time is left in this run to sync {names}; the next one begins there"
+        "no time left in this run to sync {names}; the next run begins with them"
     );
 }
 
@@ -101,7 +101,7 @@ pub(super) fn say_done(report: &SyncReport, order: &SyncRequest) {
     );
 }
 
-/// The line of which the metric is made.
+/// Logs the line of which the template makes a metric.
 pub(super) fn say_failed(source: &str, error: &anyhow::Error) {
     tracing::error!(
         source,

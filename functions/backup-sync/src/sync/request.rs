@@ -1,4 +1,4 @@
-//! One request to a provider's API: sent until it is answered, at the pace that it takes.
+//! One request to a provider's API, with retries, at the rate that the provider allows.
 
 use std::time::Duration;
 
@@ -14,20 +14,20 @@ use super::github_app;
 use crate::BackupSync;
 use crate::retry::{Asked, Refused, judge, with_retries};
 
-/// A request, ready but for the key.
+/// A request without the API key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ApiRequest {
     pub(super) method: Method,
     pub(super) url: String,
     pub(super) query: Vec<(String, String)>,
     pub(super) body: Option<String>,
-    /// A status that is an answer as well, though it is no 2xx.
+    /// A status outside 2xx that is a result too.
     pub(super) also: Option<u16>,
 }
 
 impl BackupSync {
-    /// Asks, and reads the answer; `None` when the provider wants us to wait for longer than the
-    /// run may. An answer that cannot be read is asked for again.
+    /// Sends a request and parses the response. `None` if the provider requires a longer wait than
+    /// the run has left. A response that cannot be parsed is requested again.
     pub(super) async fn ask<T>(
         &self,
         run: &mut Run<'_>,
@@ -40,13 +40,13 @@ impl BackupSync {
             }
             let left = run.ends.since((self.clock)());
             let Ok(answer) = timeout(left, self.send(run, question)).await else {
-                // A provider that is this slow at the first page of each turn never gets any further, which
-                // must not look like a run that goes on.
+                // A provider that is this slow at the first page of each turn never gets further.
+                // That is an error, and not a run that the next turn continues.
                 return if run.report.pages > 0 {
                     Ok(None)
                 } else {
                     Err(Refused::Final(anyhow::anyhow!(
-                        "the provider's list did not answer before its turn was over"
+                        "the provider's list did not answer before the turn ended"
                     )))
                 };
             };
@@ -62,7 +62,7 @@ impl BackupSync {
         })
     }
 
-    /// Waits for this long, and until the provider takes the next request; `false` when the run
+    /// Waits for this long, and until the rate allows the next request. Returns `false` if the run
     /// has no time for it.
     async fn pause(&self, run: &mut Run<'_>, wait: Duration) -> bool {
         let now = (self.clock)();
@@ -120,7 +120,8 @@ impl BackupSync {
                 headers.push(("authorization", format!("Bearer {token}")));
             }
             Auth::GithubApp { issuer } => {
-                let token = github_app::token(issuer, key, now).context("the key of the app")?;
+                let token =
+                    github_app::token(issuer, key, now).context("sign with the app's key")?;
                 headers.push(("authorization", format!("Bearer {token}")));
             }
         }
@@ -146,7 +147,7 @@ pub(super) fn basic(user: &str, password: &str, key: &str) -> String {
     format!("Basic {pair}")
 }
 
-/// Until when nothing may be asked.
+/// The earliest time of the next request.
 pub(super) type Pace = Option<UnixMillis>;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Which time a run asks for, and the requests that ask for it.
+//! The time window of a run, and the requests for it.
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use shared::webhook::preset::{Page, Put, Request, Sync, fill_item, fill_text};
 
 use super::request::ApiRequest;
 
-/// From when on, and when the run began.
+/// The start of the window, and the start of the run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeWindow {
     pub(super) from: UnixMillis,
@@ -15,7 +15,7 @@ pub(super) struct TimeWindow {
 }
 
 impl TimeWindow {
-    /// The request of a page.
+    /// Builds the request of a page.
     pub(super) fn page(self, sync: &Sync, token: Option<&str>) -> anyhow::Result<ApiRequest> {
         let mut question = self.list(sync, &sync.request);
         let Some(token) = token else {
@@ -25,7 +25,7 @@ impl TimeWindow {
             return Ok(question);
         };
         match &sync.page {
-            // A mark may be a URL in any of the styles that follow one.
+            // A mark can be a URL in any of the styles whose pages follow a URL.
             Page::LinkHeader | Page::NextUrl { .. } => {
                 token.clone_into(&mut question.url);
                 question.query.clear();
@@ -34,12 +34,12 @@ impl TimeWindow {
             Page::Offset { to, .. } | Page::Number { to, .. } => {
                 put(&mut question, to, token, true)?;
             }
-            Page::Once => bail!("a list of one page has no other"),
+            Page::Once => bail!("a list of one page has no next page"),
         }
         Ok(question)
     }
 
-    /// A request of the list.
+    /// Builds a request of the list.
     pub(super) fn list(self, sync: &Sync, request: &Request) -> ApiRequest {
         let since = sync.since.from(self.from, self.started);
         let until = sync.since.until(self.started, self.started);
@@ -58,7 +58,7 @@ impl TimeWindow {
     }
 }
 
-/// A request about one item.
+/// Builds a request about one item.
 pub(super) fn about(request: &Request, item: &[u8]) -> anyhow::Result<ApiRequest> {
     let query = request.query.iter();
     let query = query.map(|(name, value)| Ok((name.clone(), fill_item(value, item)?)));
@@ -77,7 +77,7 @@ fn put(question: &mut ApiRequest, to: &Put, token: &str, number: bool) -> anyhow
         Put::Body(path) => {
             let body = question.body.as_deref().unwrap_or("{}");
             let mut json: Value = serde_json::from_str(body)
-                .map_err(|_| anyhow::anyhow!("the body of the request is no JSON"))?;
+                .map_err(|_| anyhow::anyhow!("the body of the request is not valid JSON"))?;
             let value = match token.parse::<u64>() {
                 Ok(count) if number => Value::from(count),
                 _ => Value::from(token),

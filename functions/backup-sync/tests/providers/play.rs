@@ -1,4 +1,4 @@
-//! What a provider does, as its documentation says.
+//! The behaviour of a provider, according to its documentation.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,16 @@ use bytes::Bytes;
 use serde_json::Value;
 use shared::base::clock::UnixMillis;
 
-/// The key that every stand-in wants.
+/// The API key that every stand-in requires.
 pub(crate) const KEY: &str = "key-of-the-provider";
 
-/// Something that happened at a provider.
+/// An event at a provider.
 #[derive(Clone, Debug)]
 pub(crate) struct Happened {
     pub(crate) id: String,
     pub(crate) number: usize,
     pub(crate) at: UnixMillis,
-    /// The status that our endpoint answered, as the provider knows it.
+    /// The status with which the inbox answered, as the provider knows it.
     pub(crate) status: u16,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Request {
     pub(crate) query: BTreeMap<String, String>,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: String,
-    /// Scheme, host and port that it came to.
+    /// The scheme, host and port of the request.
     pub(crate) base: String,
 }
 
@@ -63,7 +63,7 @@ impl Request {
     }
 }
 
-/// Which part of the list is asked for.
+/// The requested part of the list.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) since: Option<UnixMillis>,
@@ -74,9 +74,9 @@ pub(crate) struct Asked {
 pub(crate) enum Skip {
     #[default]
     Nothing,
-    /// Up to this event.
+    /// The list up to this event.
     After(String),
-    /// So many.
+    /// This many events.
     Count(usize),
 }
 
@@ -90,10 +90,10 @@ impl Skip {
     }
 }
 
-/// A page to write.
+/// A page to return.
 pub(crate) struct Page<'p> {
     pub(crate) items: Vec<Value>,
-    /// How far the list was read with it.
+    /// How far the list is read after this page.
     pub(crate) end: usize,
     pub(crate) last: Option<String>,
     pub(crate) more: bool,
@@ -145,7 +145,7 @@ impl Webhook {
     }
 }
 
-/// What a provider sends of an event.
+/// Makes the webhook of an event.
 type Sent = fn(&Happened) -> Webhook;
 
 /// One provider.
@@ -155,29 +155,29 @@ pub(crate) struct Play {
     pub(crate) params: &'static str,
     /// Lines of `[source.sync]`.
     pub(crate) settings: String,
-    /// What is in Parameter Store, where it is not [`KEY`].
+    /// The value in Parameter Store, [`KEY`] by default.
     pub(crate) key: &'static str,
-    /// How many items a page has.
+    /// The number of items of a page.
     pub(crate) size: usize,
     pub(crate) newest_first: bool,
     /// Whether a first run may look back.
     pub(crate) looks_back: bool,
-    /// What happened before the first run is not listed.
+    /// Events from before the first run are not listed.
     pub(crate) from_now_on: bool,
-    /// What a request for a page asks for; else the status that it is refused with.
+    /// The part that a request for a page asks for, or the status with which it is rejected.
     pub(crate) asked: fn(&Request) -> Result<Asked, u16>,
     pub(crate) item: fn(&Happened) -> Value,
     pub(crate) page: fn(Page<'_>) -> Answer,
     /// Any other request: for a token, for one event.
     pub(crate) other: fn(&Request, &[Happened]) -> Option<Answer>,
-    /// The secret of the webhooks, and one of them; none where nobody but the provider can sign.
+    /// The secret of the webhooks, and one of them; `None` if only the provider can sign.
     pub(crate) webhook: Option<(&'static str, Sent)>,
-    /// The type that an event is kept under.
+    /// The type under which an event is stored.
     pub(crate) kind: fn(&Happened) -> String,
 }
 
 impl Play {
-    /// One whose list is of events, with the pieces that most have alike.
+    /// A provider with a list of events, with the defaults that most providers share.
     pub(crate) fn of(preset: &'static str) -> Self {
         Self {
             preset,

@@ -1,6 +1,6 @@
-//! backup-sync knows the keys of providers' APIs by their names. Their values are in the parameter
-//! store and in what is sent to the provider, and nowhere else: not when the provider refuses a key
-//! and says it back in every way that there is, and not when a key cannot be sent at all.
+//! backup-sync refers to the keys of providers' APIs by their names. Their values are only in the
+//! parameter store and in the requests to the provider. This also holds if the provider rejects a
+//! key and repeats it in every possible form, and if a key cannot be sent at all.
 
 mod refusing;
 
@@ -17,11 +17,11 @@ use refusing::Provider;
 
 const TEMPLATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../template.yaml");
 
-/// Every way to show a key, and everything that does.
+/// Every way to send a key, and every task that sends one.
 const SOURCES: &str = include_str!("secrets/sources.toml");
 
-/// The names of the keys, and their values: such as stand nowhere by chance. The one of the app is no
-/// private key, so that what reads it has something to complain about.
+/// The names of the keys, and their values, which occur nowhere by chance. The value for the app is
+/// not a private key, so that its parser fails.
 const KEYS: [(&str, &str); 9] = [
     ("of-bearer", "canary7d1fbearer"),
     ("of-endpoint", "canary7d1fendpoint"),
@@ -37,10 +37,10 @@ const KEYS: [(&str, &str); 9] = [
     ),
 ];
 
-/// What is in every key.
+/// A text that every key contains.
 const CANARY: &str = "canary7d1f";
 
-/// Where a key stands in base64, with the user before it.
+/// The pairs of user and key that are sent in base64.
 const PAIRS: [&str; 2] = ["api:canary7d1fbasic", "app:canary7d1fexchange"];
 
 const TASKS: [&str; 3] = ["sync", "endpoints", "reconcile"];
@@ -50,7 +50,7 @@ struct World {
     provider: Provider,
     sources: String,
     folder: PathBuf,
-    /// What the invocations answered.
+    /// The responses of the invocations.
     told: Mutex<String>,
 }
 
@@ -66,7 +66,7 @@ impl World {
         std::fs::write(&file, &sources).unwrap();
         let mut options = Options::new(TEMPLATE, testkit::programs());
         options.sources_file = Some(file);
-        // The most that the template lets a log say.
+        // The most verbose level that the template allows.
         let level = ("LogLevel".to_owned(), "DEBUG".to_owned());
         options.parameters.extend([level]);
         let stack = Stack::start(options).await.unwrap();
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// Runs a task, which must fail; says why.
+    /// Runs a task, which must fail, and returns its error.
     async fn fails(&self, task: &str) -> String {
         let task = json!({ "task": task });
         let invocation = self.stack.invoke("BackupSync", &task).await.unwrap();
@@ -96,7 +96,7 @@ impl World {
         error.unwrap_or_else(|| panic!("{told}")).message.clone()
     }
 
-    /// All that anybody but the provider can see, each by its name.
+    /// All outputs that others than the provider can see, each with its name.
     async fn outputs(&self) -> Vec<(String, String)> {
         let told = self.told.lock().unwrap().clone();
         let config = Config::parse(&self.sources).unwrap();
@@ -114,7 +114,7 @@ impl World {
             let environment = format!("{environment:?}");
             outputs.push((format!("the environment of {function}"), environment));
             for process in self.stack.function_processes(function).unwrap() {
-                // Where there is no such file, the one above has to do.
+                // If this file does not exist, the environment above has to suffice.
                 let own = std::fs::read(format!("/proc/{process}/environ"));
                 let own = String::from_utf8_lossy(&own.unwrap_or_default()).into_owned();
                 outputs.push((format!("the environment of process {process}"), own));
@@ -124,7 +124,7 @@ impl World {
     }
 
     async fn table(&self) -> String {
-        #[expect(clippy::disallowed_methods, reason = "a test looks at the whole table")]
+        #[expect(clippy::disallowed_methods, reason = "a test may read the whole table")]
         let all = self.stack.clients().dynamodb.scan();
         let all = all.table_name(self.stack.table().unwrap()).send();
         format!("{:?}", all.await.unwrap().items())
@@ -141,10 +141,7 @@ impl World {
         }
         let log = self.stack.log_file("BackupSync").unwrap();
         let log = std::fs::read_to_string(log).unwrap();
-        assert!(
-            log.contains("\"DEBUG\""),
-            "nothing was said at DEBUG: {log}"
-        );
+        assert!(log.contains("\"DEBUG\""), "no line at DEBUG: {log}");
     }
 
     async fn end(self) {
@@ -181,7 +178,7 @@ async fn a_key_that_is_refused_and_said_back_is_in_no_log_no_error_and_no_row() 
     world.end().await;
 }
 
-/// Whoever has to mend it is told the name.
+/// The error names the key, so that an operator can fix it.
 fn says_which(task: &str, error: &str) {
     let names: &[&str] = match task {
         "sync" => &[
@@ -192,7 +189,7 @@ fn says_which(task: &str, error: &str) {
             "of-query",
         ],
         "endpoints" => &["of-endpoint"],
-        // The provider is asked first.
+        // The provider is called first.
         _ => &["of-objects"],
     };
     for name in names {
@@ -200,7 +197,7 @@ fn says_which(task: &str, error: &str) {
     }
 }
 
-/// As a key is that was stored with the end of its line.
+/// For example, a key that was stored with its line break.
 #[tokio::test]
 async fn a_key_that_cannot_be_sent_is_in_no_log_and_no_error() {
     let sources = SOURCES.split("[[source]]").take(2).collect::<Vec<_>>();
@@ -213,11 +210,11 @@ async fn a_key_that_cannot_be_sent_is_in_no_log_and_no_error() {
     world.end().await;
 }
 
-/// What backup-sync is given is where the keys are, and the names below that.
+/// The configuration of backup-sync contains the path of the keys and their names.
 #[tokio::test]
 async fn the_template_gives_backup_sync_the_path_of_the_keys_and_nothing_of_them() {
     let template = std::fs::read_to_string(TEMPLATE).unwrap();
-    // CloudFormation would put the value in the place of such a reference.
+    // CloudFormation would replace such a reference with the value.
     // https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references.html
     assert!(!template.contains("{{resolve:"), "a value by reference");
     let world = World::start(SOURCES, &KEYS).await;

@@ -12,13 +12,13 @@ use tokio::task::JoinHandle;
 
 use super::play::{Answer, Happened, Page, Play, Request, Skip};
 
-/// How a request is failed.
+/// How a request fails.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Failure {
     /// 429 with `Retry-After: 1`.
     TooMany,
     ServerError,
-    /// An answer that ends in the middle.
+    /// A truncated response.
     BadPage,
 }
 
@@ -41,12 +41,12 @@ struct Log {
     requests: usize,
     failures: VecDeque<Failure>,
     asked_again: BTreeSet<String>,
-    /// What is listed and cannot be had one by one.
+    /// Events that are listed but cannot be fetched.
     gone: BTreeSet<String>,
-    /// Places in the list up to here are forgotten.
+    /// Positions in the list up to this one are forgotten.
     forgotten: Option<usize>,
     elsewhere: Option<String>,
-    /// What is done to every request before it is understood, and to every answer.
+    /// Changes every request before it is processed, and every response.
     hears: Option<fn(&mut Request)>,
     says: Option<fn(&mut Answer)>,
 }
@@ -88,7 +88,7 @@ impl StandIn {
         self.world.log().asked_again.clone()
     }
 
-    /// Our endpoint has answered it.
+    /// The inbox has acknowledged the event.
     pub(crate) fn delivered(&self, id: &str) {
         let mut log = self.world.log();
         for event in log.events.iter_mut().filter(|event| event.id == id) {
@@ -105,28 +105,28 @@ impl StandIn {
         log.forgotten = Some(log.events.len());
     }
 
-    /// It takes every request for another one.
+    /// Changes every request before it is processed.
     pub(crate) fn mishear(&self, hears: fn(&mut Request)) {
         self.world.log().hears = Some(hears);
     }
 
-    /// It says something else each time.
+    /// Changes every response.
     pub(crate) fn misspeak(&self, says: fn(&mut Answer)) {
         self.world.log().says = Some(says);
     }
 
-    /// It is well again.
+    /// Ends all failures and changes.
     pub(crate) fn recover(&self) {
         let mut log = self.world.log();
         (log.hears, log.says, log.elsewhere) = (None, None, None);
     }
 
-    /// What happened after a time never did.
+    /// Removes the events after a time.
     pub(crate) fn undo_after(&self, time: UnixMillis) {
         self.world.log().events.retain(|event| event.at <= time);
     }
 
-    /// Every page names this one as the next.
+    /// Every page names this URL as the next page.
     pub(crate) fn point_elsewhere(&self, url: &str) {
         self.world.log().elsewhere = Some(url.to_owned());
     }

@@ -1,4 +1,4 @@
-//! Which answers of 5xx count as faults of ours: the alarm that rolls a deployment back is made of them.
+//! Which 5xx responses count as server errors: the alarm that rolls back a deployment uses them.
 
 use aws_sdk_ssm::types::ParameterType;
 use local::Options;
@@ -65,7 +65,7 @@ async fn a_request_with_an_unknown_key_is_no_fault_of_ours() {
     assert_eq!(waits.len(), 1, "{waits:?}");
     assert!(lines(&inbox, "server_errors").is_empty());
 
-    // A source without a secret is one that we have to set up.
+    // A source without a secret is an error of the configuration.
     let answer = inbox
         .post("unset", &inbox.github(&unique(), b"{}"), b"{}")
         .await;

@@ -1,5 +1,5 @@
-//! Notices that nobody signs: nothing of them is an event, and what they name is fetched from the
-//! provider's API.
+//! Unsigned notices: no content of theirs is an event, and the objects that they name are fetched
+//! from the provider's API.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use super::support::{failures, record, work_message};
 const SOURCE: &str = "mollie-main";
 const API_KEY: &str = "live_api-key-of-the-shop";
 
-/// Plays Mollie's API as it is documented: `GET /v2/payments/{id}` with a bearer token.
+/// Plays Mollie's API as documented: `GET /v2/payments/{id}` with a bearer token.
 /// <https://docs.mollie.com/reference/get-payment>
 #[derive(Clone, Default)]
 struct Mollie(Arc<Mutex<Api>>);
@@ -27,7 +27,7 @@ struct Mollie(Arc<Mutex<Api>>);
 #[derive(Default)]
 struct Api {
     payments: BTreeMap<String, Value>,
-    /// What it answers in place of any payment.
+    /// The status that it answers in place of any payment.
     status: Option<u16>,
     asked: Vec<String>,
 }
@@ -64,7 +64,7 @@ impl Mollie {
         self.0.lock().unwrap().status = status;
     }
 
-    /// What was asked for since the last time.
+    /// The requests since the last call.
     fn asked(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap().asked)
     }
@@ -135,7 +135,7 @@ impl World {
         }
     }
 
-    /// A notice as Mollie posts it, and as anyone can.
+    /// A notice as Mollie posts it, and as anyone can post it.
     async fn notice(&self, id: &str) -> Answer {
         let form = headers(&[("content-type", "application/x-www-form-urlencoded")]);
         let body = format!("id={id}");
@@ -165,10 +165,7 @@ impl World {
     }
 
     async fn rows(&self, prefix: &str) -> Vec<super::support::Item> {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a test may look at the whole table"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "a test may read the whole table")]
         let scan = self.inbox.stack.clients().dynamodb.scan();
         let scan = scan.table_name(self.inbox.stack.table().unwrap());
         let scan = scan
@@ -211,12 +208,12 @@ async fn an_invented_name_never_becomes_an_event() {
         "{report}"
     );
     assert_eq!(world.events().await, []);
-    // Nothing waits any more, and nothing was acknowledged.
+    // No object waits any more, and no notice was acknowledged.
     assert_eq!(world.waits().await, 0);
     assert_eq!(world.fetch().await["asked"], 0);
     let answer = world.notice("tr_invented0").await;
     assert!(answer.asks_for_another_try(), "{answer:?}");
-    // What is no id of a payment is refused, and asked for nowhere.
+    // An invalid payment id is rejected and not requested.
     for wrong in ["", "tr_", "ord_1", "tr_1%2F..", "tr_1%3Fa=b"] {
         let answer = world.notice(wrong).await;
         assert_eq!(answer.status, 401, "{wrong}: {answer:?}");
@@ -252,7 +249,7 @@ async fn a_genuine_notice_is_one_event_made_of_the_answer() {
         (&json!("tr_genuine"), &json!("paid"))
     );
 
-    // The provider comes again: it is acknowledged, and the same state is the same event.
+    // The provider retries: the notice is acknowledged, and the same state is the same event.
     world.mollie.has("tr_genuine", "paid", "0.00");
     let answer = world.notice("tr_genuine").await;
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -264,7 +261,7 @@ async fn a_genuine_notice_is_one_event_made_of_the_answer() {
     );
     assert_eq!(world.events().await, events);
 
-    // It is worked on once.
+    // It is processed once.
     let record = record("0", &work_message(event));
     assert_eq!(failures(&world.inbox, &[record]).await, [""; 0]);
     assert_eq!(world.inbox.row(event).await["st"].as_s().unwrap(), "done");
@@ -297,7 +294,7 @@ async fn an_acknowledged_notice_survives_an_api_that_fails() {
         assert_eq!(report["new"], 0, "{status}: {report}");
         assert_eq!(world.waits().await, 2, "{status}: none is dropped");
     }
-    // It is not asked again before its time.
+    // The object is not requested again before its time.
     world.mollie.asked();
     world.fetch().await;
     assert_eq!(world.mollie.asked(), [""; 0]);
@@ -329,9 +326,9 @@ async fn a_flood_of_names_does_not_keep_a_genuine_one_out() {
     assert_eq!(
         world.waits().await,
         most,
-        "so many names of one group, and no more"
+        "the limit of one group of networks"
     );
-    // Another network has its own places.
+    // Another network has its own limit.
     let answer = world.notice_from("203.0.113.9", "tr_genuine").await;
     assert!(answer.asks_for_another_try(), "{answer:?}");
     assert_eq!(world.waits().await, most + 1);
@@ -340,7 +337,7 @@ async fn a_flood_of_names_does_not_keep_a_genuine_one_out() {
     let asked = world.mollie.asked();
     let place = asked.iter().position(|id| id == "tr_genuine").unwrap();
     assert!(place < 10, "it had to wait for {place} invented ones");
-    // The places are free again.
+    // The limit is free again.
     assert_eq!(world.waits().await, 0);
     world.notice_from("198.51.100.7", "tr_another").await;
     assert_eq!(world.waits().await, 1);

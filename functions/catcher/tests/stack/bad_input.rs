@@ -307,10 +307,10 @@ async fn a_path_names_a_source_or_nothing() {
     }
     // The gateway has a route for one segment only.
     for (path, said) in [
-        ("/in/nobody", "there is no such source"),
-        ("/in/nobody?x=/in/github-main", "there is no such source"),
-        ("/in/GITHUB-MAIN", "there is no such source"),
-        ("/in/github%2Dmain", "there is no such source"),
+        ("/in/nobody", "unknown source"),
+        ("/in/nobody?x=/in/github-main", "unknown source"),
+        ("/in/GITHUB-MAIN", "unknown source"),
+        ("/in/github%2Dmain", "unknown source"),
         ("/in/", "Not Found"),
         ("/", "Not Found"),
         ("/in/github-main/x", "Not Found"),
@@ -480,7 +480,7 @@ async fn not_even_a_talkative_log_tells_a_secret_or_a_body() {
     assert!(log.contains(r#""level":"DEBUG""#), "{log}");
     let kept: Vec<&str> = log
         .lines()
-        .filter(|line| line.contains("kept as"))
+        .filter(|line| line.contains("stored as"))
         .collect();
     assert!(!kept.is_empty(), "{log}");
     for line in kept {

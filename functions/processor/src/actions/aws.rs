@@ -1,4 +1,4 @@
-//! Destinations that are services of AWS.
+//! AWS services as destinations.
 
 use std::sync::OnceLock;
 
@@ -11,7 +11,7 @@ use shared::inbox::outcome::Outcome;
 
 use super::Work;
 
-/// Clients of the services, each made when it is first used: most sources need none.
+/// AWS clients. Each is created at its first use: most sources need none of them.
 pub(crate) struct Clients {
     aws: Aws,
     lambda: OnceLock<aws_sdk_lambda::Client>,
@@ -52,7 +52,7 @@ impl Clients {
 }
 
 impl Work<'_> {
-    /// What an error of a service says of the effect, and of the destination.
+    /// Maps an error of a service to the effect, and notes the health of the destination.
     pub(super) fn refusal<E: ProvideErrorMetadata>(
         &self,
         what: &str,
@@ -62,7 +62,7 @@ impl Work<'_> {
         let code = error.as_service_error().and_then(|error| error.code());
         let (effect, heard) = match (status, code) {
             (Some(status), code) if error.as_service_error().is_some() => {
-                refused(what, status, code.unwrap_or("an error without a name"))
+                refused(what, status, code.unwrap_or("an error without a code"))
             }
             _ => unanswered(what, error),
         };
@@ -71,7 +71,7 @@ impl Work<'_> {
     }
 }
 
-/// The text is the code alone: a message may quote what was sent.
+/// Maps an error code. The error text contains only the code: a message can quote the payload.
 pub(super) fn refused(what: &str, status: u16, code: &str) -> (Effect, CallResult) {
     let error = format!("{what} answered {code}");
     let code = code.rsplit('.').next().unwrap_or(code);
@@ -92,14 +92,14 @@ pub(super) fn refused(what: &str, status: u16, code: &str) -> (Effect, CallResul
             CallResult::Success,
         );
     }
-    // A right or a resource is missing, which an operator mends: the attempts give them the time.
+    // A permission or a resource is missing. The retries give the operator time to add it.
     (
         Effect::NotApplied(Outcome::retry(error)),
         CallResult::Success,
     )
 }
 
-/// What is said of an input that will not get better.
+/// Whether the error code rejects the input, so that a retry cannot succeed.
 fn will_never_fit(code: &str) -> bool {
     matches!(
         code,
@@ -121,19 +121,19 @@ fn will_never_fit(code: &str) -> bool {
     )
 }
 
-/// All of these are called under one key, so that it may be called again.
+/// Maps an error without a response. All attempts use one idempotency key, so a retry is safe.
 fn unanswered<E, R>(what: &str, error: &SdkError<E, R>) -> (Effect, CallResult) {
     let cause = match error {
         SdkError::ConstructionFailure(_) => {
-            let error = format!("{what} cannot be asked: the request is not one that it takes");
+            let error = format!("{what} was not called: invalid request");
             return (
                 Effect::NotApplied(Outcome::permanent(error)),
                 CallResult::NotCalled,
             );
         }
-        SdkError::TimeoutError(_) => "there was no answer in time",
-        SdkError::DispatchFailure(_) => "it cannot be reached",
-        _ => "its answer cannot be read",
+        SdkError::TimeoutError(_) => "request timed out",
+        SdkError::DispatchFailure(_) => "connection failed",
+        _ => "invalid response",
     };
     let error = format!("{what}: {cause}");
     (Effect::Unknown { error }, CallResult::Failure)

@@ -1,16 +1,15 @@
-//! Confirms a subscription that a verified event asks to confirm.
+//! Confirms a subscription when a verified event requests it.
 
 use shared::delivery::effects::Effect;
 use shared::inbox::outcome::Outcome;
 
 use super::Work;
 
-/// Names the effect in the ledger.
+/// The name of the effect in the ledger.
 const NAME: &str = "confirm";
 
 impl Work<'_> {
-    /// Visits the URL by which the subscription is confirmed. Whoever visits it twice has
-    /// confirmed it once.
+    /// Requests the URL that confirms the subscription. A second request changes nothing.
     /// <https://docs.aws.amazon.com/sns/latest/api/API_ConfirmSubscription.html>
     pub(crate) async fn confirm(&self, url: &str) -> Outcome {
         self.effects

@@ -1,4 +1,4 @@
-//! An event as one JSON document, for destinations that take no headers.
+//! An event as one JSON document, for destinations without headers.
 //!
 //! `{"event": {"id", "key", "source", "type", …, "idempotencyKey"}, "body": …, "isBase64": false}`
 
@@ -13,7 +13,7 @@ use super::Work;
 struct Document<'w> {
     event: Metadata<'w>,
     body: Body<'w>,
-    /// Whether the body is bytes that are no text.
+    /// Whether the body is in Base64, because it is not valid UTF-8.
     is_base64: bool,
 }
 
@@ -26,15 +26,15 @@ struct Metadata<'w> {
     r#type: &'w str,
     provider: &'w str,
     received_at: String,
-    /// What is known of where it came from: `body`, `fields`, `origin`, `token` or `nothing`.
+    /// What the signature proves: `body`, `fields`, `origin`, `token` or `nothing`.
     proven: &'static str,
     content_type: Option<&'w str>,
-    /// What it is about, and how new that is, where the source orders its events.
+    /// The entity that the event is about, and its version, if the source orders its events.
     #[serde(skip_serializing_if = "Option::is_none")]
     entity: Option<&'w str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     entity_version: Option<&'w str>,
-    /// The same in every attempt and every replay. What was done under it need not be done again.
+    /// The same in every attempt and every replay. A receiver skips a key that it has processed.
     idempotency_key: &'w str,
     attempt: u32,
     run: u64,
@@ -48,13 +48,13 @@ enum Body<'w> {
     Base64(String),
 }
 
-/// With the body as text, exactly as it arrived.
+/// Returns the document with the body as text, exactly as received.
 pub(super) fn with_text(work: &Work<'_>, key: &str) -> Result<String, serde_json::Error> {
     let body = std::str::from_utf8(work.body).map_or_else(|_| base64(work), Body::Text);
     document(work, key, body)
 }
 
-/// With the body as JSON where it is JSON, so that rules and expressions can look into it.
+/// Returns the document with a JSON body as JSON, so that rules and expressions can match on it.
 pub(super) fn with_json(work: &Work<'_>, key: &str) -> Result<String, serde_json::Error> {
     match serde_json::from_slice(work.body) {
         Ok(body) => document(work, key, Body::Json(body)),

@@ -1,8 +1,8 @@
 //! Puts the event on an EventBridge bus: the [document](super::document) is its detail, with the
 //! body as JSON, so that rules can match on it.
 //!
-//! EventBridge knows no idempotency keys, and delivers at least once by itself. The key is in the
-//! detail, and targets are expected to honour it.
+//! EventBridge does not support idempotency keys, and delivers at least once. The key is in the
+//! detail, and targets must honour it.
 
 use aws_sdk_eventbridge::types::PutEventsRequestEntry;
 use shared::delivery::breaker::CallResult;
@@ -15,7 +15,7 @@ use super::{Work, aws, document};
 /// <https://docs.aws.amazon.com/eventbridge/latest/APIReference/API_PutEvents.html>
 const LARGEST: usize = 1024 * 1024;
 
-/// Characters of a detail type.
+/// The most characters in a detail type.
 const LONGEST_TYPE: usize = 128;
 
 pub(super) async fn put(
@@ -39,7 +39,7 @@ pub(super) async fn put(
             let size = source.len() + detail_type.len() + detail.len();
             if size > LARGEST {
                 return Effect::NotApplied(Outcome::permanent(format!(
-                    "it is {size} bytes for EventBridge, which takes {LARGEST}"
+                    "the entry has {size} bytes; EventBridge accepts at most {LARGEST}"
                 )));
             }
             let entry = PutEventsRequestEntry::builder()
@@ -63,13 +63,13 @@ pub(super) async fn put(
                         note: id.unwrap_or_default().to_owned(),
                     }
                 }
-                // The request was taken, the entry was not.
+                // EventBridge accepted the request but rejected the entry.
                 Ok(answer) => {
                     let code = answer.entries().iter().find_map(|entry| entry.error_code());
                     let (effect, heard) = aws::refused(
                         "EventBridge",
                         400,
-                        code.unwrap_or("an error without a name"),
+                        code.unwrap_or("an error without a code"),
                     );
                     work.pulse.note(heard);
                     effect

@@ -1,4 +1,4 @@
-//! The built-in HTTP destination: the event's exact body, signed by us as Standard Webhooks.
+//! The built-in HTTP action: posts the event's exact body, signed as Standard Webhooks.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -16,17 +16,17 @@ use shared::webhook::sign::sign;
 
 use super::Work;
 
-/// How we sign, read once for all events.
+/// The signature scheme, read once for all events.
 static SCHEME: LazyLock<anyhow::Result<Scheme>> = LazyLock::new(|| {
     let preset = Preset::embedded("standard-webhooks", &BTreeMap::new())?;
     preset
         .scheme("default")
         .cloned()
-        .context("it has a default")
+        .context("the preset standard-webhooks has no variant default")
 });
 
-/// Posts the event. The idempotency key is the same in every attempt; it is the `webhook-id` as
-/// well, so that receivers of either habit drop a repetition.
+/// Posts the event. The idempotency key is the same in every attempt. It is also the `webhook-id`,
+/// so that receivers that check either header drop a duplicate.
 pub(super) async fn forward(
     work: &Work<'_>,
     name: &str,
@@ -73,7 +73,7 @@ async fn post(work: &Work<'_>, url: &str, secret: &Secret, key: &str) -> Effect 
         headers.push(("content-type", content_type));
     }
     headers.extend(work.entity.iter().flat_map(|entity| entity.headers()));
-    // A type that is no header value is one that its receiver finds in the body.
+    // A type that is not a valid header value is left out: the receiver finds it in the body.
     if !work.row.kind.is_empty() && work.row.kind.bytes().all(|b| (b' '..=b'~').contains(&b)) {
         headers.push(("mitt-event-type", &work.row.kind));
     }
@@ -86,8 +86,8 @@ async fn post(work: &Work<'_>, url: &str, secret: &Secret, key: &str) -> Effect 
     work.effect(work.outbound.post(url, &headers, body, now).await)
 }
 
-/// What an answer says of the effect. A receiver that honours keys makes repeating safe, so only
-/// what will not get better is given up.
+/// Maps a response to the effect. Retries are safe if the receiver honours keys, so only errors
+/// that a retry cannot fix are permanent.
 pub(super) fn effect(answer: Result<Answer, SendError>) -> Effect {
     let answer = match answer {
         Ok(answer) => answer,
@@ -100,9 +100,10 @@ pub(super) fn effect(answer: Result<Answer, SendError>) -> Effect {
         200..=299 => Effect::Done {
             note: answer.status.to_string(),
         },
-        // What it stored under the key is what it will say again.
+        // The receiver stored this response under the key, and would return it again.
         503 if replayed => Effect::Failed { error, replayed },
-        // It was not taken up: later, or when the first request with this key has ended.
+        // The receiver did not process the request. Retry later, or when the first request with
+        // this key has ended.
         408 | 409 | 425 | 429 | 503 => Effect::NotApplied(Outcome::Retry {
             error,
             after: answer.retry_after,
@@ -115,7 +116,7 @@ pub(super) fn effect(answer: Result<Answer, SendError>) -> Effect {
     }
 }
 
-/// What an answer says of the destination. A refusal of one event says that it works.
+/// Maps a response to the health of the destination. A destination that rejects one event works.
 pub(super) fn heard(answer: &Result<Answer, SendError>) -> CallResult {
     match answer {
         Ok(answer) if matches!(answer.status, 408 | 429 | 500..=599) => CallResult::Failure,

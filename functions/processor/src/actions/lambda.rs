@@ -1,8 +1,8 @@
 //! Invokes a Lambda function with the event as a [document](super::document).
 //!
-//! Lambda knows no idempotency keys: a function may be invoked twice for an event, and by its
-//! event invocations even where we invoked it once. The key is in the document, and the function
-//! is expected to honour it.
+//! Lambda does not support idempotency keys: a function can be invoked twice for an event. An
+//! `Event` invocation can run twice even if Mitt requested it once. The key is in the document, and
+//! the function must honour it.
 
 use aws_sdk_lambda::operation::invoke::InvokeOutput;
 use aws_sdk_lambda::primitives::Blob;
@@ -33,7 +33,7 @@ pub(super) async fn invoke(
             let payload = match document::with_text(work, key) {
                 Ok(payload) if payload.len() > most => {
                     return Effect::NotApplied(Outcome::permanent(format!(
-                        "it is {} bytes for Lambda, which takes {most}",
+                        "the payload has {} bytes; Lambda accepts at most {most}",
                         payload.len()
                     )));
                 }
@@ -52,7 +52,7 @@ pub(super) async fn invoke(
 
 fn ran(work: &Work<'_>, answer: &InvokeOutput) -> Effect {
     if let Some(kind) = answer.function_error() {
-        // How far it came is its own business.
+        // How much the function did before it failed is unknown.
         work.pulse.note(CallResult::Failure);
         return Effect::Failed {
             error: format!("the function failed: {kind}"),

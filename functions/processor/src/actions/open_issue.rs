@@ -1,11 +1,13 @@
-//! An action in Rust, to copy: opens one issue in a tracker for an event.
+//! An example of an action in Rust: opens one issue in a tracker for an event.
 //!
-//! `params.url` takes `{"title", "event"}` as JSON and answers with the issue's `number`.
-//! `params.secret`, if set, names the bearer token. The tracker is expected to honour the
-//! `Idempotency-Key`; one that does not needs [`IdempotencySupport::Ignored`], and then an attempt of which
-//! nobody knows how it ended is left to a human, unless it can be asked
-//! ([`once_asking`](shared::delivery::effects::Effects::once_asking)). One that stores its failures under the
-//! key, as Stripe does, needs [`IdempotencySupport::HonouredWithFailures`].
+//! `params.url` accepts `{"title", "event"}` as JSON and answers with the issue's `number`.
+//! `params.secret`, if set, names the bearer token.
+//!
+//! The tracker must honour the `Idempotency-Key`. A tracker that does not needs
+//! [`IdempotencySupport::Ignored`]: an operator then decides about each attempt with an unknown
+//! outcome, unless the action can ask the tracker
+//! ([`once_asking`](shared::delivery::effects::Effects::once_asking)). A tracker that stores its
+//! failures under the key, as Stripe does, needs [`IdempotencySupport::HonouredWithFailures`].
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Sends the event to an SQS queue: the exact body as the message, the rest as attributes.
 //!
-//! A FIFO queue drops what it was sent under the same key within five minutes; a later repetition
-//! arrives again, and a standard queue drops nothing. So the receiver is expected to honour the
-//! `Idempotency-Key` among the attributes.
+//! A FIFO queue drops a second message with the same key within five minutes. It delivers a later
+//! repetition, and a standard queue delivers all of them. The receiver must therefore honour the
+//! attribute `Idempotency-Key`.
 
 use aws_sdk_sqs::types::MessageAttributeValue;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -15,7 +15,7 @@ use shared::sources::is_fifo;
 
 use super::Work;
 
-/// Body and attributes together.
+/// The most bytes of body and attributes together.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-messages.html>
 const LARGEST: usize = 1024 * 1024;
 
@@ -34,7 +34,7 @@ pub(super) async fn send(
             });
             if size > LARGEST || body.is_empty() {
                 return Effect::NotApplied(Outcome::permanent(format!(
-                    "it is {size} bytes for SQS, which takes 1 to {LARGEST}"
+                    "the message has {size} bytes; SQS accepts 1 to {LARGEST}"
                 )));
             }
             let mut request = work.clients.sqs().send_message().queue_url(url);
@@ -68,7 +68,7 @@ pub(super) async fn send(
         .await
 }
 
-/// The body as a message, and its encoding where it is no text that SQS takes.
+/// Returns the body as a message, and its encoding if SQS does not accept it as text.
 /// <https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/API_SendMessage.html>
 fn body(body: &[u8]) -> (String, Option<&'static str>) {
     let fits = |c: char| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
@@ -91,12 +91,12 @@ fn attributes(work: &Work<'_>, key: &str, encoding: Option<&str>) -> Vec<(&'stat
         ("Content-Type", row.content_type.clone().unwrap_or_default()),
         ("Content-Encoding", encoding.unwrap_or_default().to_owned()),
     ];
-    // An empty attribute is refused, and one with control characters too.
+    // SQS rejects an attribute that is empty or has control characters.
     let fits = |text: &str| !text.is_empty() && !text.chars().any(char::is_control);
     all.into_iter().filter(|(_, value)| fits(value)).collect()
 }
 
-/// A value of the body as the id of a message group, or its hash where it cannot be one.
+/// Returns a value of the body as the id of a message group, or its hash if it is not a valid id.
 fn group_id(value: String) -> String {
     let fits = (1..=128).contains(&value.len()) && value.bytes().all(|b| b.is_ascii_graphic());
     if fits {

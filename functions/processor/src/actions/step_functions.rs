@@ -1,9 +1,9 @@
 //! Starts an execution of a Step Functions state machine with the event as its input, a
 //! [document](super::document) with the body as JSON.
 //!
-//! The idempotency key is the name of the execution. A standard state machine starts one execution
-//! of a name within 90 days of its end, so that the event is taken up once. An express state
-//! machine starts as many as it is asked for, and is expected to honour the key in the input.
+//! The idempotency key is the name of the execution. A standard state machine rejects a name until
+//! 90 days after the end of its execution, so one execution starts for an event. An express state
+//! machine starts an execution for each request, and must honour the key in the input.
 
 use aws_sdk_sfn::operation::start_execution::StartExecutionError;
 use shared::delivery::breaker::CallResult;
@@ -21,7 +21,7 @@ pub(super) async fn start(work: &Work<'_>, name: &str, state_machine: &str) -> O
             let input = match document::with_json(work, key) {
                 Ok(input) if input.len() > LARGEST => {
                     return Effect::NotApplied(Outcome::permanent(format!(
-                        "it is {} bytes for Step Functions, which takes {LARGEST}",
+                        "the input has {} bytes; Step Functions accepts at most {LARGEST}",
                         input.len()
                     )));
                 }
@@ -37,7 +37,7 @@ pub(super) async fn start(work: &Work<'_>, name: &str, state_machine: &str) -> O
                         .as_service_error()
                         .is_some_and(StartExecutionError::is_execution_already_exists) =>
                 {
-                    "started before"
+                    "already started"
                 }
                 Err(error) => return work.refusal("Step Functions", &error),
             };

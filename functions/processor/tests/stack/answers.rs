@@ -1,4 +1,4 @@
-//! What the processor answers to the queue, and what functions say that cannot do their work.
+//! The responses of the processor to the queue, and the errors of functions that cannot work.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use local::Options;
@@ -76,7 +76,7 @@ async fn a_message_of_newer_code_is_brought_again() {
         );
     }
     assert_eq!(state(&inbox, &key).await, "received");
-    // What it does not know besides does not matter.
+    // Unknown fields are ignored.
     let body = json!({ "v": 1, "key": key.pk(), "run": 0, "more": {} }).to_string();
     assert_eq!(failures(&inbox, &[record("1", &body)]).await, [""; 0]);
     assert_eq!(state(&inbox, &key).await, "done");
@@ -121,7 +121,7 @@ async fn a_failed_message_without_an_id_brings_back_the_whole_batch() {
         record("good", &work_message(&key)),
         without_id(r#"{"v":2,"key":"E#github-main#1","run":0}"#),
     ];
-    // An id that is in no batch: the queue takes it for a failure of all.
+    // With an id that is not in the batch, the queue treats all records as failed.
     assert_eq!(failures(&inbox, &records).await, [""]);
     assert_eq!(state(&inbox, &key).await, "done");
     let key = inbox.new_event().await;
@@ -141,7 +141,7 @@ async fn a_message_for_nothing_and_a_second_one_are_acknowledged() {
         failures(&inbox, &[record("1", &work_message(&nothing))]).await,
         [""; 0]
     );
-    assert_eq!(inbox.find(&nothing).await, None, "a message makes no row");
+    assert_eq!(inbox.find(&nothing).await, None, "a message creates no row");
 
     let key = inbox.new_event().await;
     let same: Vec<_> = (0..10)
@@ -314,7 +314,7 @@ async fn a_wrong_file_of_sources_keeps_every_function_from_starting() {
             for said in said.iter().chain([&path.display().to_string()]) {
                 assert!(
                     error.contains(said),
-                    "{function} does not say {said:?}: {error}"
+                    "the error of {function} does not contain {said:?}: {error}"
                 );
             }
         }
@@ -356,7 +356,7 @@ async fn what_a_worker_abandoned_is_worked_on_last_and_alone() {
     }
     assert!(
         ended.iter().all(|at| *at <= ended[0]),
-        "it came before others: {ended:?}"
+        "it ended before others: {ended:?}"
     );
     assert_eq!(inbox.row(&abandoned).await["cr"].as_n().unwrap(), "1");
     inbox.is_unharmed();

@@ -1,5 +1,5 @@
-//! Destinations by configuration, on the real processor: every kind gets the event as its API
-//! takes it, and one that is down, slow or full costs no attempt and holds up nobody else.
+//! Configured destinations, on the real processor: each kind gets the event in the form of its API.
+//! A destination that is down, slow or at its rate limit costs no attempt and delays no other.
 
 mod server;
 
@@ -34,7 +34,7 @@ impl Drop for World {
 }
 
 impl World {
-    /// `services`: those that the server plays besides the destinations' own.
+    /// `services` are those that the server plays in addition to the destinations' own.
     async fn start(services: &[&str]) -> Self {
         let server = Server::start().await;
         let folder = std::env::temp_dir().join(format!("mitt-destinations-{}", unique()));
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// An event that was received and nobody has worked on.
+    /// A received event that no worker has claimed.
     async fn event(&self, source: &str, kind: &str, body: &Value) -> EventKey {
         let id = unique();
         let body = body.to_string();
@@ -90,7 +90,7 @@ impl World {
             .await
     }
 
-    /// Rings for events, all in one batch.
+    /// Sends the messages of events in one batch.
     async fn ring(&self, keys: &[&EventKey]) {
         let records: Vec<_> = keys
             .iter()
@@ -117,14 +117,14 @@ impl World {
         }
     }
 
-    /// Its retry is due now.
+    /// Makes the retry of an event due now.
     async fn make_due(&self, key: &EventKey) {
         let mut row = self.inbox.row(key).await;
         row.insert("due".into(), AttributeValue::N("1".into()));
         self.inbox.put(row).await;
     }
 
-    /// What the processor logged about breakers: one that it cannot read or write lets calls through.
+    /// The log lines about circuit breakers: one that cannot be read or written lets calls through.
     fn breaker_log(&self) -> String {
         let log = self.inbox.stack.log_file("Processor").unwrap();
         let log = std::fs::read_to_string(log).unwrap_or_default();
@@ -201,7 +201,7 @@ async fn every_kind_of_destination_gets_the_event_as_it_takes_it() {
         (&json!("mitt.every-kind"), &json!("push"))
     );
     let detail: Value = serde_json::from_str(entry["Detail"].as_str().unwrap()).unwrap();
-    assert_eq!(detail["body"], body, "rules can look into it");
+    assert_eq!(detail["body"], body, "rules can match on it");
     assert_eq!(detail["event"]["idempotencyKey"], of("eventbridge"));
     assert_eq!(detail["event"]["proven"], "body");
 
@@ -380,7 +380,7 @@ async fn a_failure_that_is_stored_under_the_key_is_not_heard_ten_times() {
     assert_eq!(fate.reason, "outcome_unknown");
     assert_eq!(world.server.all("/remembering").len(), 1);
 
-    // Where the configuration does not say so, the answer does.
+    // Without the setting, the response shows it.
     world.server.remembers("/replaying", 500);
     let key = world.push("replaying").await;
     world.ring(&[&key]).await;
@@ -420,7 +420,7 @@ async fn a_destination_that_is_down_is_spared_and_its_events_keep_their_attempts
         assert!((20..=70).contains(&wait), "{wait}");
     }
 
-    // The sweep leaves them asleep.
+    // The sweep postpones the events.
     for key in &keys {
         let mut row = world.inbox.row(key).await;
         let part = work_partition(&key.pk());
@@ -439,14 +439,14 @@ async fn a_destination_that_is_down_is_spared_and_its_events_keep_their_attempts
         "{swept}"
     );
 
-    // When the time is over one probes, and the others wait for it. The sweep sends one ahead.
+    // When the time is over, one event probes and the others wait for it. The sweep sends that one.
     let over = async || {
         let mut item = world.item("BRK#down").await.unwrap();
         let rev: u64 = item["rev"].as_n().unwrap().parse().unwrap();
         item.insert("til".into(), AttributeValue::N("5".into()));
         item.insert("rev".into(), AttributeValue::N((rev + 1).to_string()));
         world.inbox.put(item).await;
-        // What processes have read holds for five seconds.
+        // Processes cache the state for five seconds.
         tokio::time::sleep(Duration::from_millis(5_100)).await;
     };
     over().await;
@@ -464,13 +464,13 @@ async fn a_destination_that_is_down_is_spared_and_its_events_keep_their_attempts
         assert_eq!(
             world.fate(key).await.attempts,
             0,
-            "a probe costs none either"
+            "a probe costs no attempt either"
         );
     }
     let item = world.item("BRK#down").await.unwrap();
     assert_eq!(item["n"].as_n().unwrap(), "2", "it opened again");
 
-    // It is up again: the next probe closes the breaker, and all go through.
+    // The destination is up again: the next probe closes the breaker, and all events are sent.
     over().await;
     for key in &keys {
         world.make_due(key).await;
@@ -500,7 +500,7 @@ async fn a_destination_that_hangs_holds_up_nobody_else() {
     world.ring(&keys.iter().collect::<Vec<_>>()).await;
     assert!(
         UnixMillis::now().since(began).as_secs() >= 19,
-        "the calls hung"
+        "the calls hang"
     );
     let late = |path: &str| {
         let seen = world.server.all(path);
@@ -508,7 +508,7 @@ async fn a_destination_that_hangs_holds_up_nobody_else() {
     };
     assert_eq!(world.server.all("/works").len(), 7);
     assert_eq!(world.server.all("/healthy").len(), 3);
-    // Two rounds of four that made room after a second each.
+    // Two rounds of four, which released their permits after a second each.
     let soon = Duration::from_secs(6);
     assert!(late("/works") < soon, "{:?}", late("/works"));
     assert!(late("/healthy") < soon, "{:?}", late("/healthy"));
@@ -518,7 +518,7 @@ async fn a_destination_that_hangs_holds_up_nobody_else() {
         let works = &row["fx"].as_m().unwrap()["works"].as_m().unwrap()["s"];
         assert_eq!(works.as_s().unwrap(), "done");
     }
-    // By now it is known to be down.
+    // The breaker is open by now.
     let key = world.push("hanging").await;
     world.ring(&[&key]).await;
     world.fate(&key).await.is("failed", 0, 1);
@@ -534,7 +534,7 @@ async fn a_destination_gets_no_more_than_its_rate() {
         keys.push(world.push("rated").await);
     }
     world.ring(&keys.iter().collect::<Vec<_>>()).await;
-    // More only when the hour changed meanwhile.
+    // More only if the hour changed in the meantime.
     let calls = world.server.all("/rated").len();
     assert!(calls == 3 || calls == 6, "{calls}");
     let mut waits = Vec::new();
@@ -550,5 +550,8 @@ async fn a_destination_gets_no_more_than_its_rate() {
     waits.sort();
     let hour = |at: &UnixMillis| at.0 / 3_600_000;
     assert!(hour(&waits[0]) > hour(&UnixMillis::now()));
-    assert!(waits[0] < waits[waits.len() - 1], "they stand in a line");
+    assert!(
+        waits[0] < waits[waits.len() - 1],
+        "they are spread over time"
+    );
 }

@@ -31,10 +31,10 @@ struct World(Arc<Mutex<Seen>>);
 
 #[derive(Default)]
 struct Seen {
-    /// What had an effect, in order.
+    /// The requests that had an effect, in order.
     applied: Vec<Applied>,
     keys: BTreeSet<String>,
-    /// How often each body came.
+    /// How often each body arrived.
     requests: BTreeMap<String, u32>,
     /// The current states at the provider.
     states: BTreeMap<String, Value>,
@@ -86,7 +86,7 @@ async fn destination(
     let key = text("idempotency-key").unwrap();
     let body_text = String::from_utf8(body.to_vec()).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
-    // Long enough that others come in between.
+    // Long enough for others to arrive in between.
     tokio::time::sleep(Duration::from_millis(30)).await;
     let mut seen = world.0.lock().unwrap();
     let requests = seen.requests.entry(body_text).or_default();
@@ -197,7 +197,7 @@ impl Running {
         ledger.event(key).await.unwrap().unwrap()
     }
 
-    /// Rings for events, in batches at the same time, until all of them are settled.
+    /// Sends messages for events, in parallel batches, until all of them are settled.
     async fn process_batch(&self, keys: &[EventKey]) -> Vec<Row> {
         let patience = UnixMillis::now() + Duration::from_secs(60);
         loop {
@@ -245,7 +245,7 @@ async fn the_newest_of_each_entity_is_the_last_that_has_an_effect() {
     let mut events: Vec<Value> = Vec::new();
     for entity in entities {
         events.extend((1..=5).map(|version| event(entity, version)));
-        // The newest one fails at first, and comes again after older ones.
+        // The newest event fails at first, and returns after older ones.
         events.push(with(event(entity, 6), "flaky"));
     }
     let twice = shuffled([events.clone(), events.clone()].concat());
@@ -270,7 +270,7 @@ async fn the_newest_of_each_entity_is_the_last_that_has_an_effect() {
         .count();
     assert_eq!(effects + skipped, events.len());
 
-    // An older one that comes when all is over changes nothing; one as new as the newest does.
+    // An older event that arrives at the end changes nothing; one as new as the newest does.
     let old = running.post("latest", &event("one", 5)).await;
     let same = running.post("latest", &event("one", 6)).await;
     let rows = running.process_batch(&[old, same]).await;
@@ -284,7 +284,7 @@ async fn the_newest_of_each_entity_is_the_last_that_has_an_effect() {
     assert_eq!(last.headers["mitt-entity"], "one");
     assert_eq!(last.headers["mitt-entity-version"], "6");
 
-    // What does not say what it is about is worked on all the same.
+    // An event that does not name its entity is processed, too.
     let unnamed = json!({ "id": unique(), "version": 1 });
     let key = running.post("latest", &unnamed).await;
     let rows = running.process_batch(&[key]).await;
@@ -324,7 +324,7 @@ async fn what_is_fetched_is_the_current_state_whatever_the_event_says() {
         assert_eq!(one.headers["content-type"], "application/json");
     }
 
-    // A state that is older than one that was brought: somebody was faster.
+    // A state that is older than one already sent: another worker was faster.
     set(6);
     let key = running.post("fetched", &event("a/b", 4)).await;
     let rows = running.process_batch(&[key]).await;
@@ -334,7 +334,7 @@ async fn what_is_fetched_is_the_current_state_whatever_the_event_says() {
     );
     assert_eq!(running.world.applied("fetched").len(), 3);
 
-    // The provider has none any more: the event's own body, and it is said so.
+    // The provider no longer has the entity: the action gets the event's own body, marked as gone.
     let gone = event("c", 1);
     let key = running.post("fetched", &gone).await;
     running.process_batch(&[key]).await;
@@ -372,7 +372,7 @@ async fn in_strict_order_each_waits_for_those_before_it_that_have_arrived() {
     let versions = |entity: &str| running.world.versions("strict", entity);
     assert_eq!(versions("plain"), [1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(versions("fails"), [1, 2, 3]);
-    // A dead letter frees those behind it.
+    // A dead letter releases the events behind it.
     assert_eq!(versions("dies"), [1, 3]);
     let dead = rows
         .iter()
@@ -380,12 +380,12 @@ async fn in_strict_order_each_waits_for_those_before_it_that_have_arrived() {
         .count();
     assert_eq!(dead, 1);
     assert!(rows.iter().all(|row| note(row) != "out_of_order"));
-    // Whoever waited has lost no attempt by it.
+    // A waiting event does not lose an attempt.
     let attempts = rows.iter().map(|row| row.attempts).max();
     assert_eq!(attempts, Some(2));
     assert_eq!(running.line().await, 0);
 
-    // Nobody can order what has not arrived: it comes late, and is flagged.
+    // An event that has not arrived cannot be ordered: it is processed late, and flagged.
     let key = running.post("strict", &event("plain", 0)).await;
     let rows = running.process_batch(&[key]).await;
     assert_eq!(
@@ -396,7 +396,7 @@ async fn in_strict_order_each_waits_for_those_before_it_that_have_arrived() {
     running.inbox.tells_nothing();
 }
 
-/// Those who died with it in their hands died of something else: it had begun nothing.
+/// Workers that crashed with the event had another cause: the event had not run.
 #[tokio::test]
 async fn who_stood_in_line_has_all_its_attempts_left() {
     let running = Running::start().await;
@@ -411,7 +411,7 @@ async fn who_stood_in_line_has_all_its_attempts_left() {
 }
 
 impl Running {
-    /// As if so many workers had died since it was put off last.
+    /// As if this many workers had crashed since its last deferral.
     async fn has_crashed(&self, key: &EventKey, times: u32) {
         let times = AttributeValue::N(times.to_string());
         let update = self.inbox.stack.clients().dynamodb.update_item();
@@ -424,12 +424,9 @@ impl Running {
         update.send().await.unwrap();
     }
 
-    /// How many places are left in any line.
+    /// The number of order entries of all entities.
     async fn line(&self) -> usize {
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "a test may look at the whole table"
-        )]
+        #[expect(clippy::disallowed_methods, reason = "a test may read the whole table")]
         let scan = self.inbox.stack.clients().dynamodb.scan();
         let scan = scan.table_name(self.inbox.stack.table().unwrap());
         let items = scan.send().await.unwrap().items.unwrap_or_default();

@@ -3,7 +3,7 @@
 use super::Operations;
 use anyhow::Context as _;
 
-use super::{Item, Ledger, item};
+use super::{Item, item};
 use crate::base::clock::UnixMillis;
 
 /// Entries that one reading looks at, whoever they are of.

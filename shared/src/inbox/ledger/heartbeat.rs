@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context as _;
 
-use super::{Item, Ledger, SCHEMA, item};
+use super::{Item, SCHEMA, item};
 use crate::base::clock::UnixMillis;
 
 const PK: &str = "SYS";

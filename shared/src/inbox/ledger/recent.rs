@@ -15,7 +15,7 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use super::pages::{Cost, HourPart, MOST_AT_ONCE, Next, Page, key_of};
-use super::{Item, Ledger, State, Write, item, transition};
+use super::{Item, State, Write, item, transition};
 use crate::base::calendar;
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;

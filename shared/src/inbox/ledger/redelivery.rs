@@ -3,7 +3,7 @@
 use super::SyncStore;
 use std::time::Duration;
 
-use super::{Ledger, Write, transition};
+use super::{Write, transition};
 use crate::base::clock::UnixMillis;
 use crate::webhook::event::EventKey;
 

@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::{PutRequest, TransactWriteItem, Update, WriteReques
 
 use super::transition::replay::{APPLIED, PLANNED};
 use super::transition::{Change, replay as transition};
-use super::{Item, Ledger, NEWEST_SCHEMA, Row, State, item};
+use super::{Item, NEWEST_SCHEMA, Row, State, item};
 use crate::base::clock::UnixMillis;
 use crate::base::timing::FIRST_LOOK;
 use crate::inbox::table::Transaction;

@@ -3,7 +3,7 @@
 use super::SyncStore;
 use anyhow::Context as _;
 
-use super::{Item, Ledger, SCHEMA, item};
+use super::{Item, SCHEMA, item};
 use crate::base::clock::UnixMillis;
 
 /// Where the sync of a source stands.

@@ -9,7 +9,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use crate::base::calendar::Day;
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::transition::coverage as change;
-use crate::inbox::ledger::{Item, Ledger, SCHEMA, Write, item};
+use crate::inbox::ledger::{Item, SCHEMA, Write, item};
 use crate::monitoring::coverage::{Comparison, Counts, DayCount, Delays, Gap, Piece};
 
 /// How often a count is tried again that another run got ahead of.

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::transition;
-use crate::inbox::ledger::{Item, Ledger, Write, item};
+use crate::inbox::ledger::{Item, Write, item};
 use crate::monitoring::endpoint::Status;
 
 impl ProviderReports<'_> {

@@ -5,7 +5,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::base::clock::UnixMillis;
 use crate::inbox::ledger::transition::coverage as change;
-use crate::inbox::ledger::{Ledger, Write, item};
+use crate::inbox::ledger::{Write, item};
 use crate::monitoring::silence::ArrivalGaps;
 
 impl Statistics<'_> {

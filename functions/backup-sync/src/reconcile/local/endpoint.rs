@@ -1,4 +1,4 @@
-//! Our state behind an endpoint of yours, which lists it as JSON.
+//! Your own state at an HTTP endpoint that lists it as JSON.
 
 use anyhow::{Context as _, ensure};
 use shared::monitoring::reconcile::{Side, Sides, add};
@@ -29,7 +29,7 @@ pub(super) async fn list(
         let next = next.filter(|next| !next.is_empty());
         ensure!(
             next.is_none() || next != cursor,
-            "{} does not go on: its next page is the same one",
+            "{} does not continue: its next page is the same page",
             api.what
         );
         if next.is_none() {
@@ -61,11 +61,11 @@ fn take(
     reconcile: &Reconcile,
     sides: &mut Sides,
 ) -> anyhow::Result<()> {
-    let items = items(Some(&at.items), body).context("our endpoint")?;
+    let items = items(Some(&at.items), body).context("your endpoint")?;
     for item in &items {
         let json = item.get().as_bytes();
         let id = at.id.scalar(json).ok().flatten();
-        let id = id.with_context(|| format!("an object of our endpoint has no {}", at.id))?;
+        let id = id.with_context(|| format!("an object of your endpoint has no {}", at.id))?;
         let fields = reconcile.fields.iter();
         let side = Side {
             values: fields.map(|field| values(&field.here, json)).collect(),

@@ -1,4 +1,4 @@
-//! Our state in a table of yours.
+//! Your own state in a DynamoDB table.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use super::super::provider::values;
 use super::super::{few_enough, in_time};
 use super::{Key, Listed};
 
-/// A table, and until when there is time to read it.
+/// The client of a table, and the time at which reads of it must end.
 pub(in super::super) struct Table<'a> {
     pub(in super::super) dynamodb: &'a Client,
     pub(in super::super) clock: Clock,
@@ -36,7 +36,7 @@ impl Table<'_> {
             in_time((self.clock)(), self.ends, &what)?;
             let (items, next) = self.page(at, place).await?;
             for item in &items {
-                // Other kinds of items may live in the same table.
+                // The same table can contain other kinds of items.
                 if let Some((id, side)) = read(item, at, reconcile) {
                     let named = at.key.keys();
                     let key =
@@ -88,7 +88,7 @@ impl Table<'_> {
         let Some((attribute, value)) = &at.partition else {
             #[expect(
                 clippy::disallowed_methods,
-                reason = "not the ledger: a table of the user's, of which the configuration names no partition"
+                reason = "not the ledger: the user's own table, if the configuration names no partition"
             )]
             let scan = self.dynamodb.scan();
             let answer = scan
@@ -112,7 +112,7 @@ impl Table<'_> {
             .set_expression_attribute_names(Some(names))
             .expression_attribute_values(":partition", AttributeValue::S(value.clone()))
             .projection_expression(projection)
-            // An index cannot be read consistently; what differs is read again by its key.
+            // An index cannot be read consistently; objects that differ are read again by key.
             .consistent_read(at.index.is_none())
             .set_exclusive_start_key(place)
             .send()
@@ -122,7 +122,7 @@ impl Table<'_> {
     }
 }
 
-/// The key of our item for an object of the provider; `None` where the object lacks a value.
+/// The key of your item for an object of the provider; `None` if the object lacks a value.
 pub(super) fn key(at: &LocalTable, object: &Bytes) -> Option<Key> {
     at.key
         .iter()
@@ -130,7 +130,7 @@ pub(super) fn key(at: &LocalTable, object: &Bytes) -> Option<Key> {
         .collect()
 }
 
-/// Only what is compared is read.
+/// The projection of a read: only the attributes that are compared.
 fn projection(at: &LocalTable) -> (HashMap<String, String>, String) {
     let attributes = at.attributes.iter().enumerate();
     let names = attributes.map(|(at, name)| (format!("#a{at}"), name.clone()));
@@ -139,7 +139,7 @@ fn projection(at: &LocalTable) -> (HashMap<String, String>, String) {
     (names, places.join(", "))
 }
 
-/// An object of ours, and which one it is.
+/// Parses an item. Returns the id of the object and its values.
 fn read(item: &Item, at: &LocalTable, reconcile: &Reconcile) -> Option<(String, Side)> {
     let document = document(item).to_string();
     let id = at.id.scalar(document.as_bytes()).ok().flatten()?;

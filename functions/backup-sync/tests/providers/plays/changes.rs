@@ -58,7 +58,10 @@ pub(crate) fn linear() -> Play {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "as every play is given it")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "every play has this signature"
+)]
 fn connection(page: Page<'_>) -> Answer {
     let info = json!({"hasNextPage": page.more, "endCursor": page.end.to_string()});
     json!({"data": {"changed": {"nodes": page.items, "pageInfo": info}}}).into()
@@ -79,7 +82,7 @@ pub(crate) fn notion() -> Play {
             })
         },
         item: |event| {
-            // The time of the minute.
+            // Notion rounds the time down to the minute.
             let minute = UnixMillis(event.at.0.div_euclid(60_000) * 60_000);
             json!({"object": "page", "id": event.id, "last_edited_time": minute.rfc3339()})
         },

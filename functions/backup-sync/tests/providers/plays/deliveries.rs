@@ -30,7 +30,7 @@ pub(crate) fn github_org() -> Play {
     }
 }
 
-/// An app shows a token that it has signed itself.
+/// An app authenticates with a token that it has signed itself.
 pub(crate) fn github_app() -> Play {
     fn signed(request: &Request) -> bool {
         use base64::Engine as _;

@@ -243,7 +243,7 @@ pub(crate) fn mailgun() -> Play {
             let list =
                 request.method == "GET" && request.path.starts_with("/v3/mg.acme.test/events");
             refused(list, is_basic(request, "api", KEY))?;
-            // The following pages say it in their path.
+            // The next pages have the position in their path.
             let after = request.path.strip_prefix("/v3/mg.acme.test/events/");
             let packed = after.and_then(|packed| packed.split_once('.'));
             let (begin, skip) = match packed {
@@ -378,7 +378,7 @@ pub(crate) fn coinbase_commerce() -> Play {
         },
         item: event,
         page: |page| {
-            // The URL is that of another list.
+            // The URL names another list.
             let next = page
                 .more
                 .then(|| format!("{}/checkouts?limit=20", page.request.base));

@@ -1,4 +1,4 @@
-//! Providers whose list of changes goes on from a place.
+//! Providers whose list of changes continues from a position.
 
 use serde_json::{Value, json};
 
@@ -128,7 +128,10 @@ fn delta(request: &Request, path: &str) -> Result<Asked, u16> {
     })
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "as every play is given it")]
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "every play has this signature"
+)]
 fn delta_page(page: Page<'_>) -> Answer {
     let this = format!("{}{}", page.request.base, page.request.path);
     let (name, token) = if page.more {
@@ -175,7 +178,7 @@ pub(crate) fn dropbox() -> Play {
     }
 }
 
-/// A token for the secret, which stands in this field.
+/// A token in exchange for the secret, which is in this field.
 fn token(request: &Request, path: &str, secret: &str, others: &[(&str, &str)]) -> Option<Answer> {
     if !request.is("POST", path) {
         return None;

@@ -21,12 +21,12 @@ pub(super) struct Server {
     told: Arc<Mutex<Told>>,
 }
 
-/// What the server was asked, and what it is to say.
+/// The requests to the server, and its responses.
 #[derive(Default)]
 struct Told {
     seen: Vec<Seen>,
     answers: BTreeMap<String, VecDeque<Answer>>,
-    /// Statuses that are stored under the first key that comes, by place.
+    /// Statuses that are stored under the first key that arrives, by place.
     remembers: BTreeMap<String, u16>,
     keys: Vec<String>,
 }
@@ -43,7 +43,7 @@ pub(super) struct Seen {
 #[derive(Clone, Debug)]
 pub(super) enum Answer {
     Says(u16, Vec<(&'static str, String)>, Value),
-    /// It takes the request, and that was that.
+    /// The server accepts the request and never answers.
     Never,
 }
 
@@ -52,7 +52,7 @@ impl Answer {
         Self::Says(status, Vec::new(), Value::Null)
     }
 
-    /// An error of a service of AWS.
+    /// An error of an AWS service.
     pub(super) fn aws(status: u16, code: &str) -> Self {
         let headers = vec![("x-amzn-errortype", code.to_owned())];
         Self::Says(status, headers, json!({ "__type": code, "message": "no" }))
@@ -90,7 +90,7 @@ impl Server {
         Self { url, told }
     }
 
-    /// What the next requests to a place are answered; then all is well.
+    /// Sets the responses to the next requests to a place. Later requests succeed.
     pub(super) fn answers(&self, place: &str, answers: &[Answer]) {
         let answers = answers.iter().cloned().collect();
         self.told
@@ -100,7 +100,7 @@ impl Server {
             .insert(place.to_owned(), answers);
     }
 
-    /// The first request under a key is answered so, and each later one is told the same.
+    /// The first request under a key gets this status, and each later one the same.
     pub(super) fn remembers(&self, place: &str, status: u16) {
         self.told
             .lock()
@@ -109,7 +109,7 @@ impl Server {
             .insert(place.to_owned(), status);
     }
 
-    /// A request under this key came before.
+    /// Records an earlier request under this key.
     pub(super) fn call_before(&self, key: &str) {
         self.told.lock().unwrap().keys.push(key.to_owned());
     }

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use super::write::{VERSION, month};
 use super::{KEEP_PLAN, Plan, PlanEvent, PlanLeftOut, PlanState, pk};
 use crate::base::clock::UnixMillis;
-use crate::inbox::ledger::{Item, Ledger, item};
+use crate::inbox::ledger::{Item, item};
 use crate::webhook::event::EventKey;
 
 impl Plans<'_> {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::{KEEP_PLAN, Plan, PlanEvent, PlanLeftOut, pk, text};
 use crate::base::clock::UnixMillis;
-use crate::inbox::ledger::{Item, Ledger, Write, item};
+use crate::inbox::ledger::{Item, Write, item};
 
 /// The version of plans that this code writes.
 pub(super) const VERSION: u32 = 1;

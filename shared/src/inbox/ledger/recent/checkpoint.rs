@@ -9,7 +9,7 @@ use crate::base::calendar::Hour;
 use crate::base::clock::UnixMillis;
 use crate::base::timing::{LAST_LOOK, MARKS_FROM};
 use crate::inbox::ledger::transition;
-use crate::inbox::ledger::{Item, Ledger, SCHEMA, item};
+use crate::inbox::ledger::{Item, SCHEMA, item};
 use crate::webhook::event::EventKey;
 
 const PK: &str = "SYS";
